@@ -1,0 +1,1 @@
+"""Continuous evaluation of RAG systems as Dagster assets."""

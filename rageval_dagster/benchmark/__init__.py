@@ -1,0 +1,1 @@
+"""Benchmarks: sampling, generation, quality rules, import and export of datasets."""

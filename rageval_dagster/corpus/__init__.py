@@ -1,0 +1,1 @@
+"""Chunks: reading a store, splitting documents, versions, and evidence to chunks."""

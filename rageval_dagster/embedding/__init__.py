@@ -1,0 +1,1 @@
+"""Embedding models and the cache of vectors."""

@@ -1,0 +1,42 @@
+"""The errors a user can meet: each is one clear line that says what is wrong, where, and what to do."""
+
+
+class RagevalError(Exception):
+    """Base of every expected error; the command line prints its message without a traceback.
+
+    `exit_code` is what the `rageval` command ends with (2: bad usage, or it could not be done or finished).
+    """
+
+    exit_code = 2
+
+
+class SettingsError(RagevalError):
+    """A setting has a value it cannot take; the message names the variable and what it takes."""
+
+
+class StoreError(RagevalError):
+    """The document store cannot be reached, or does not hold what was asked for."""
+
+
+class EmbeddingError(RagevalError):
+    """An embedding model is missing, damaged, or does not fit the vectors of the store."""
+
+
+class DatabaseError(RagevalError):
+    """The history database cannot be reached or is not ours to use."""
+
+
+class LeaseHeldError(RagevalError):
+    """Another run is working on this client just now."""
+
+
+class DatasetError(RagevalError):
+    """A benchmark file or dataset cannot be used; the message names file, row and field."""
+
+
+class UnvalidatedBenchmarkError(RagevalError):
+    """A benchmark failed a blocking rule and may not be evaluated."""
+
+
+class LanguageModelError(RagevalError):
+    """A language model endpoint refused, failed for good, or answered unusably."""

@@ -1,0 +1,1 @@
+"""Systems under test, and the built-in reference systems."""

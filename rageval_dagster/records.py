@@ -1,0 +1,230 @@
+"""The frozen records that travel between the packages: chunks, items with their evidence, hits, answers, outcomes."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal
+
+from rageval_dagster.identity import digest, digest_json
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) now and then during long work."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One passage of a document as the store holds it.
+
+    `position` is the chunk's place in its document (0-based), `page` its 1-based page where the source has pages.
+    """
+
+    id: str
+    text: str
+    document_id: str
+    page: int | None = None
+    position: int | None = None
+    added_at: datetime | None = None
+
+    @cached_property
+    def text_hash(self) -> str:
+        return digest(self.text)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What proves an answer: a document, where known the page, and the exact words.
+
+    Without a quote the item is scored at document level.
+    """
+
+    document_id: str
+    page: int | None = None
+    quote: str | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """A benchmark question with everything that scoring reads of it (the native format of a dataset).
+
+    `answers` and `evidence` may be empty: a logged question has neither. `origin` says where it comes from:
+    `extractive`, `llm`, `human`, `imported`, `logged`.
+    """
+
+    question: str
+    answers: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    category: str = "factual_lookup"
+    answerable: bool = True
+    origin: str = "imported"
+    human_verified: bool = False
+    history: tuple[Mapping[str, str], ...] = ()
+    principal: Mapping[str, Any] | None = None
+    checks: tuple[Mapping[str, Any], ...] = ()
+
+    @cached_property
+    def item_id(self) -> str:
+        """16 hex digits over the question, its answers, its evidence, and history and principal where it has them."""
+        identity: dict[str, Any] = {
+            "question": self.question,
+            "answers": list(self.answers),
+            "evidence": [asdict(evidence) for evidence in self.evidence],
+        }
+        if self.history:
+            identity["history"] = [dict(turn) for turn in self.history]
+        if self.principal:
+            identity["principal"] = dict(self.principal)
+        return digest_json(identity)[:16]
+
+    @property
+    def document_ids(self) -> frozenset[str]:
+        return frozenset(evidence.document_id for evidence in self.evidence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The item in the native format; empty optional fields are left out."""
+        row: dict[str, Any] = {
+            "item_id": self.item_id,
+            "question": self.question,
+            "answers": list(self.answers),
+            "evidence": [
+                {key: value for key, value in asdict(evidence).items() if value is not None}
+                for evidence in self.evidence
+            ],
+            "category": self.category,
+            "answerable": self.answerable,
+            "origin": self.origin,
+            "human_verified": self.human_verified,
+        }
+        if self.history:
+            row["history"] = [dict(turn) for turn in self.history]
+        if self.principal:
+            row["principal"] = dict(self.principal)
+        if self.checks:
+            row["checks"] = [dict(check) for check in self.checks]
+        return row
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> "Item":
+        """The inverse of `to_dict`, for rows this project wrote itself (no checking: importers check)."""
+        return cls(
+            question=row["question"],
+            answers=tuple(row.get("answers", ())),
+            evidence=tuple(Evidence(**evidence) for evidence in row.get("evidence", ())),
+            category=row.get("category", "factual_lookup"),
+            answerable=row.get("answerable", True),
+            origin=row.get("origin", "imported"),
+            human_verified=row.get("human_verified", False),
+            history=tuple(row.get("history", ())),
+            principal=row.get("principal"),
+            checks=tuple(row.get("checks", ())),
+        )
+
+
+CandidateStatus = Literal["new", "accepted", "rejected", "retired", "failed"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A generated question-answer pair on its way into a dataset, or the reason why there is none.
+
+    `chunk_key` is the content key of the chunk it was made from; `attempt` tells several from one chunk apart;
+    `generator` names generator, prompt version and model in one string. `difficulty` is the round-trip rank:
+    the rank (1-based) at which the source chunk comes back for the question, None if it does not or was not asked.
+    """
+
+    chunk_key: str
+    generator: str
+    attempt: int
+    status: CandidateStatus
+    item: Item | None = None
+    reasons: tuple[str, ...] = ()
+    difficulty: int | None = None
+
+    @cached_property
+    def candidate_id(self) -> str:
+        return digest(self.chunk_key, self.generator, str(self.attempt))[:32]
+
+
+Owner = Literal["own", "foreign", "unknown"]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One retrieved chunk. `rank` is 1-based in the order the system returned; `owner` says whose chunk it is."""
+
+    chunk_id: str
+    document_id: str
+    rank: int
+    score: float
+    text: str = ""
+    page: int | None = None
+    owner: Owner = "own"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the system said. `declined` is whether it declined to answer; citations stand in the text."""
+
+    text: str
+    declined: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that happened to one item in an evaluation: what every metric is computed from.
+
+    `relevant_chunks` are the chunk ids that hold the evidence; `relevant_documents` the document ids. Each is None
+    where the item has no evidence of that kind, or the corpus does not hold it. `k` is the evaluation's cutoff;
+    `contexts` are the texts that the answerer saw, in order. `error` is set when the system failed for this item.
+    """
+
+    item: Item
+    relevant_chunks: frozenset[str] | None
+    relevant_documents: frozenset[str] | None
+    hits: tuple[Hit, ...]
+    k: int
+    answer: Answer | None = None
+    contexts: tuple[str, ...] = ()
+    error: str | None = None
+
+
+OutcomeStatus = Literal["scored", "undefined", "error"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A metric's typed result for one item: a finite value in [0, 1], or undefined, or an error with its reason."""
+
+    status: OutcomeStatus
+    value: float | None = None
+    reason: str | None = None
+    detail: Mapping[str, Any] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.status == "scored":
+            if self.value is None or not math.isfinite(self.value) or not 0.0 <= self.value <= 1.0:
+                raise ValueError(f"a scored outcome takes a finite value in [0, 1], not {self.value!r}")
+        elif self.value is not None:
+            raise ValueError(f"an outcome that is {self.status} has no value")
+
+    @classmethod
+    def scored(cls, value: float, detail: Mapping[str, Any] | None = None) -> "Outcome":
+        return cls("scored", float(value), None, detail)
+
+    @classmethod
+    def undefined(cls, reason: str) -> "Outcome":
+        return cls("undefined", None, reason)
+
+    @classmethod
+    def error(cls, reason: str) -> "Outcome":
+        return cls("error", None, reason)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its confidence interval; low and high are None where no interval can be given."""
+
+    mean: float
+    low: float | None
+    high: float | None

@@ -1,0 +1,1 @@
+"""Dagster resources: what the assets talk to."""

@@ -1,0 +1,1 @@
+"""The history database: tables, migrations, reads and idempotent writes."""

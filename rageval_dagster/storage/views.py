@@ -1,0 +1,89 @@
+"""The SQL views over the history: found in dbt_or_sql, one SELECT a file, created in the database, read as rows."""
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+import rageval_dagster
+from rageval_dagster.errors import DatabaseError
+from rageval_dagster.identity import digest
+from rageval_dagster.storage.database import Database, upsert
+from rageval_dagster.storage.tables import schema_info
+
+_ORDER = re.compile(r"^-- order by: (.+)$", re.MULTILINE)
+
+
+def view_names() -> list[str]:
+    """The views by name."""
+    return sorted(_sources())
+
+
+def views_digest() -> str:
+    """64 hex digits over the views' names and text: says whether a database has these very views."""
+    return digest(*(part for name in view_names() for part in (name, _sources()[name])))
+
+
+def create_views(db: Database) -> None:
+    """Creates every view, in place of one of the same name."""
+    with db.begin() as connection:
+        create_views_in(connection)
+
+
+def create_views_in(connection: Connection) -> None:
+    """Creates every view within a transaction, and notes which text they have."""
+    for name in view_names():
+        # PostgreSQL and SQLite cannot replace a view whose columns changed; within the transaction nobody misses it.
+        connection.execute(sa.text(f"DROP VIEW IF EXISTS {name}"))
+        connection.execute(_statement(f"CREATE VIEW {name} AS {_sources()[name]}"))
+    upsert(connection, schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
+
+
+def read_view(db: Database, name: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """The rows of a view, in the order that its file names, with times as aware UTC.
+
+    Raises:
+        DatabaseError: there is no such view.
+    """
+    source = _sources().get(name)
+    if source is None:
+        raise DatabaseError(f"there is no view {name!r}; there are {', '.join(view_names())}")
+    order = _ORDER.search(source)
+    query = f"SELECT * FROM {name}" + (f" ORDER BY {order.group(1)}" if order else "")
+    if limit is not None:
+        query += f" LIMIT {int(limit)}"
+    with db.connect() as connection:
+        rows = connection.execute(sa.text(query)).mappings().all()
+    return [{column: _plain(column, value) for column, value in row.items()} for row in rows]
+
+
+def _plain(column: str, value: Any) -> Any:
+    """The value as the same Python type whatever the database: SQLite has times as text, averages may be decimals."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if column.endswith("_at") and isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return value
+
+
+def _statement(sql: str) -> sa.TextClause:
+    # A colon before a word would be read as a parameter.
+    return sa.text(re.sub(r"(?<!:):(?=\w)", r"\\:", sql))
+
+
+@cache
+def _sources() -> dict[str, str]:
+    package = Path(rageval_dagster.__file__).parent
+    # In the wheel the files lie in the package, in a checkout beside it.
+    for folder in (package / "dbt_or_sql", package.parent / "dbt_or_sql"):
+        files = sorted(folder.glob("*.sql"))
+        if files:
+            return {file.stem: file.read_text(encoding="utf-8") for file in files}
+    raise DatabaseError("the SQL views (dbt_or_sql/*.sql) are missing from this installation; install it again")

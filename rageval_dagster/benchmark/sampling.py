@@ -1,4 +1,4 @@
-"""Which chunks the questions are written about: random, diverse and recent samples, seeded, with a quota per document."""
+"""Which chunks the questions are written about: random, diverse and recent samples, with a quota per document."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

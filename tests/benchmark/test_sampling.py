@@ -131,7 +131,7 @@ def test_diverse_without_vectors_is_refused() -> None:
 def test_recent_takes_the_newest_by_added_at_else_by_first_seen() -> None:
     old = [entry(f"old {n}", f"doc{n}") for n in range(20)]
     new = [entry(f"new {n}", f"doc{n}", DAY + timedelta(days=1)) for n in range(5)]
-    naive = entry("naive", "doc20", datetime(2026, 2, 1))  # noqa: DTZ001 (a store may hold times without a zone)
+    naive = entry("naive", "doc20", datetime(2026, 2, 1))
     sample = draw_sample([*old, *new, naive], 6, "recent", 0)
     assert sample[0] == naive.chunk_key
     assert set(sample[1:]) == {e.chunk_key for e in new}

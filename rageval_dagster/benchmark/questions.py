@@ -1,0 +1,567 @@
+"""English wh-questions by rule: a declarative sentence is read as subject, verb and rest, and one part is asked for."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rageval_dagster.benchmark import english
+
+Kind = Literal["what", "who", "when", "where", "how_many", "why"]
+
+MAX_SUBJECT_WORDS = 9
+MAX_ANSWER_WORDS = 25
+MAX_CONTEXT_WORDS = 6
+"""How many words of the sentence a question keeps beside subject and verb: more would copy the chunk."""
+
+_TOKEN = re.compile(r"\w+(?:[-'’.,/]\w+)*%?|''|``|--|[^\w\s]")
+_YEAR = re.compile(r"(1[0-9]|20)\d\d(s)?$")
+_NUMBER = re.compile(r"[\d.,]+$")
+_NOT_OBJECTS = english.words("been be more less to longer better worse up down out away back apart together true false")
+_BREAKS = frozenset({",", ";", ":", "(", "--", "—", "–"})
+_CLAUSE_WORDS = english.words("which that who whom whose while although though whereas because so but where")
+_DANGLING = (
+    english.DETERMINERS | english.PREPOSITIONS | english.CONJUNCTIONS | english.ADVERBS | {"its", "their", "his", "her"}
+)
+_ANAPHORA = english.words("he she it they him her them this these those here there such former latter i you we us")
+_PREPOSITION_VERBS = {
+    "refer": "to", "consist": "of", "depend": "on", "belong": "to", "rely": "on", "result": "in", "lead": "to",
+    "correspond": "to", "derive": "from", "focus": "on", "apply": "to", "stand": "for", "contribute": "to",
+    "suffer": "from", "participate": "in", "serve": "as", "act": "as", "originate": "from", "differ": "from",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about a sentence. `start` and `end` are the answer's place in the sentence's `text`.
+
+    `subject` is the sentence's subject as asked for or named; `common` says that it is a mere "the thing", which needs
+    a topic beside it to be understood.
+    """
+
+    question: str
+    start: int
+    end: int
+    kind: Kind
+    common: bool
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    start: int
+    end: int
+
+    @property
+    def low(self) -> str:
+        return self.text.lower()
+
+    @property
+    def is_name(self) -> bool:
+        return self.text[0].isupper() and self.low not in english.STOPWORDS
+
+
+_Tokens = tuple[_Token, ...]
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """`verb` is the finite verb (for "was built" and "can return" the auxiliary), `rest` what follows it."""
+
+    text: str
+    lead: _Tokens
+    subject: _Tokens
+    subject_text: str
+    verb: _Token
+    rest: _Tokens
+    person: bool
+    resolved: bool
+
+    def words(self, tokens: _Tokens) -> str:
+        return self.text[tokens[0].start : tokens[-1].end] if tokens else ""
+
+    @property
+    def common(self) -> bool:
+        """Whether the subject is a common noun with an article or none ("the coat"), so that it names nothing."""
+        if self.resolved:
+            return False
+        names = self.subject[1:] if self.subject[0].low in english.DETERMINERS else self.subject[1:] or self.subject
+        return not any(token.is_name or token.text[0].isdigit() for token in names) and (
+            len(self.subject) > 1 or not self.subject[0].is_name
+        )
+
+
+def ask(text: str, topic: str | None, previous: str | None) -> list[Asked]:
+    """Every question the rules find in a sentence, best kinds first; none if it cannot be read safely.
+
+    Args:
+        text: one sentence with single spaces.
+        topic: what the document or section is about; a leading "it", "he", "she" or "they" is replaced by it, if the
+            previous sentence speaks of it.
+        previous: the sentence before.
+    """
+    clause = _read(text, topic, previous)
+    if clause is None:
+        return []
+    asked: list[Asked] = []
+    for rule in _RULES:
+        asked.extend(question for question in rule(clause) if question is not None and _well_formed(question, text))
+    return asked
+
+
+def tidy(text: str) -> str:
+    """Single spaces, quotation marks and markup removed, punctuation moved to its word (undoes tokenised corpora)."""
+    text = re.sub(r"``|''|[*`“”\"]", "", text)
+    text = re.sub(r"\s+(n't|['’](?:s|re|ve|ll|d|m)\b|[,;:.?!)\]])", r"\1", text)
+    text = re.sub(r"([(\[])\s+", r"\1", text)
+    text = re.sub(r"(\w) - (\w)", r"\1-\2", text)
+    return " ".join(text.split())
+
+
+def is_person(name: str, context: str = "") -> bool:
+    """Whether a name is a person's: an honorific or common first name, or the context says what they do."""
+    parts = name.split()
+    if not parts or not all(part[0].isupper() or part in ("of", "de", "von", "van", "the") for part in parts):
+        return False
+    if parts[0].rstrip(".") in english.HONORIFICS or parts[0] in english.FIRST_NAMES:
+        return True
+    return len(parts) >= 2 and any(word in english.ROLES for word in re.findall(r"[a-z]+", context)[:12])
+
+
+def _read(text: str, topic: str | None, previous: str | None) -> _Clause | None:
+    tokens = tuple(_Token(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(text))
+    while tokens and tokens[-1].text in {".", "!", '"', "''", "”", "’", "'", ")"}:
+        tokens = tokens[:-1]
+    if len(tokens) < 4 or any(token.text == "?" for token in tokens):
+        return None
+    lead, body = _split_lead(tokens)
+    if body is None:
+        return None
+    at = _find_verb(body)
+    if at is None:
+        return None
+    subject, verb, rest = _without_aside(body[:at]), body[at], body[at + 1 :]
+    while rest and rest[0].low in english.ADVERBS and rest[0].low not in {"not", "never"}:
+        rest = rest[1:]
+    while len(subject) > 1 and subject[-1].low in english.ADVERBS:
+        subject = subject[:-1]
+    if not rest or not subject or rest[0].low in {"not", "never", "n't", "there"}:
+        return None
+    subject_text, resolved, person = text[subject[0].start : subject[-1].end], False, False
+    if len(subject) == 1 and subject[0].low in {"it", "he", "she", "they"}:
+        person = subject[0].low in {"he", "she"}
+        if topic is None or not _speaks_of(topic, previous, person):
+            return None
+        subject_text, resolved = topic, True
+    elif not _is_noun_phrase(subject):
+        return None
+    person = person or is_person(subject_text, text[verb.end :])
+    if subject[0].low in english.DETERMINERS | {"one"} and not resolved:
+        subject_text = subject_text[0].lower() + subject_text[1:]
+    return _Clause(text, lead, subject, subject_text, verb, rest, person, resolved)
+
+
+def _split_lead(tokens: _Tokens) -> tuple[_Tokens, _Tokens | None]:
+    """(adverbial before the first comma, main clause); the clause is None where leaving the lead out would mislead."""
+    first = tokens[0].low
+    commas = [index for index, token in enumerate(tokens[:14]) if token.text == ","]
+    if first in english.CONDITIONS or first in {"and", "but", "or", "not", "even", "only"}:
+        return (), None
+    if not commas:
+        return ((), None) if first in english.PREPOSITIONS else ((), tokens)
+    comma = commas[0]
+    if first in english.LEADING_LINKS and comma == 1:
+        return (), tokens[2:]
+    if first in english.PREPOSITIONS:
+        # "On January 1 , 2009 , ..." has a comma of its own.
+        if len(commas) > 1 and comma + 2 == commas[1] and _YEAR.match(tokens[comma + 1].text):
+            comma = commas[1]
+        return tokens[:comma], tokens[comma + 1 :]
+    return (), tokens
+
+
+def _find_verb(body: _Tokens) -> int | None:
+    depth = 0
+    for index, token in enumerate(body[: MAX_SUBJECT_WORDS + 16]):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+        if depth or index == 0:
+            continue
+        before, after = body[index - 1], body[index + 1] if index + 1 < len(body) else None
+        if after is None:
+            return None
+        if token.low in {"which", "who", "that", "whose", "whom", "where", "when"} and before.text != ",":
+            return None
+        if body[index - 1].text == "," and token.low in {"which", "who", "whose", "whom", "where", "and", "or", "but"}:
+            # A relative clause in commas: the verb stands after its closing comma.
+            continue
+        if _inside_aside(body, index):
+            continue
+        if token.low in english.AUXILIARIES:
+            return index
+        if before.low in english.DETERMINERS or before.low in english.PREPOSITIONS:
+            continue
+        if english.past_to_base(token.low) and not token.is_name and _finite(body, index):
+            return index
+        if (
+            english.third_to_base(token.low)
+            and not token.is_name
+            and (after.low in english.DETERMINERS | english.PREPOSITIONS | {"that", "its", "their"} or after.is_name)
+            and _finite(body, index)
+        ):
+            return index
+    return None
+
+
+def _finite(body: _Tokens, index: int) -> bool:
+    """Whether no other finite verb follows in the same clause (else this one is a participle or a noun)."""
+    for token in body[index + 1 :]:
+        if token.text in _BREAKS or token.low in english.CONJUNCTIONS:
+            return True
+        if token.low in english.COPULAS | english.MODALS | {"has", "have", "had"}:
+            return False
+    return True
+
+
+def _inside_aside(body: _Tokens, index: int) -> bool:
+    """Whether the token stands between two commas after the subject ("X, a maker of Y, was ...")."""
+    commas = [place for place, token in enumerate(body[: index + 12]) if token.text == ","]
+    return bool(commas) and commas[0] < index and any(place > index for place in commas)
+
+
+def _without_aside(subject: _Tokens) -> _Tokens:
+    for index, token in enumerate(subject):
+        if token.text in _BREAKS:
+            closed = subject[-1].text in {",", ")", "--", "—", "–", "]"}
+            return subject[:index] if closed else ()
+    return subject
+
+
+def _is_noun_phrase(tokens: _Tokens) -> bool:
+    if not 1 <= len(tokens) <= MAX_SUBJECT_WORDS:
+        return False
+    if any(token.low in english.PRONOUNS | english.AUXILIARIES | english.CONJUNCTIONS - {"and"} for token in tokens):
+        return False
+    if tokens[0].low in english.PREPOSITIONS | english.ADVERBS or tokens[-1].low in english.STOPWORDS:
+        return False
+    if len(tokens) == 1 and tokens[0].low in {"example", "note", "examples"}:
+        return False
+    return all(re.match(r"[\w'’`\"“”.&%$€£-]", token.text) for token in tokens) and not tokens[0].low.endswith("ing")
+
+
+def _speaks_of(topic: str, previous: str | None, person: bool) -> bool:
+    if person:
+        return is_person(topic) or (
+            len(topic.split()) in (2, 3) and all(part[0].isupper() for part in topic.split()) and previous is not None
+        )
+    if previous is None:
+        return False
+    heads = {word.lower() for word in re.findall(r"\w+", topic) if word.lower() not in english.STOPWORDS}
+    opening = [word.lower() for word in re.findall(r"\w+", previous)[:8]]
+    return bool(heads) and sum(head in opening for head in heads) / len(heads) >= 0.5
+
+
+# --- parts of the rest -----------------------------------------------------------------------------------------------
+
+
+def _until_break(tokens: _Tokens, stop: frozenset[str] = frozenset()) -> _Tokens:
+    """The tokens up to the end of the clause or to one of the words of `stop`."""
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.text in _BREAKS and not (token.text == "," and _is_date_comma(tokens, index)):
+            return tokens[:index]
+        if index and (token.low in stop or token.text in _CLAUSE_WORDS):
+            return tokens[:index]
+        if index and token.low in {"and", "or"} and following is not None and _starts_clause(following):
+            return tokens[:index]
+    return tokens
+
+
+def _is_date_comma(tokens: _Tokens, index: int) -> bool:
+    return (
+        index + 1 < len(tokens)
+        and bool(_YEAR.match(tokens[index + 1].text))
+        and index >= 2
+        and (tokens[index - 2].text in english.MONTHS or tokens[index - 1].text in english.MONTHS)
+    )
+
+
+def _starts_clause(token: _Token) -> bool:
+    low = token.low
+    return (
+        low in english.AUXILIARIES | english.ADVERBS
+        or low in english.PRONOUNS
+        or low in english.PREPOSITIONS
+        or low in english.CONJUNCTIONS
+        or english.past_to_base(low) is not None
+        or english.third_to_base(low) is not None
+        or english.is_participle(low)
+    )
+
+
+def _date(tokens: _Tokens) -> _Tokens:
+    """The time expression at the start of tokens, its preposition included: "in 1967", "on January 1 , 2009"."""
+    if len(tokens) < 2 or tokens[0].low not in {
+        "in",
+        "on",
+        "during",
+        "since",
+        "by",
+        "until",
+        "around",
+        "before",
+        "after",
+    }:
+        return ()
+    end = 1
+    while end < len(tokens) and (
+        tokens[end].text in english.MONTHS
+        or _YEAR.match(tokens[end].text)
+        or re.match(r"\d{1,2}(st|nd|rd|th)?$", tokens[end].low)
+        or tokens[end].low
+        in {"the", "early", "mid", "late", "of", "century", "spring", "summer", "autumn", "winter", "bc", "ad", "bce"}
+        or (tokens[end].text == "," and _is_date_comma(tokens, end))
+    ):
+        end += 1
+    phrase = tokens[:end]
+    while phrase and phrase[-1].low in {"the", "of", "early", "mid", "late"}:
+        phrase = phrase[:-1]
+    timed = any(token.text in english.MONTHS or _YEAR.match(token.text) or token.low == "century" for token in phrase)
+    return phrase if timed else ()
+
+
+def _place(tokens: _Tokens) -> _Tokens:
+    """A place at the start of tokens: "in Lake Havasu City , Arizona"."""
+    if len(tokens) < 2 or tokens[0].low not in {"in", "at", "near"} or _date(tokens):
+        return ()
+    end = 1
+    if tokens[1].low == "the":
+        end = 2
+    start = end
+    while end < len(tokens) and (tokens[end].is_name and not tokens[end].text[-1].isdigit()):
+        end += 1
+        if end + 1 < len(tokens) and tokens[end].text == "," and tokens[end + 1].is_name:
+            end += 1
+    return tokens[:end] if end > start and tokens[end - 1].text not in english.MONTHS else ()
+
+
+def _phrases(tokens: _Tokens) -> Iterator[tuple[int, _Tokens]]:
+    """(index, tokens from there) of each preposition after the start of the clause."""
+    for index, token in enumerate(tokens):
+        if token.low in english.PREPOSITIONS | {"because", "due"}:
+            yield index, tokens[index:]
+
+
+def _kept(tokens: _Tokens) -> _Tokens:
+    """The part of the words between verb and answer that a question repeats: whole phrases, not too many words."""
+    tokens = _until_break(tokens)
+    cuts = [index for index, token in enumerate(tokens) if token.low in english.PREPOSITIONS - {"of"}]
+    kept = tokens
+    while len(kept) > MAX_CONTEXT_WORDS and cuts:
+        kept = tokens[: cuts.pop()]
+    return _trimmed(kept)
+
+
+def _trimmed(tokens: _Tokens) -> _Tokens:
+    """Without function words at the end that lost what they belong to."""
+    while tokens and (tokens[-1].low in _DANGLING or not re.match(r"[\w%)'’”\"]", tokens[-1].text)):
+        tokens = tokens[:-1]
+    return tokens
+
+
+def _noun_phrase(tokens: _Tokens) -> _Tokens:
+    phrase = _until_break(tokens, english.PREPOSITIONS - {"of"} | {"when", "if", "to", "as"})
+    return phrase if len(phrase) <= MAX_ANSWER_WORDS else ()
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _make(clause: _Clause, words: list[str], answer: _Tokens, kind: Kind, common: bool | None = None) -> Asked | None:
+    answer = _trimmed(answer)
+    if not answer:
+        return None
+    question = tidy(" ".join(word for word in words if word)) + "?"
+    question = question[0].upper() + question[1:]
+    return Asked(question, answer[0].start, answer[-1].end, kind, clause.common if common is None else common)
+
+
+def _predicate(clause: _Clause) -> tuple[list[str], str, str, _Tokens] | None:
+    """(words before the subject, main verb in the question, auxiliary kind, rest) of a question that inverts."""
+    verb, rest = clause.verb.low, clause.rest
+    if verb in english.COPULAS and english.is_participle(rest[0].low) and len(rest) > 1:
+        return [verb], rest[0].low, "passive", rest[1:]
+    if verb in english.MODALS and rest[0].low == "be" and len(rest) > 2 and english.is_participle(rest[1].low):
+        return [verb], f"be {rest[1].low}", "passive", rest[2:]
+    if verb in english.MODALS and english.is_base_verb(rest[0].low):
+        return [verb], rest[0].low, "active", rest[1:]
+    if verb in {"has", "have", "had"}:
+        if english.is_participle(rest[0].low) and rest[0].low != "been":
+            return None
+        if rest[0].low == "been" and len(rest) > 2 and english.is_participle(rest[1].low):
+            return [verb], f"been {rest[1].low}", "passive", rest[2:]
+        return [{"has": "does", "have": "do", "had": "did"}[verb]], "have", "active", rest
+    if verb in english.AUXILIARIES:
+        return None
+    base = english.past_to_base(verb)
+    if base is not None:
+        return ["did"], base, "active", rest
+    base = english.third_to_base(verb)
+    return None if base is None else (["does"], base, "active", rest)
+
+
+def _ask_time_place_cause(clause: _Clause) -> Iterator[Asked | None]:
+    predicate = _predicate(clause)
+    lead = _date(clause.lead)
+    if predicate is None:
+        return
+    before, verb, _, rest = predicate
+    if lead and len(lead) == len(clause.lead) and lead[0].low in {"in", "on", "during"}:
+        kept = _kept(rest)
+        yield _make(clause, ["when", *before, clause.subject_text, verb, clause.words(kept)], lead[1:], "when")
+    for index, tail in _phrases(rest):
+        if len(_until_break(rest)) < index:
+            break
+        kept = clause.words(_kept(rest[:index]))
+        date = _date(tail)
+        if date and date[0].low in {"in", "on", "during"}:
+            yield _make(clause, ["when", *before, clause.subject_text, verb, kept], date[1:], "when")
+        place = _place(tail)
+        if place:
+            yield _make(clause, ["where", *before, clause.subject_text, verb, kept], place[1:], "where")
+        if tail[0].low == "because" and len(tail) > 2:
+            yield _make(clause, ["why", *before, clause.subject_text, verb, kept], _until_break(tail[1:]), "why")
+    for index, token in enumerate(rest[:-3]):
+        if index and rest[index - 1].low in english.ADVERBS | {"as", "even"}:
+            continue
+        if token.low in {"when", "if"} and index <= 10 and not {t.text for t in rest[:index]} & _BREAKS:
+            kept = clause.words(_kept(rest[:index]))
+            condition = _until_break(rest[index + 1 :])
+            if condition:
+                yield _make(clause, ["when", *before, clause.subject_text, verb, kept], condition, "what")
+            break
+
+
+def _ask_definition(clause: _Clause) -> Iterator[Asked | None]:
+    if clause.verb.low not in english.COPULAS or clause.rest[0].low not in english.DETERMINERS | {"one"}:
+        return
+    answer = _until_break(clause.rest)
+    if 2 <= len(answer) <= MAX_ANSWER_WORDS:
+        word = "who" if clause.person else "what"
+        yield _make(clause, [word, clause.verb.low, clause.subject_text], answer, "who" if clause.person else "what")
+
+
+def _ask_which_is(clause: _Clause) -> Iterator[Asked | None]:
+    """ "X is the largest Y of Z" -> "What is the largest Y of Z?" """
+    if clause.verb.low not in {"is", "was"} or clause.rest[0].low != "the" or clause.common or clause.resolved:
+        return
+    kept = _until_break(clause.rest)
+    if 3 <= len(kept) <= 10:
+        word = "who" if clause.person else "what"
+        yield _make(
+            clause,
+            [word, clause.verb.low, clause.words(kept)],
+            clause.subject,
+            "who" if clause.person else "what",
+            False,
+        )
+
+
+def _ask_agent(clause: _Clause) -> Iterator[Asked | None]:
+    predicate = _predicate(clause)
+    if predicate is None or predicate[2] != "passive":
+        return
+    before, verb, _, rest = predicate
+    for index, tail in _phrases(_until_break(rest)):
+        kept = clause.words(_kept(rest[:index]))
+        following = _noun_phrase(tail[1:])
+        if not following or _date(tail) or following[0].low.endswith("ing"):
+            continue
+        if tail[0].low == "by":
+            person = is_person(clause.words(following))
+            words = ["who" if person else "what", *before, clause.subject_text, verb, kept, "by"]
+            yield _make(clause, words, following, "who" if person else "what")
+        elif tail[0].low in {"as", "for", "from", "to", "into", "of", "with"} and index == 0:
+            words = ["what", *before, clause.subject_text, verb, tail[0].low]
+            if tail[0].low == "to" and english.is_base_verb(following[0].low):
+                words = ["what", *before, clause.subject_text, verb, "to do"]
+                following = _until_break(tail[1:])
+            yield _make(clause, words, following, "what")
+    if verb.split()[-1] in {"called", "named", "titled", "nicknamed", "termed"}:
+        name = _noun_phrase(rest)
+        if name and rest[0].low not in english.PREPOSITIONS:
+            yield _make(clause, ["what", *before, clause.subject_text, verb], name, "what")
+
+
+def _ask_object(clause: _Clause) -> Iterator[Asked | None]:
+    predicate = _predicate(clause)
+    if predicate is None or predicate[2] != "active":
+        return
+    before, verb, _, rest = predicate
+    preposition = _PREPOSITION_VERBS.get(verb)
+    if rest and rest[0].low == preposition:
+        answer = _until_break(rest[1:])
+        if 1 <= len(answer) <= MAX_ANSWER_WORDS:
+            yield _make(clause, ["what", *before, clause.subject_text, verb, preposition], answer, "what")
+        return
+    answer = _noun_phrase(rest)
+    if not answer or answer[0].low in english.PREPOSITIONS | english.ADVERBS | english.PRONOUNS | english.CONJUNCTIONS:
+        return
+    if answer[0].low.endswith(("ing", "ed", "ly")) or answer[0].low in _NOT_OBJECTS:
+        return
+    after = clause.words(_kept(rest[len(answer) :])) if rest[len(answer) :] else ""
+    if _is_count(answer):
+        number = answer[:1]
+        things = clause.words(_noun_phrase(answer[1:]))
+        yield _make(clause, ["how many", things, *before, clause.subject_text, verb, after], number, "how_many")
+        return
+    if clause.verb.low in english.MODALS | {"has", "have", "had"} or verb in {"become", "make", "have"}:
+        after = ""
+    person = is_person(clause.words(answer))
+    yield _make(
+        clause,
+        ["who" if person else "what", *before, clause.subject_text, verb, after],
+        answer,
+        "who" if person else "what",
+    )
+
+
+def _is_count(answer: _Tokens) -> bool:
+    return (
+        len(answer) >= 2
+        and bool(_NUMBER.match(answer[0].text) or answer[0].low in english.NUMBER_WORDS)
+        and not _YEAR.match(answer[0].text)
+        and answer[-1].low.endswith("s")
+        and answer[1].text[0].isalpha()
+    )
+
+
+def _ask_subject(clause: _Clause) -> Iterator[Asked | None]:
+    passive = clause.verb.low in english.COPULAS and english.is_participle(clause.rest[0].low)
+    if clause.common or clause.resolved or (clause.verb.low in english.AUXILIARIES and not passive):
+        return
+    kept = _kept(clause.rest)
+    if 2 <= len(kept) <= MAX_CONTEXT_WORDS + 4:
+        word: Kind = "who" if clause.person else "what"
+        yield _make(clause, [word, clause.verb.low, clause.words(kept)], clause.subject, word, False)
+
+
+_RULES: tuple[Callable[[_Clause], Iterator[Asked | None]], ...] = (
+    _ask_time_place_cause,
+    _ask_agent,
+    _ask_definition,
+    _ask_which_is,
+    _ask_object,
+    _ask_subject,
+)
+
+
+def _well_formed(asked: Asked, text: str) -> bool:
+    words = re.findall(r"[\w']+", asked.question.lower())
+    return (
+        3 <= len(words) <= 25
+        and not _ANAPHORA & set(words)
+        and asked.question.count("(") == asked.question.count(")")
+        and not _ANAPHORA & set(re.findall(r"[\w']+", text[asked.start : asked.end].lower())[:1])
+        and words[-1] not in {"the", "a", "an", "and", "or", "of", "its", "their", "his", "her", "not"}
+        and not re.search(r"[;:]|--", asked.question)
+    )

@@ -1,0 +1,43 @@
+# Every target sets up what it needs; a second run installs nothing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export RAGEVAL_HOME ?= $(CURDIR)/.rageval
+export DAGSTER_DISABLE_TELEMETRY := yes
+
+.PHONY: setup demo ui test test-slow check bench clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/python demo/run.py
+
+ui: setup
+	DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+
+test: setup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: setup
+	for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+clean:
+	rm -rf $(VENV) .rageval

@@ -1,11 +1,14 @@
 """Clients: what was last seen of each one's documents, and the lease that lets one run work on a client at a time."""
 
+import os
+import socket
 import threading
 import unicodedata
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -144,40 +147,46 @@ def mark_vanished(db: Database, client_id: str, vanished: bool) -> None:
             connection.execute(update.values(vanished_at=None))
 
 
+def lease_holder(purpose: str) -> str:
+    """The name under which this process holds a lease: where it runs, its number, and what for."""
+    return f"{_place()}:{os.getpid()}:{purpose}"
+
+
 @retried
 def acquire_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120) -> Lease:
     """Takes the client's lease for `ttl_s` seconds, if nobody holds it or it has expired.
+
+    A lease that `lease_holder` named is free, too, once the process on this machine that held it has died.
 
     Raises:
         LeaseHeldError: somebody, even a holder of the same name, has it; the message says who and until when.
     """
     now = utc_now()
     with db.begin() as connection:
-        taken = connection.execute(
-            sa.update(clients)
-            .where(
-                clients.c.client_id == client_id,
-                sa.or_(clients.c.lease_expires_at.is_(None), clients.c.lease_expires_at <= now),
-            )
-            .values(
-                lease_holder=holder,
-                lease_token=clients.c.lease_token + 1,
-                lease_expires_at=now + timedelta(seconds=ttl_s),
-            )
-        ).rowcount
-        row = connection.execute(
-            sa.select(clients.c.lease_holder, clients.c.lease_token, clients.c.lease_expires_at).where(
-                clients.c.client_id == client_id
-            )
-        ).one_or_none()
-    if row is None:
-        raise _unknown(client_id)
+        query = sa.select(clients.c.lease_holder, clients.c.lease_token, clients.c.lease_expires_at)
+        row = connection.execute(query.where(clients.c.client_id == client_id)).one_or_none()
+        if row is None:
+            raise _unknown(client_id)
+        free = row.lease_expires_at is None or row.lease_expires_at <= now or _died(row.lease_holder)
+        # Of two that see it free, the one that first raises the token gets it.
+        taken = (
+            free
+            and connection.execute(
+                sa.update(clients)
+                .where(clients.c.client_id == client_id, clients.c.lease_token == row.lease_token)
+                .values(
+                    lease_holder=holder,
+                    lease_token=row.lease_token + 1,
+                    lease_expires_at=now + timedelta(seconds=ttl_s),
+                )
+            ).rowcount
+        )
     if not taken:
         raise LeaseHeldError(
-            f"client {client_id!r} is being worked on by {row.lease_holder} (until {row.lease_expires_at:%H:%M:%S} UTC "
-            "unless renewed); wait for it to end, then run again"
+            f"client {client_id!r} is being worked on by {row.lease_holder or 'another run'}; "
+            "wait for it to end, then run again"
         )
-    return Lease(client_id, holder, row.lease_token)
+    return Lease(client_id, holder, row.lease_token + 1)
 
 
 @retried
@@ -232,6 +241,28 @@ def keep_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120) ->
         release_lease(db, lease)
     if lost.is_set():
         raise _lost(lease)
+
+
+def _place() -> str:
+    """This machine, and of its containers this one: where a process number means the same process."""
+    with suppress(OSError):
+        return f"{socket.gethostname()}/{Path('/proc/self/ns/pid').readlink().name.strip('pid:[]')}"
+    return socket.gethostname()
+
+
+def _died(holder: str) -> bool:
+    """Whether the holder is a process of this place that is no more."""
+    place, _, rest = holder.partition(":")
+    number = rest.partition(":")[0]
+    if place != _place() or not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_held(lease: Lease) -> list[sa.ColumnElement[bool]]:

@@ -132,7 +132,7 @@ class Summary:
     worst_low: float | None
     worst_high: float | None
     ceiling: float | None
-    metric_version: str
+    metric_version: str = ""
     higher_is_better: bool = True
 
 
@@ -157,7 +157,7 @@ def open_evaluation(
 ) -> Evaluation:
     """Starts an evaluation, or resumes it: an unfinished one goes on under the versions and run given now.
 
-    A complete one is returned as it is.
+    Where corpus, index, system, k or depth changed since, its items start anew. A complete one is returned as it is.
 
     Raises:
         DatasetError: there is no such dataset.
@@ -167,21 +167,25 @@ def open_evaluation(
     get_dataset(db, dataset_id)
     key = evaluation_key(client_id, system, dataset_id, trigger)
     now = utc_now()
-    current = {
+    measured = {
         "k": k,
         "depth": depth,
         "corpus_version": versions.corpus,
         "index_version": versions.index,
         "dataset_version": versions.dataset,
         "system_version": versions.system,
+    }
+    current = {
+        **measured,
         "judge_version": versions.judge,
         "status": "running",
         "dagster_run_id": dagster_run_id,
         "item_count": len(set(item_ids)),
+        "finished_at": None,
     }
     with db.begin() as connection:
         known = connection.execute(
-            sa.select(evaluation_runs.c.id, evaluation_runs.c.status).where(evaluation_runs.c.evaluation_id == key)
+            sa.select(evaluation_runs).where(evaluation_runs.c.evaluation_id == key)
         ).one_or_none()
         if known is None:
             connection.execute(
@@ -200,6 +204,8 @@ def open_evaluation(
             )
         elif known.status != "complete":
             connection.execute(sa.update(evaluation_runs).where(evaluation_runs.c.id == known.id).values(**current))
+            if any(known._mapping[name] != value for name, value in measured.items()):
+                _unlink(connection, known.id)
         evaluation = _read(connection, evaluation_runs.c.evaluation_id == key)
         if evaluation.status != "complete":
             rows = [
@@ -259,10 +265,11 @@ def finish_evaluation(
     headline: Mapping[str, float | None],
     duration_s: float | None,
     error_count: int,
-    judge_version: str | None,
+    judge_version: str | None = None,
     cost_usd: float | None = None,
 ) -> None:
-    """Closes an evaluation as complete or failed."""
+    """Closes an evaluation as complete or failed; a judge version or cost that is None stays as it was."""
+    given = {"judge_version": judge_version, "cost_usd": cost_usd}
     with db.begin() as connection:
         connection.execute(
             sa.update(evaluation_runs)
@@ -272,9 +279,8 @@ def finish_evaluation(
                 headline=dict(headline),
                 duration_s=duration_s,
                 error_count=error_count,
-                judge_version=judge_version,
-                cost_usd=cost_usd,
                 finished_at=utc_now(),
+                **{name: value for name, value in given.items() if value is not None},
             )
         )
 
@@ -352,6 +358,46 @@ def link_retrievals(db: Database, evaluation_id: int, links: Mapping[str, tuple[
     """Gives the evaluation's items retrievals that exist: {item id: (retrieval id, retrieval key)}."""
     with db.begin() as connection:
         _link_retrievals(connection, _client_of(connection, evaluation_id), evaluation_id, links)
+
+
+def load_retrievals(
+    db: Database, evaluation_id: int, item_ids: Iterable[str] | None = None
+) -> dict[str, RetrievalRecord]:
+    """{item id: retrieval} of the evaluation's items, or of these, that have one; in the order of the dataset."""
+    items = tables.run_items
+    wanted = None if item_ids is None else set(item_ids)
+    with db.connect() as connection:
+        client_id = _client_of(connection, evaluation_id)
+        rows = [
+            row
+            for row in connection.execute(
+                sa.select(retrievals)
+                .select_from(
+                    _in_dataset().join(
+                        retrievals,
+                        sa.and_(
+                            retrievals.c.client_id == items.c.client_id,
+                            retrievals.c.retrieval_id == items.c.retrieval_id,
+                        ),
+                    )
+                )
+                .where(items.c.evaluation_id == evaluation_id)
+                .order_by(dataset_items.c.position, items.c.item_id)
+            )
+            if wanted is None or row.item_id in wanted
+        ]
+        words = _texts_of(connection, client_id, rows)
+    return {
+        row.item_id: RetrievalRecord(
+            retrieval_id=row.retrieval_id,
+            item_id=row.item_id,
+            relevant_chunks=row.relevant_chunks,
+            relevant_documents=row.relevant_documents,
+            hits=_hits(row, words),
+            error=row.error,
+        )
+        for row in rows
+    }
 
 
 def run_items(db: Database, evaluation_id: int) -> list[RunItem]:
@@ -463,8 +509,7 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
             .where(items.c.evaluation_id == evaluation_id)
             .order_by(dataset_items.c.position, items.c.item_id)
         ).all()
-        needed = (hit["text_hash"] for row in rows for hit in row.hits if hit["text_hash"] is not None)
-        words = _load_texts(connection, evaluation.client_id, needed)
+        words = _texts_of(connection, evaluation.client_id, rows)
     return {row.item_id: (row.result_id, _result(row, words, evaluation.k)) for row in rows}
 
 
@@ -678,19 +723,23 @@ def _hit_row(hit: Hit, text_hash: str | None) -> dict[str, Any]:
     }
 
 
-def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
-    hits = tuple(
+def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
+    return [
         Hit(
             chunk_id=hit["chunk_id"],
             document_id=hit["document_id"],
             rank=hit["rank"],
             score=hit["score"],
-            text="" if hit["text_hash"] is None else words.get(hit["text_hash"], ""),
+            text=words.get(hit["text_hash"], ""),
             page=hit["page"],
             owner=hit["owner"],
         )
         for hit in row.hits
-    )
+    ]
+
+
+def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
+    hits = tuple(_hits(row, words))
     return Result(
         item=Item.from_dict(row.item),
         relevant_chunks=None if row.relevant_chunks is None else frozenset(row.relevant_chunks),
@@ -703,15 +752,19 @@ def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
     )
 
 
-def _load_texts(connection: Connection, client_id: str, text_hashes: Iterable[str]) -> dict[str, str]:
+def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> dict[str, str]:
+    """{text hash: text} of all the hits of these rows."""
+    needed = (hit["text_hash"] for row in rows for hit in row.hits if hit["text_hash"] is not None)
     found: dict[str, str] = {}
-    for batch in in_batches(text_hashes):
-        rows = connection.execute(
-            sa.select(texts.c.text_hash, texts.c.text).where(
-                texts.c.client_id == client_id, texts.c.text_hash.in_(batch)
+    for batch in in_batches(needed):
+        found.update(
+            (row.text_hash, row.text)
+            for row in connection.execute(
+                sa.select(texts.c.text_hash, texts.c.text).where(
+                    texts.c.client_id == client_id, texts.c.text_hash.in_(batch)
+                )
             )
         )
-        found.update((row.text_hash, row.text) for row in rows)
     return found
 
 
@@ -734,6 +787,14 @@ def _reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: f
                 query = query.where(reuse_keys.c.made_at >= utc_now() - timedelta(days=max_age_days))
             found.update((row.reuse_key, row.content_id) for row in connection.execute(query))
     return found
+
+
+def _unlink(connection: Connection, evaluation_id: int) -> None:
+    items = tables.run_items
+    links = ("retrieval_id", "retrieval_key", "result_id", "answer_key", "takes")
+    connection.execute(
+        sa.update(items).where(items.c.evaluation_id == evaluation_id).values(dict.fromkeys(links, sa.null()))
+    )
 
 
 def _link_retrievals(

@@ -1,6 +1,7 @@
 """The SQL views over the history: found in dbt_or_sql, one SELECT a file, created in the database, read as rows."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -38,9 +39,12 @@ def create_views(db: Database) -> None:
 def create_views_in(connection: Connection) -> None:
     """Creates every view within a transaction, and notes which text they have."""
     for name in view_names():
-        # PostgreSQL and SQLite cannot replace a view whose columns changed; within the transaction nobody misses it.
-        connection.execute(sa.text(f"DROP VIEW IF EXISTS {name}"))
-        connection.execute(_statement(f"CREATE VIEW {name} AS {_sources()[name]}"))
+        create = "CREATE OR REPLACE VIEW"
+        if connection.dialect.name != "mysql":
+            # These cannot replace a view whose columns changed, but drop it in the transaction: nobody misses it.
+            connection.execute(sa.text(f"DROP VIEW IF EXISTS {name}"))
+            create = "CREATE VIEW"
+        connection.execute(_statement(f"{create} {name} AS {_sources()[name]}"))
     upsert(connection, schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
 
 
@@ -60,6 +64,39 @@ def read_view(db: Database, name: str, limit: int | None = None) -> list[dict[st
     with db.connect() as connection:
         rows = connection.execute(sa.text(query)).mappings().all()
     return [{column: _plain(column, value) for column, value in row.items()} for row in rows]
+
+
+@dataclass(frozen=True)
+class ViewPreview:
+    """How many rows a view has, and its first ones as a Markdown table."""
+
+    row_count: int
+    markdown: str
+
+
+def view_preview(db: Database, name: str, rows: int = 10) -> ViewPreview:
+    """The size of a view and its first rows for people to see; like the views it holds ids and numbers only.
+
+    Raises:
+        DatabaseError: there is no such view.
+    """
+    first = read_view(db, name, limit=rows)
+    with db.connect() as connection:
+        row_count = connection.execute(sa.text(f"SELECT COUNT(*) FROM {name}")).scalar_one()
+    if not first:
+        return ViewPreview(row_count, "no rows yet")
+    lines = [list(first[0]), ["---"] * len(first[0]), *([_cell(value) for value in row.values()] for row in first)]
+    return ViewPreview(row_count, "\n".join(f"| {' | '.join(line)} |" for line in lines))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return str(value).replace("|", "\\|").replace("\n", " ")
 
 
 def _plain(column: str, value: Any) -> Any:

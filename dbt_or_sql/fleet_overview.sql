@@ -1,0 +1,114 @@
+-- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the headline
+-- metric that fell most since the evaluation before of the same dataset and system (worst_delta); where there is none
+-- before, the evaluation with the lowest reciprocal rank. Clients never evaluated come last, vanished ones after them.
+-- order by: worst_rank
+WITH runs AS (
+    SELECT
+        r.id,
+        r.client_id,
+        r.dataset_id,
+        r.system_name,
+        r.k,
+        r.item_count,
+        r.error_count,
+        r.finished_at,
+        d.name AS dataset_name,
+        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age,
+        LAG(r.id) OVER (PARTITION BY r.client_id, r.dataset_id, r.system_name ORDER BY r.id) AS previous_id
+    FROM evaluation_runs r
+    JOIN evaluation_datasets d ON d.id = r.dataset_id
+    WHERE r.status = 'complete'
+),
+headline AS (
+    SELECT
+        r.client_id,
+        r.id AS evaluation_id,
+        s.metric_id,
+        s.mean,
+        s.mean - p.mean AS delta,
+        ROW_NUMBER() OVER (
+            PARTITION BY r.client_id
+            ORDER BY
+                CASE WHEN s.mean - p.mean IS NULL THEN 1 ELSE 0 END,
+                s.mean - p.mean,
+                CASE WHEN s.metric_id LIKE '%mrr' THEN 0 ELSE 1 END,
+                CASE WHEN s.mean IS NULL THEN 1 ELSE 0 END,
+                s.mean,
+                r.id,
+                s.metric_id
+        ) AS badness
+    FROM runs r
+    JOIN metric_summaries s
+        ON s.evaluation_id = r.id
+        AND s.metric_id IN (
+            'retrieval.mrr',
+            'retrieval.ndcg_at_10',
+            REPLACE('retrieval.precision_at_#', '#', CAST(r.k AS CHAR(10))),
+            REPLACE('retrieval.recall_at_#', '#', CAST(r.k AS CHAR(10))),
+            REPLACE('retrieval.hit_rate_at_#', '#', CAST(r.k AS CHAR(10))),
+            'retrieval.document_mrr',
+            'retrieval.document_ndcg_at_10',
+            REPLACE('retrieval.document_precision_at_#', '#', CAST(r.k AS CHAR(10))),
+            REPLACE('retrieval.document_recall_at_#', '#', CAST(r.k AS CHAR(10))),
+            REPLACE('retrieval.document_hit_rate_at_#', '#', CAST(r.k AS CHAR(10)))
+        )
+    LEFT JOIN metric_summaries p
+        ON p.evaluation_id = r.previous_id AND p.metric_id = s.metric_id AND p.metric_version = s.metric_version
+    WHERE r.run_age = 1
+        -- The document level speaks only where the chunk level is silent.
+        AND (
+            s.metric_id NOT LIKE 'retrieval.document%'
+            OR NOT EXISTS (
+                SELECT 1
+                FROM metric_summaries c
+                WHERE c.evaluation_id = r.id AND c.metric_id = 'retrieval.mrr' AND c.mean IS NOT NULL
+            )
+        )
+),
+totals AS (
+    SELECT
+        client_id,
+        COUNT(*) AS evaluations,
+        SUM(error_count) AS errors,
+        SUM(item_count) AS items,
+        MAX(finished_at) AS evaluated_at
+    FROM runs
+    WHERE run_age = 1
+    GROUP BY client_id
+)
+SELECT
+    ROW_NUMBER() OVER (
+        ORDER BY
+            CASE WHEN c.vanished_at IS NULL THEN 0 ELSE 1 END,
+            CASE WHEN t.client_id IS NULL THEN 1 ELSE 0 END,
+            COALESCE(h.delta, 0),
+            CASE WHEN m.mean IS NULL THEN 0 ELSE 1 END,
+            m.mean,
+            c.client_id
+    ) AS worst_rank,
+    c.client_id,
+    h.delta AS worst_delta,
+    h.metric_id AS worst_metric,
+    h.mean AS worst_mean,
+    m.mean AS mrr,
+    w.dataset_name,
+    w.system_name,
+    w.id AS evaluation_id,
+    COALESCE(t.evaluations, 0) AS evaluations,
+    COALESCE(t.items, 0) AS items,
+    COALESCE(t.errors, 0) AS errors,
+    t.evaluated_at,
+    c.change_seq - c.evaluated_seq AS pending_changes,
+    c.document_count,
+    c.chunk_count,
+    c.scanned_at,
+    c.vanished_at
+FROM clients c
+LEFT JOIN totals t ON t.client_id = c.client_id
+LEFT JOIN headline h ON h.client_id = c.client_id AND h.badness = 1
+LEFT JOIN runs w ON w.id = h.evaluation_id
+LEFT JOIN metric_summaries m
+    ON m.evaluation_id = h.evaluation_id
+    AND m.metric_id = CASE
+        WHEN h.metric_id LIKE 'retrieval.document%' THEN 'retrieval.document_mrr' ELSE 'retrieval.mrr'
+    END

@@ -1,0 +1,58 @@
+-- One row: a metric in one of the last ten finished evaluations of a client's dataset by a system (run_age 1 is the
+-- latest), with the mean of it and the up to four before, and the change since the one before where both asked the same
+-- questions and measured the same way.
+-- order by: client_id, dataset_name, system_name, metric_id, run_age
+WITH series AS (
+    SELECT
+        r.client_id,
+        d.name AS dataset_name,
+        r.system_name,
+        s.metric_id,
+        r.id AS evaluation_id,
+        r.dataset_id,
+        r.finished_at,
+        s.mean,
+        s.ci_low,
+        s.ci_high,
+        s.n_scored,
+        s.metric_version,
+        ROW_NUMBER() OVER (
+            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id DESC
+        ) AS run_age,
+        AVG(s.mean) OVER (
+            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id
+            ORDER BY r.id ROWS BETWEEN 4 PRECEDING AND CURRENT ROW
+        ) AS moving_average,
+        LAG(s.mean) OVER (
+            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id
+        ) AS previous_mean,
+        LAG(r.dataset_id) OVER (
+            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id
+        ) AS previous_dataset_id,
+        LAG(s.metric_version) OVER (
+            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id
+        ) AS previous_metric_version
+    FROM metric_summaries s
+    JOIN evaluation_runs r ON r.id = s.evaluation_id
+    JOIN evaluation_datasets d ON d.id = r.dataset_id
+    WHERE r.status = 'complete'
+)
+SELECT
+    client_id,
+    dataset_name,
+    system_name,
+    metric_id,
+    run_age,
+    evaluation_id,
+    dataset_id,
+    finished_at,
+    mean,
+    moving_average,
+    CASE
+        WHEN previous_dataset_id = dataset_id AND previous_metric_version = metric_version THEN mean - previous_mean
+    END AS delta,
+    ci_low,
+    ci_high,
+    n_scored
+FROM series
+WHERE run_age <= 10

@@ -31,6 +31,11 @@ class Chunk:
     def text_hash(self) -> str:
         return digest(self.text)
 
+    @cached_property
+    def content_key(self) -> str:
+        """What a chunk is whatever its id: its document and its text."""
+        return digest(self.document_id, self.text_hash)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -128,7 +133,7 @@ CandidateStatus = Literal["new", "accepted", "rejected", "retired", "failed"]
 class Candidate:
     """A generated question-answer pair on its way into a dataset, or the reason why there is none.
 
-    `chunk_key` is the content key of the chunk it was made from; `attempt` tells several from one chunk apart;
+    `chunk_key` is the `content_key` of the chunk it was made from; `attempt` tells several from one chunk apart;
     `generator` names generator, prompt version and model in one string. `difficulty` is the round-trip rank:
     the rank (1-based) at which the source chunk comes back for the question, None if it does not or was not asked.
     """

@@ -1,1 +1,18 @@
-"""Dagster resources: what the assets talk to."""
+"""Dagster resources: what the assets talk to, each thin over the plain Python below."""
+
+from rageval_dagster.resources.database import HistoryDatabase
+from rageval_dagster.resources.lease import ClientLease
+from rageval_dagster.resources.models import Embedding, QuestionGenerator
+from rageval_dagster.resources.plan import EvaluationPlan
+from rageval_dagster.resources.store import DocumentStore
+from rageval_dagster.resources.systems import RagSystems
+
+__all__ = [
+    "ClientLease",
+    "DocumentStore",
+    "Embedding",
+    "EvaluationPlan",
+    "HistoryDatabase",
+    "QuestionGenerator",
+    "RagSystems",
+]

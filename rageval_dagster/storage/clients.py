@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,17 +19,22 @@ from rageval_dagster.storage.database import Database, retried, upsert
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH, clients, corpus_versions
 from rageval_dagster.storage.types import utc_now
 
+LEASE_POLL_S = 1.0
+"""How often a lease that somebody else has is asked for again."""
+
 
 @dataclass(frozen=True)
 class Client:
     """A client as the database knows it.
 
-    `change_seq` counts the observed changes of its documents, `evaluated_seq` is the last one that was evaluated;
+    `change_seq` counts the observed changes of its documents, `scanned_seq` is the last one that a scan has seen,
+    `evaluated_seq` the last one that was evaluated;
     `probe` is the store's cheap fingerprint up to which changes are counted.
     """
 
     client_id: str
     change_seq: int
+    scanned_seq: int
     evaluated_seq: int
     probe: str | None
     corpus_version: str | None
@@ -93,11 +99,16 @@ def observe_probe(db: Database, client_id: str, probe: str) -> int | None:
 
 
 @retried
-def settle_probe(db: Database, client_id: str, probe: str) -> None:
-    """Stores the probe without counting a change: the run has scanned up to here."""
+def settle_probe(db: Database, client_id: str, probe: str, change_seq: int) -> None:
+    """Says that a scan has seen the store up to this probe, and with it the changes up to `change_seq`.
+
+    Both are as they were before the scan. Where a further change was counted meanwhile, its probe stays.
+    """
     with db.begin() as connection:
         _insert(connection, client_id)
-        connection.execute(sa.update(clients).where(clients.c.client_id == client_id).values(probe=probe))
+        here = clients.c.client_id == client_id
+        connection.execute(sa.update(clients).where(here).values(scanned_seq=change_seq))
+        connection.execute(sa.update(clients).where(here, clients.c.change_seq == change_seq).values(probe=probe))
 
 
 @retried
@@ -212,13 +223,15 @@ def release_lease(db: Database, lease: Lease) -> None:
 
 
 @contextmanager
-def keep_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120) -> Iterator[Lease]:
+def keep_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120, wait_s: float = 0) -> Iterator[Lease]:
     """Holds the client's lease for the length of a block, renewing it every `ttl_s` / 4 from a thread.
+
+    Where somebody has it, it is waited for, at most `wait_s` seconds.
 
     Raises:
         LeaseHeldError: at the start if somebody has it; at the end if it was lost on the way.
     """
-    lease = acquire_lease(db, client_id, holder, ttl_s)
+    lease = _acquire_within(db, client_id, holder, ttl_s, wait_s)
     ended, lost = threading.Event(), threading.Event()
 
     def renew() -> None:
@@ -241,6 +254,17 @@ def keep_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120) ->
         release_lease(db, lease)
     if lost.is_set():
         raise _lost(lease)
+
+
+def _acquire_within(db: Database, client_id: str, holder: str, ttl_s: float, wait_s: float) -> Lease:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return acquire_lease(db, client_id, holder, ttl_s)
+        except LeaseHeldError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(LEASE_POLL_S)
 
 
 def _place() -> str:
@@ -278,6 +302,7 @@ def _insert(connection: Connection, client_id: str) -> None:
     row = {
         "client_id": client_id,
         "change_seq": 0,
+        "scanned_seq": 0,
         "evaluated_seq": 0,
         "chunk_count": 0,
         "document_count": 0,

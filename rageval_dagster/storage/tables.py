@@ -57,6 +57,7 @@ clients = _table(
     "clients",
     _client_id(),
     Column("change_seq", Integer, nullable=False),
+    Column("scanned_seq", Integer, nullable=False),
     Column("evaluated_seq", Integer, nullable=False),
     Column("probe", LongText),
     Column("corpus_version", hex_digest()),

@@ -37,6 +37,7 @@ def upgrade() -> None:
         "clients",
         sa.Column("client_id", identifier(200), nullable=False),
         sa.Column("change_seq", sa.Integer(), nullable=False),
+        sa.Column("scanned_seq", sa.Integer(), nullable=False),
         sa.Column("evaluated_seq", sa.Integer(), nullable=False),
         sa.Column("probe", LongText()),
         sa.Column("corpus_version", identifier(64)),

@@ -1,0 +1,42 @@
+"""The demo, started by `make demo`: two clients' real documents, a human benchmark beside synthetic ones, evaluated."""
+
+import sys
+from pathlib import Path
+
+from rageval_dagster.cli.console import open_all, plural, progress_bar, say
+from rageval_dagster.cli.evaluate import print_reports, run_evaluation
+from rageval_dagster.errors import RagevalError
+
+DEMO = Path(__file__).parent
+HUMAN_BENCHMARK = DEMO / "python-language.human.jsonl"
+
+
+def run_demo() -> None:
+    """Loads the documents, imports the human benchmark, evaluates both clients and prints what it found."""
+    from documents import write_demo
+
+    from rageval_dagster.benchmark.importing import import_dataset
+    from rageval_dagster.corpus.ingest import ingest
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.embedding.models import load_embedder
+    from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
+
+    settings, db = open_all()
+    embedder = load_embedder(settings.embedding_model, settings)
+    files = write_demo(settings.home / "demo")
+    clients = [file.stem for file in files]
+    for client, file in zip(clients, files, strict=True):
+        ensure_client(db, client)
+        with keep_lease(db, client, lease_holder("demo")), progress_bar(f"ingesting {client}") as progress:
+            report = ingest(file, client, open_store(settings), embedder, progress=progress)
+        say(f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
+    dataset, _ = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native")
+    say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")
+    print_reports(settings, [report for client in clients for report in run_evaluation(settings, db, client, {})])
+
+
+if __name__ == "__main__":
+    try:
+        run_demo()
+    except RagevalError as error:
+        sys.exit(f"demo: {error}")

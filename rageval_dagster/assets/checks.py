@@ -1,0 +1,68 @@
+"""Asset checks: whether the benchmark is sound, whether anything is missing, and whether quality is good enough."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from rageval_dagster.assets.partitions import clients_partitions
+from rageval_dagster.benchmark.rules import RULES, RuleResult
+from rageval_dagster.resources import HistoryDatabase
+
+MAX_IDS = 50
+
+
+def rule_check_specs(asset: str) -> list[dg.AssetCheckSpec]:
+    """One check per quality rule; a blocking one stops the run."""
+    return [
+        dg.AssetCheckSpec(
+            rule.id,
+            asset=asset,
+            description=rule.description,
+            blocking=rule.blocking,
+            partitions_def=clients_partitions,
+        )
+        for rule in RULES
+    ]
+
+
+def rule_results(results: Sequence[RuleResult]) -> list[dg.AssetCheckResult]:
+    """The outcome of every rule, with the ids of the offenders."""
+    return [
+        dg.AssetCheckResult(
+            check_name=result.rule_id,
+            passed=result.success,
+            severity=dg.AssetCheckSeverity.ERROR if result.blocking else dg.AssetCheckSeverity.WARN,
+            metadata={
+                "checked": result.checked,
+                "offenders": len(result.failed_ids),
+                "ids": dg.MetadataValue.json(list(result.failed_ids[:MAX_IDS])),
+            },
+        )
+        for result in results
+    ]
+
+
+@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
+def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    """No more than RAGEVAL_MAX_ERROR_SHARE of any metric's outcomes are errors."""
+    from rageval_dagster.evaluation.summary import latest_reports
+    from rageval_dagster.evaluation.verdict import completeness
+    from rageval_dagster.settings import load_settings
+
+    reports = latest_reports(database.open(), context.partition_key)
+    finding = completeness(reports, load_settings().max_error_share)
+    return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
+
+
+@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
+def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    """The headline metrics reach their good values (precision: its ceiling times the good value)."""
+    from rageval_dagster.evaluation.summary import latest_reports
+    from rageval_dagster.evaluation.verdict import thresholds
+
+    finding = thresholds(latest_reports(database.open(), context.partition_key))
+    return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
+
+
+def asset_checks() -> list[dg.AssetChecksDefinition]:
+    return [complete, good_values]

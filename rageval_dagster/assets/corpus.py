@@ -1,0 +1,48 @@
+"""Corpus assets: the document store as Dagster observes it, and the version of each client's corpus."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.assets.progress import log_progress
+from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase
+
+
+@dg.observable_source_asset(group_name="corpus", kinds={"chroma"}, owners=OWNERS, partitions_def=clients_partitions)
+def document_store(store: DocumentStore) -> dg.DataVersionsByPartition:
+    """The chunks of every client in Chroma. They belong to the user: nothing here is ever written."""
+    return dg.DataVersionsByPartition(store.open().probes())
+
+
+@dg.asset(
+    group_name="corpus",
+    kinds={"python", "sql"},
+    owners=OWNERS,
+    deps=[document_store],
+    partitions_def=clients_partitions,
+    output_required=False,
+)
+def corpus_version(
+    context: dg.AssetExecutionContext,
+    database: HistoryDatabase,
+    store: DocumentStore,
+    lease: ClientLease,
+    plan: EvaluationPlan,
+) -> Iterator[dg.MaterializeResult]:
+    """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
+    from rageval_dagster.evaluation.changes import scan_client
+
+    state = scan_client(database.open(), store.open(), context.partition_key, log_progress(context, "chunks scanned"))
+    context.log_event(
+        dg.AssetObservation(
+            document_store.key,
+            partition=context.partition_key,
+            metadata={"chunks": state.scan.chunk_count, "documents": state.scan.document_count},
+            tags={"dagster/data_version": state.data_version},
+        )
+    )
+    if plan.only_if_changed and state.evaluated:
+        context.log.info("this state of the corpus was evaluated before: nothing to do")
+        return
+    yield dg.MaterializeResult(metadata=state.metadata(), data_version=dg.DataVersion(state.data_version))

@@ -1,0 +1,107 @@
+"""Evaluation assets: every question is asked, answered and scored; each stage reuses what was computed before."""
+
+import dagster as dg
+
+from rageval_dagster.assets.benchmark import validated_benchmark
+from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.assets.progress import log_progress
+from rageval_dagster.resources import (
+    ClientLease,
+    DocumentStore,
+    Embedding,
+    EvaluationPlan,
+    HistoryDatabase,
+    RagSystems,
+)
+
+
+@dg.asset(
+    group_name="evaluation",
+    kinds={"chroma", "sql"},
+    owners=OWNERS,
+    deps=[validated_benchmark],
+    partitions_def=clients_partitions,
+)
+def retrieval_runs(
+    context: dg.AssetExecutionContext,
+    database: HistoryDatabase,
+    store: DocumentStore,
+    lease: ClientLease,
+    plan: EvaluationPlan,
+    systems: RagSystems,
+) -> dg.MaterializeResult:
+    """What each system retrieves for each question: ranks, scores, chunks and documents, per dataset and system."""
+    from rageval_dagster.evaluation.retrieval import run_retrieval
+    from rageval_dagster.evaluation.stages import each_evaluation, open_evaluations
+
+    db, client_id, load = database.open(), context.partition_key, systems.loader(context.partition_key)
+    opened = open_evaluations(db, plan.request(client_id), load, context.run_id)
+    documents = store.open()
+    report = each_evaluation(
+        opened,
+        lambda evaluation: run_retrieval(
+            db, documents, load(evaluation.system), evaluation, log_progress(context, "questions retrieved")
+        ),
+    )
+    return dg.MaterializeResult(metadata=report)
+
+
+@dg.asset(
+    group_name="evaluation",
+    kinds={"python", "sql"},
+    owners=OWNERS,
+    deps=[retrieval_runs],
+    partitions_def=clients_partitions,
+    pool="llm",
+)
+def generated_answers(
+    context: dg.AssetExecutionContext,
+    database: HistoryDatabase,
+    lease: ClientLease,
+    plan: EvaluationPlan,
+    systems: RagSystems,
+) -> dg.MaterializeResult:
+    """What each system answers from the contexts it retrieved, with citations, or that it declines."""
+    from rageval_dagster.evaluation.answers import run_answers
+    from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
+
+    db, client_id, load = database.open(), context.partition_key, systems.loader(context.partition_key)
+    report = each_evaluation(
+        evaluations_of(db, plan.request(client_id)),
+        lambda evaluation: run_answers(
+            db, load(evaluation.system), evaluation, log_progress(context, "questions answered")
+        ),
+    )
+    return dg.MaterializeResult(metadata=report)
+
+
+@dg.asset(
+    group_name="evaluation",
+    kinds={"python", "sql"},
+    owners=OWNERS,
+    deps=[generated_answers],
+    partitions_def=clients_partitions,
+)
+def metric_scores(
+    context: dg.AssetExecutionContext,
+    database: HistoryDatabase,
+    lease: ClientLease,
+    plan: EvaluationPlan,
+    embedding: Embedding,
+) -> dg.MaterializeResult:
+    """Every metric of every question, each with a typed outcome: scored, undefined or error, never made up."""
+    from rageval_dagster.evaluation.scoring import run_scoring
+    from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
+    from rageval_dagster.metrics.interface import Tools
+    from rageval_dagster.metrics.registry import metrics_for
+
+    db, client_id = database.open(), context.partition_key
+    embedder = embedding.for_metrics(client_id)
+    tools = Tools(embedder)
+    report = each_evaluation(
+        evaluations_of(db, plan.request(client_id)),
+        lambda evaluation: run_scoring(
+            db, evaluation, metrics_for(evaluation.k, embedder), tools, log_progress(context, "metrics computed")
+        ),
+    )
+    return dg.MaterializeResult(metadata=report)

@@ -1,0 +1,80 @@
+"""History assets: one row per evaluation with its summaries, and the SQL views that people and charts read."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from rageval_dagster.assets.evaluation import metric_scores
+from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.resources import ClientLease, Embedding, EvaluationPlan, HistoryDatabase
+
+VIEW_DESCRIPTIONS = {
+    "metric_history": "Every metric of every finished evaluation, with interval and counts.",
+    "metric_trend": "Each metric over a client's last runs, with moving average and change.",
+    "latest_per_client": "The newest finished evaluation of each client, dataset and system.",
+    "run_against_previous": "Each evaluation beside the one before it: what changed, and by how much.",
+    "hardest_questions": "The questions that score worst, by id.",
+    "dataset_overview": "The datasets of each client, with size, validity and use.",
+    "fleet_overview": "All clients in one table, worst first.",
+}
+
+
+@dg.asset(
+    group_name="history",
+    kinds={"python", "sql"},
+    owners=OWNERS,
+    deps=[metric_scores],
+    partitions_def=clients_partitions,
+)
+def evaluation_runs(
+    context: dg.AssetExecutionContext,
+    database: HistoryDatabase,
+    lease: ClientLease,
+    plan: EvaluationPlan,
+    embedding: Embedding,
+) -> dg.MaterializeResult:
+    """One row of history per evaluation: versions, counts, headline metrics with intervals, verdict."""
+    from rageval_dagster.evaluation.stages import evaluations_of
+    from rageval_dagster.evaluation.summary import finish_all
+    from rageval_dagster.evaluation.verdict import run_metadata
+    from rageval_dagster.metrics.registry import metrics_for
+
+    db, client_id = database.open(), context.partition_key
+    embedder = embedding.for_metrics(client_id)
+    reports = finish_all(
+        db,
+        client_id,
+        evaluations_of(db, plan.request(client_id)),
+        lambda evaluation: metrics_for(evaluation.k, embedder),
+    )
+    return dg.MaterializeResult(metadata=run_metadata(reports))
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            name,
+            group_name="history",
+            kinds={"sql", "view"},
+            owners=OWNERS,
+            deps=[evaluation_runs],
+            description=description,
+        )
+        for name, description in VIEW_DESCRIPTIONS.items()
+    ],
+    can_subset=True,
+)
+def history_views(context: dg.AssetExecutionContext, database: HistoryDatabase) -> Iterator[dg.MaterializeResult]:
+    """The history as SQL views; each is always up to date, materializing it counts its rows."""
+    from rageval_dagster.storage.views import view_preview
+
+    db = database.open()
+    for key in sorted(context.selected_asset_keys):
+        preview = view_preview(db, key.to_user_string())
+        yield dg.MaterializeResult(
+            asset_key=key,
+            metadata={
+                "dagster/row_count": preview.row_count,
+                "first_rows": dg.MetadataValue.md(preview.markdown),
+            },
+        )

@@ -1,0 +1,26 @@
+"""Progress of long stages as Dagster log lines with counts and rate."""
+
+import time
+
+import dagster as dg
+
+from rageval_dagster.records import Progress
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def log_progress(context: dg.AssetExecutionContext, what: str) -> Progress:
+    """A callback that logs `what: done/total (rate)` at most every five seconds, and when all is done."""
+    started = time.monotonic()
+    last_line = started
+
+    def report(done: int, total: int) -> None:
+        nonlocal last_line
+        now = time.monotonic()
+        if done < total and now - last_line < SECONDS_BETWEEN_LINES:
+            return
+        last_line = now
+        rate = done / max(now - started, 1e-9)
+        context.log.info(f"{what}: {done}/{total} ({rate:.1f}/s)")
+
+    return report

@@ -1,0 +1,105 @@
+"""How the command line starts a run: the same job as the UI, in this process, in the same Dagster instance."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rageval_dagster.automation.home import prepare_dagster_home
+from rageval_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+CODE_LOCATION = "rageval_dagster"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A finished run: its id in Dagster, and where it failed, the step and the message."""
+
+    run_id: str
+    failed_step: str | None = None
+    message: str | None = None
+
+
+def launch(
+    settings: Settings,
+    client_id: str,
+    trigger: str,
+    plan: Mapping[str, Any],
+    on_step: Callable[[str], None],
+) -> Launched:
+    """Runs the evaluation job for one client and waits for it; it shows up in the UI like any other run.
+
+    It bypasses the daemon's queue; the client's lease in the history database keeps it apart from other runs.
+
+    Args:
+        plan: values of the EvaluationPlan resource that differ from the settings.
+        on_step: called with the name of each step as it starts.
+    """
+    prepare_dagster_home(settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import dagster as dg
+
+        from rageval_dagster.automation.jobs import EVALUATION_JOB
+        from rageval_dagster.automation.requests import TRIGGER_TAG, run_config
+        from rageval_dagster.definitions import defs
+
+        job = defs.resolve_job_def(EVALUATION_JOB)
+    with dg.DagsterInstance.get() as instance:
+        ensure_partition(instance, client_id)
+        config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}
+        tags = {"dagster/partition": client_id, TRIGGER_TAG: trigger}
+        return _execute(instance, job, config, tags, on_step)
+
+
+def ensure_partition(instance: "dg.DagsterInstance", client_id: str) -> None:
+    """Adds a client's partition where Dagster does not know it yet."""
+    from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+
+    if not instance.has_dynamic_partition(CLIENTS_PARTITIONS, client_id):
+        instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [client_id])
+
+
+def _execute(
+    instance: "dg.DagsterInstance",
+    job: "dg.JobDefinition",
+    config: Mapping[str, Any],
+    tags: Mapping[str, str],
+    on_step: Callable[[str], None],
+) -> Launched:
+    from dagster._core.definitions.job_base import InMemoryJob
+    from dagster._core.execution.api import execute_run_iterator
+    from dagster._core.remote_origin import RemoteRepositoryOrigin
+    from dagster._core.workspace.load_target import ModuleTarget
+
+    # With its remote origin the run belongs to the job that the UI loads from workspace.yaml.
+    [location] = ModuleTarget(
+        module_name="rageval_dagster.definitions",
+        attribute=None,
+        working_directory=None,
+        location_name=CODE_LOCATION,
+    ).create_origins()
+    origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin(job.name)
+    run = instance.create_run_for_job(job_def=job, run_config=config, tags=tags, remote_job_origin=origin)
+    failed_step = message = None
+    for event in execute_run_iterator(InMemoryJob(job), run, instance):
+        if event.is_step_start and event.step_key:
+            on_step(event.step_key)
+        elif event.is_step_failure and message is None:
+            failed_step, message = event.step_key, _innermost(event.step_failure_data.error)
+        elif event.is_run_failure and message is None:
+            message = _innermost(event.job_failure_data.error) or event.message
+    return Launched(run.run_id, failed_step, message)
+
+
+def _innermost(error: Any) -> str | None:
+    """The message of the error at the root of a chain, without Dagster's wrapping."""
+    if error is None:
+        return None
+    while error.cause is not None:
+        error = error.cause
+    name, _, message = error.message.strip().partition(": ")
+    return message if message and name.rpartition(".")[2].endswith("Error") else error.message.strip()

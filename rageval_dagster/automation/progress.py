@@ -1,0 +1,28 @@
+"""The logger of runs that the command line starts: our own lines on standard error, none of Dagster's."""
+
+import logging
+import sys
+
+import dagster as dg
+
+
+class _OwnLines(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        meta = getattr(record, "dagster_meta", {})
+        return record.levelno >= logging.INFO and meta.get("dagster_event") is None
+
+
+@dg.logger(description="Progress lines on standard error.")
+def progress_logger(_context: dg.InitLoggerContext) -> logging.Logger:
+    logger = logging.Logger("rageval")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_OwnLines())
+    handler.setFormatter(_MessageOnly())
+    logger.addHandler(handler)
+    return logger
+
+
+class _MessageOnly(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        meta = getattr(record, "dagster_meta", {})
+        return f"  {meta.get('orig_message') or record.getMessage()}"

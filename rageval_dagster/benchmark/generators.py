@@ -1,0 +1,56 @@
+"""The one interface of question generators, and which of them the settings choose."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rageval_dagster.records import Candidate, Chunk
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.database import Database
+
+
+class Generator(Protocol):
+    """Writes question-answer pairs. `name` tells generator, prompt version, model and seed."""
+
+    @property
+    def name(self) -> str: ...
+
+    def generate(self, chunks: Sequence[Chunk]) -> list[Candidate]:
+        """One candidate or more for each chunk; where none could be written, one that says why."""
+        ...
+
+
+class ExtractiveGenerator:
+    """The keyless default: questions by rule, answers that are spans of the chunk."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    @property
+    def name(self) -> str:
+        from rageval_dagster.benchmark.extractive import GENERATOR
+
+        return f"{GENERATOR} seed {self._seed}"
+
+    def generate(self, chunks: Sequence[Chunk]) -> list[Candidate]:
+        from rageval_dagster.benchmark.extractive import generate
+
+        return generate(chunks, self._seed)
+
+
+def load_generator(settings: Settings, db: Database, client_id: str, seed: int) -> Generator:
+    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one."""
+    if settings.generator_model is None:
+        return ExtractiveGenerator(seed)
+    from rageval_dagster.benchmark.prompted import PromptedGenerator
+    from rageval_dagster.llm.client import ChatClient
+
+    return PromptedGenerator(ChatClient(settings, "generator", db, client_id))
+
+
+def generator_name(settings: Settings, seed: int) -> str:
+    """The name of the generator that the settings choose, without opening it."""
+    if settings.generator_model is None:
+        return ExtractiveGenerator(seed).name
+    from rageval_dagster.benchmark.prompted import prompted_name
+
+    return prompted_name(settings.generator_model)

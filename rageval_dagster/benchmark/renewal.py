@@ -1,0 +1,432 @@
+"""Renewing a generated dataset: when one is due, which items stay, and from which chunks new ones are written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from rageval_dagster.benchmark.generators import Generator, generator_name
+from rageval_dagster.benchmark.rules import RuleResult
+from rageval_dagster.benchmark.sampling import STRATEGIES, draw_sample
+from rageval_dagster.corpus.evidence import resolve
+from rageval_dagster.errors import DatasetError, EmbeddingError, SettingsError
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Candidate, Chunk, Item, Progress
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage import corpus as corpus_storage
+from rageval_dagster.storage.benchmark import Dataset, Sample
+from rageval_dagster.storage.database import Database
+
+if TYPE_CHECKING:
+    from rageval_dagster.corpus.store import ChromaStore
+    from rageval_dagster.embedding.models import Embedder
+
+DEFAULT_NAME = "synthetic"
+DEFAULT_STRATEGY = "random"
+
+SPARE = 1.2
+"""So many times the wanted number of pairs are written, since the rules will reject some."""
+
+SAMPLE_SHARE = 2
+"""So many times the wanted number of chunks are drawn, since some give no question."""
+
+WRITE_BATCH = 32
+"""Chunks asked about between two writes: a kill loses at most this many."""
+
+DIFFICULTY_DEPTH = 50
+
+RETIRED = "its quote is gone from its document"
+
+
+@dataclass(frozen=True)
+class BenchmarkSpec:
+    """What the generated dataset should be."""
+
+    name: str
+    size: int
+    strategy: str | None
+    generator: str
+    max_age_days: float
+    automatic: bool
+    always: bool = False
+    seed: int = 0
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, name: str = "", size: int = 0, strategy: str = "", always: bool = False
+    ) -> "BenchmarkSpec":
+        """The settings' spec, with what was named for this run.
+
+        Raises:
+            SettingsError: an unknown strategy.
+        """
+        if strategy and strategy not in STRATEGIES:
+            raise SettingsError(f"the sampling strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+        return cls(
+            name=name or DEFAULT_NAME,
+            size=size or settings.sample_size,
+            strategy=strategy or None,
+            generator=generator_name(settings, cls.seed),
+            max_age_days=settings.dataset_max_age_days,
+            automatic=settings.auto_generate_datasets,
+            always=always,
+        )
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage of the renewal did; numbers and ids only."""
+
+    reason: str
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    rules: Sequence[RuleResult] = ()
+
+    def metadata(self) -> dict[str, Any]:
+        return {"reason": self.reason, **self.counts}
+
+
+def renew_sample(
+    db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, now: datetime | None = None
+) -> StageReport:
+    """Draws the chunks to write questions about, if a renewal is due.
+
+    Where only the documents changed and every item's quote still stands, the dataset stays as it is.
+    """
+    due = renewal_due(db, client_id, spec, now or datetime.now(UTC))
+    dataset = _current(db, client_id, spec)
+    if due is None:
+        return StageReport(_kept(dataset))
+    if dataset is not None and due == _DOCUMENTS_CHANGED:
+        _, gone = _standing(db, store, client_id, dataset)
+        if not gone:
+            _confirm(db, client_id, dataset)
+            return StageReport("the documents changed, and every question's quote still stands")
+    client = client_storage.get_client(db, client_id)
+    strategy = spec.strategy or (dataset.stats.get("strategy") if dataset else None) or DEFAULT_STRATEGY
+    entries = [entry for page in corpus_storage.iter_manifest(db, client_id) for entry in page]
+    if not entries:
+        raise DatasetError(f"client {client_id!r} has no chunks with text: ingest documents first")
+    keys = draw_sample(
+        entries,
+        size=spec.size * SAMPLE_SHARE,
+        strategy=strategy,
+        seed=spec.seed,
+        vectors=lambda drawn: store.vectors(client_id, [entry.chunk_id for entry in drawn]),
+    )
+    version = client.corpus_version or ""
+    sample = Sample(
+        sample_id=digest(client_id, version, strategy, str(spec.seed), str(spec.size))[:32],
+        client_id=client_id,
+        corpus_version=version,
+        strategy=strategy,
+        seed=spec.seed,
+        size=spec.size,
+        chunk_keys=tuple(keys),
+    )
+    benchmark_storage.save_sample(db, sample)
+    documents = {entry.chunk_key: entry.document_id for entry in entries}
+    return StageReport(
+        due,
+        {
+            "sample_id": sample.sample_id,
+            "strategy": strategy,
+            "chunks_drawn": len(keys),
+            "documents_touched": len({documents[key] for key in keys}),
+            "documents": len(set(documents.values())),
+        },
+    )
+
+
+def renew_candidates(
+    db: Database,
+    store: "ChromaStore",
+    client_id: str,
+    spec: BenchmarkSpec,
+    generator: Generator,
+    progress: Progress | None = None,
+) -> StageReport:
+    """Writes questions about the sampled chunks, in their order, until there are enough; each batch is stored.
+
+    A chunk whose text was asked about before by the same generator is not asked about again.
+    """
+    due = renewal_due(db, client_id, spec, datetime.now(UTC))
+    if due is None:
+        return StageReport(_kept(_current(db, client_id, spec)))
+    chunks = _sampled_chunks(db, store, client_id)
+    known = {
+        candidate.chunk_key: candidate
+        for candidate in benchmark_storage.list_candidates(
+            db, client_id, chunk_keys=[chunk.content_key for chunk in chunks], generator=generator.name
+        )
+    }
+    wanted = _wanted(db, store, client_id, spec, due)
+    usable = sum(candidate.status != "failed" for candidate in known.values())
+    written = failed = 0
+    missing = [chunk for chunk in chunks if chunk.content_key not in known]
+    for start in range(0, len(missing), WRITE_BATCH):
+        if usable >= wanted:
+            break
+        batch = generator.generate(missing[start : start + WRITE_BATCH])
+        benchmark_storage.save_candidates(db, client_id, batch)
+        failures = sum(candidate.status == "failed" for candidate in batch)
+        written, failed, usable = written + len(batch), failed + failures, usable + len(batch) - failures
+        if progress is not None:
+            progress(min(usable, wanted), wanted)
+    return StageReport(
+        due,
+        {"generator": generator.name, "written": written, "failed": failed, "reused": len(known), "usable": usable},
+    )
+
+
+def renew_dataset(
+    db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, embedder: "Embedder"
+) -> StageReport:
+    """Judges the candidates by the quality rules and freezes those that pass as a dataset version.
+
+    Items whose quote still stands stay; those whose quote is gone retire with that reason.
+    """
+    from rageval_dagster.benchmark.validation import validate
+
+    due = renewal_due(db, client_id, spec, datetime.now(UTC))
+    dataset = _current(db, client_id, spec)
+    if due is None:
+        rules = [_rule_from_row(row) for row in dataset.stats.get("rules", ())] if dataset else []
+        return StageReport(_kept(dataset), _counts(dataset), rules)
+    sample = _latest_sample(db, client_id)
+    chunks = _sampled_chunks(db, store, client_id)
+    kept, texts = _kept_candidates(db, store, client_id, dataset, spec, due)
+    texts |= {chunk.content_key: chunk.text for chunk in chunks}
+    order = {chunk.content_key: position for position, chunk in enumerate(chunks)}
+    kept_ids = {candidate.candidate_id for candidate in kept}
+    drawn = [
+        candidate
+        for candidate in benchmark_storage.list_candidates(
+            db, client_id, chunk_keys=list(order), generator=spec.generator
+        )
+        if candidate.status not in ("failed", "retired") and candidate.candidate_id not in kept_ids
+    ]
+    drawn.sort(key=lambda candidate: (order[candidate.chunk_key], candidate.attempt))
+    report = validate([*kept, *drawn], texts, embedder)
+    measured = _with_difficulty(store, client_id, report.accepted, embedder)
+    benchmark_storage.save_candidates(db, client_id, [*measured, *report.rejected])
+    items = report.items[: spec.size]
+    saved = benchmark_storage.save_dataset(
+        db,
+        client_id,
+        spec.name,
+        "generated",
+        items,
+        created_by=spec.generator,
+        corpus_version=sample.corpus_version,
+        valid=report.valid,
+        rule_failures=report.rule_failures,
+        stats={
+            "corpus_version": sample.corpus_version,
+            "sample_id": sample.sample_id,
+            "strategy": sample.strategy,
+            "sample_size": spec.size,
+            "generator": spec.generator,
+            "rejected": report.rejections,
+            "categories": _categories(items),
+            "documents_touched": len({document for item in items for document in item.document_ids}),
+            "documents": client_storage.get_client(db, client_id).document_count,
+            "median_difficulty": _median([candidate.difficulty for candidate in measured]),
+            "rules": [asdict(result) for result in report.rule_results],
+        },
+    )
+    return StageReport(due, _counts(saved), report.rule_results)
+
+
+_DOCUMENTS_CHANGED = "the documents changed"
+
+
+def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime) -> str | None:
+    """Why a renewal is due, None if the current dataset will do."""
+    dataset = _current(db, client_id, spec)
+    if spec.always:
+        return "asked for"
+    if not spec.automatic:
+        return None
+    if dataset is None:
+        return "there is no dataset yet"
+    if spec.size != dataset.stats.get("sample_size"):
+        return f"{spec.size} questions are wanted, {dataset.stats.get('sample_size')} were before"
+    if spec.strategy not in (None, dataset.stats.get("strategy")):
+        return f"the strategy is {spec.strategy} now"
+    if spec.generator != dataset.stats.get("generator"):
+        return "the question generator changed"
+    if client_storage.get_client(db, client_id).corpus_version != dataset.stats.get("corpus_version"):
+        return _DOCUMENTS_CHANGED
+    if now - dataset.checked_at > timedelta(days=spec.max_age_days):
+        return f"the dataset is older than {spec.max_age_days:g} days"
+    return None
+
+
+def _current(db: Database, client_id: str, spec: BenchmarkSpec) -> Dataset | None:
+    found = [
+        dataset
+        for dataset in benchmark_storage.current_datasets(db, client_id)
+        if dataset.name == spec.name and dataset.kind == "generated"
+    ]
+    return found[0] if found else None
+
+
+def _kept(dataset: Dataset | None) -> str:
+    if dataset is None:
+        return "no dataset is generated (EVALUATION_AUTO_GENERATE_DATASETS is false)"
+    return f"dataset {dataset.id} is recent: kept"
+
+
+def _counts(dataset: Dataset | None) -> dict[str, Any]:
+    if dataset is None:
+        return {}
+    stats = dataset.stats
+    return {
+        "dataset_id": dataset.id,
+        "dataset_version": dataset.dataset_version,
+        "questions": dataset.qa_count,
+        "categories": stats.get("categories", {}),
+        "rejected_by_rule": stats.get("rejected", {}),
+        "documents_touched": stats.get("documents_touched", 0),
+        "documents": stats.get("documents", 0),
+    }
+
+
+def _confirm(db: Database, client_id: str, dataset: Dataset) -> None:
+    """Notes that the dataset, unchanged, also fits the present corpus."""
+    stats = {**dataset.stats, "corpus_version": client_storage.get_client(db, client_id).corpus_version}
+    benchmark_storage.save_dataset(
+        db,
+        client_id,
+        dataset.name,
+        dataset.kind,
+        benchmark_storage.dataset_items(db, dataset.id),
+        created_by=dataset.created_by,
+        corpus_version=dataset.corpus_version,
+        valid=dataset.valid,
+        rule_failures=dataset.rule_failures,
+        stats=stats,
+    )
+
+
+def _standing(
+    db: Database, store: "ChromaStore", client_id: str, dataset: Dataset
+) -> tuple[dict[str, frozenset[str]], list[Item]]:
+    """The chunk ids that hold each item's evidence now, by item id; and the items whose quote is gone."""
+    items = benchmark_storage.dataset_items(db, dataset.id)
+    resolutions = resolve(items, db, store, client_id)
+    gone = [item for item in items if item.evidence and resolutions[item.item_id].unresolved]
+    gone_ids = {item.item_id for item in gone}
+    standing = {
+        item.item_id: resolutions[item.item_id].chunks or frozenset() for item in items if item.item_id not in gone_ids
+    }
+    return standing, gone
+
+
+def _wanted(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, due: str) -> int:
+    """How many usable candidates are needed: spare ones for the rules to reject, fewer where items stay."""
+    dataset = _current(db, client_id, spec)
+    staying = 0
+    if dataset is not None and due == _DOCUMENTS_CHANGED:
+        standing, _ = _standing(db, store, client_id, dataset)
+        staying = len(standing)
+    return round(max(spec.size - staying, 0) * SPARE) + 1 + staying
+
+
+def _kept_candidates(
+    db: Database, store: "ChromaStore", client_id: str, dataset: Dataset | None, spec: BenchmarkSpec, due: str
+) -> tuple[list[Candidate], dict[str, str]]:
+    """The candidates of the items that stay, with the text that holds each one's quote now; the others retire."""
+    if dataset is None or due != _DOCUMENTS_CHANGED:
+        return [], {}
+    standing, gone = _standing(db, store, client_id, dataset)
+    gone_ids = {item.item_id for item in gone}
+    candidates = [
+        candidate
+        for candidate in benchmark_storage.list_candidates(db, client_id, generator=spec.generator)
+        if candidate.item is not None
+    ]
+    retired = [
+        replace(candidate, status="retired", reasons=(RETIRED,))
+        for candidate in candidates
+        if candidate.item and candidate.item.item_id in gone_ids
+    ]
+    benchmark_storage.save_candidates(db, client_id, retired)
+    kept = [candidate for candidate in candidates if candidate.item and candidate.item.item_id in standing]
+    holders = {chunk_id for chunk_ids in standing.values() for chunk_id in chunk_ids}
+    chunk_texts = {chunk.id: chunk.text for chunk in store.get(client_id, sorted(holders))}
+    texts = {
+        candidate.chunk_key: "\n".join(chunk_texts[chunk_id] for chunk_id in sorted(standing[candidate.item.item_id]))
+        for candidate in kept
+        if candidate.item
+    }
+    return kept, texts
+
+
+def _latest_sample(db: Database, client_id: str) -> Sample:
+    sample = benchmark_storage.latest_sample(db, client_id)
+    if sample is None:
+        raise DatasetError(f"client {client_id!r} has no sample of chunks yet: materialize chunk_sample first")
+    return sample
+
+
+def _sampled_chunks(db: Database, store: "ChromaStore", client_id: str) -> list[Chunk]:
+    """The chunks of the latest sample that the store still has, in the order drawn."""
+    keys = _latest_sample(db, client_id).chunk_keys
+    entries = corpus_storage.manifest_lookup(db, client_id, keys)
+    ids = [entries[key].chunk_id for key in keys if key in entries]
+    chunks = {chunk.id: chunk for chunk in store.get(client_id, ids)}
+    return [chunks[chunk_id] for chunk_id in ids if chunk_id in chunks]
+
+
+def _with_difficulty(
+    store: "ChromaStore", client_id: str, accepted: Sequence[Candidate], embedder: "Embedder"
+) -> list[Candidate]:
+    """Candidates with their round-trip rank, where the store's vectors are the embedder's."""
+    from rageval_dagster.corpus.compatibility import check_embedder
+
+    new = [candidate for candidate in accepted if candidate.difficulty is None and candidate.item]
+    if not new:
+        return list(accepted)
+    try:
+        check_embedder(store, client_id, embedder)
+    except EmbeddingError:
+        return list(accepted)
+    vectors = embedder.encode([candidate.item.question for candidate in new if candidate.item])
+    ranks: dict[str, int] = {}
+    for candidate, hits in zip(new, store.query(client_id, vectors, DIFFICULTY_DEPTH), strict=True):
+        for hit in hits:
+            if candidate.item and candidate.item.evidence[0].quote and hit.text and _holds(hit.text, candidate.item):
+                ranks[candidate.candidate_id] = hit.rank
+                break
+    return [
+        replace(candidate, difficulty=ranks.get(candidate.candidate_id, candidate.difficulty)) for candidate in accepted
+    ]
+
+
+def _holds(text: str, item: Item) -> bool:
+    quote = item.evidence[0].quote or ""
+    return " ".join(quote.split()) in " ".join(text.split())
+
+
+def _categories(items: Sequence[Item]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in items:
+        counts[item.category] = counts.get(item.category, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _median(values: Sequence[int | None]) -> float | None:
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return None
+    middle = len(known) // 2
+    return float(known[middle]) if len(known) % 2 else (known[middle - 1] + known[middle]) / 2
+
+
+def _rule_from_row(row: Mapping[str, Any]) -> RuleResult:
+    return RuleResult(
+        **{**row, "failed_ids": tuple(row.get("failed_ids", ())), "rejected_ids": tuple(row.get("rejected_ids", ()))}
+    )

@@ -1,0 +1,19 @@
+"""The command's tree: every group of commands is added here."""
+
+import typer
+
+from rageval_dagster.cli import corpus, datasets, evaluate, overview, runs
+
+app = typer.Typer(
+    name="rageval",
+    help="Continuous evaluation of RAG systems: benchmarks from your documents, scores with intervals, history.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("ingest")(corpus.ingest)
+app.command("evaluate")(evaluate.evaluate)
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(runs.app, name="runs")
+app.command("status")(overview.status)
+app.command("doctor")(overview.doctor)

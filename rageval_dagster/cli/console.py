@@ -1,0 +1,91 @@
+"""What all commands share: settings and database, tables and JSON on standard output, progress on standard error."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rageval_dagster.records import Progress
+from rageval_dagster.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from rageval_dagster.storage.database import Database
+
+DONE_IN_PART = 4
+"""Exit code: done, but part of the input (rows, files, clients) was refused or failed."""
+
+
+def open_all() -> tuple[Settings, "Database"]:
+    """The settings and the history database they name."""
+    from rageval_dagster.storage.database import open_database
+
+    settings = load_settings()
+    settings.ensure_home()
+    return settings, open_database(settings.database_url)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
+    """Aligned columns that stay readable in a pipe; `empty` is said where there is no row."""
+    if not rows:
+        print(empty)
+        return
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in [list(columns), *cells]) for i in range(len(columns))]
+    numeric = [all(_is_number(row.get(column)) for row in rows) for column in columns]
+    for line in [list(columns), *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        print("  ".join(padded).rstrip())
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """A progress bar on standard error (nothing where that is not a terminal)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def say(line: str) -> None:
+    """A line of progress or advice, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    # Control characters in names must not reach the terminal.
+    return "".join(character if character.isprintable() else "?" for character in str(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, frozenset | set | tuple):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -1,0 +1,213 @@
+"""`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
+
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, print_table, say
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.settings import Settings
+
+HEADLINE_COLUMNS = [
+    *("client", "dataset", "system", "questions", "scored", "k"),
+    *("P@k", "ceiling", "R@k", "hit rate", "MRR", "nDCG@10"),
+]
+
+
+def evaluate(
+    client: Annotated[str | None, typer.Option(help="The client to evaluate.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Evaluate every client in the store.")] = False,
+    dataset: Annotated[list[int] | None, typer.Option(help="Dataset id; repeat for several; default: all.")] = None,
+    system: Annotated[list[str] | None, typer.Option(help="dense, bm25 or hybrid; repeat for several.")] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="The metrics' cutoff.")] = None,
+    sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
+    from rageval_dagster.automation.schedules import checked_cron
+
+    settings, db = open_all()
+    checked_cron(settings)
+    plan = {
+        "dataset_ids": dataset or [],
+        "systems": system or [],
+        "k": k or 0,
+        "sample_size": sample_size or 0,
+        "strategy": strategy or "",
+    }
+    client_ids = chosen_clients(settings, client, every)
+    check_plan(settings, db, client_ids, plan)
+    if dry_run:
+        from rageval_dagster.evaluation.forecast import forecast
+
+        rows = [forecast(db, settings, client_id, **plan) for client_id in client_ids]
+        if as_json:
+            print_json(rows)
+        else:
+            print_table(rows, list(rows[0]), "nothing to evaluate")
+        return
+    failures = 0
+    reports: list[Any] = []
+    for client_id in client_ids:
+        try:
+            reports += run_evaluation(settings, db, client_id, plan)
+        except RagevalError as error:
+            if len(client_ids) == 1:
+                raise
+            failures += 1
+            say(f"{client_id}: {error}")
+    if as_json:
+        print_json([evaluation_json(settings, report) for report in reports])
+    else:
+        print_reports(settings, reports)
+    if failures:
+        say(f"{plural(failures, 'client')} of {len(client_ids)} failed")
+        raise typer.Exit(2 if failures == len(client_ids) else DONE_IN_PART)
+
+
+def chosen_clients(settings: Settings, client: str | None, every: bool) -> list[str]:
+    """The clients named on the command line, each one known to the document store.
+
+    Raises:
+        RagevalError: neither or both of --client and --all, an unknown client, a store without any.
+    """
+    from rageval_dagster.corpus.store import open_store
+
+    if every == (client is not None):
+        raise RagevalError("name a client with --client NAME, or take --all of them")
+    store = open_store(settings)
+    if client is not None:
+        store.require(client)
+        return [client]
+    clients = store.clients()
+    if not clients:
+        raise RagevalError(
+            "the document store has no clients yet: load documents with rageval ingest PATH --client NAME"
+        )
+    return clients
+
+
+def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any]) -> None:
+    """Refuses a wrong dataset, system or strategy before anything runs."""
+    from rageval_dagster.benchmark.renewal import BenchmarkSpec
+    from rageval_dagster.rag.reference import check_system_name
+    from rageval_dagster.storage.benchmark import get_dataset
+
+    BenchmarkSpec.from_settings(settings, size=plan["sample_size"], strategy=plan["strategy"])
+    for name in plan["systems"]:
+        check_system_name(name)
+    for dataset_id in plan["dataset_ids"]:
+        owner = get_dataset(db, dataset_id).client_id
+        if client_ids != [owner]:
+            raise RagevalError(f"dataset {dataset_id} belongs to client {owner!r}: name it with --client")
+
+
+def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, Any]) -> list[Any]:
+    """Runs the job for one client and gives its reports.
+
+    An evaluation that an earlier command left unfinished is resumed.
+
+    Raises:
+        RagevalError: the run failed; the message says at which step and why.
+    """
+    from rageval_dagster.automation.launch import launch
+    from rageval_dagster.evaluation.summary import reports_of
+    from rageval_dagster.storage.evaluations import unfinished_trigger
+
+    trigger = unfinished_trigger(db, client_id, "command:") or f"command:{uuid.uuid4()}"
+    say(f"{client_id}: evaluating")
+    launched = launch(settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
+    if launched.message is not None:
+        step = f"{launched.failed_step}: " if launched.failed_step else ""
+        raise RagevalError(f"{client_id}: {step}{launched.message} (Dagster run {launched.run_id})")
+    return reports_of(db, client_id, trigger)
+
+
+def print_reports(settings: Settings, reports: list[Any]) -> None:
+    """Headline metrics, what was not measured and what to set for it, and where to look next."""
+    print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
+    print()
+    for report in reports:
+        name = f"{report.evaluation.client_id}/{report.evaluation.dataset_name}/{report.evaluation.system}"
+        intervals = [
+            f"{metric} {summary.mean:.3f} [{summary.ci_low:.3f}, {summary.ci_high:.3f}] n={summary.n_scored}"
+            for metric, summary in report.headline().items()
+            if summary.mean is not None and summary.ci_low is not None
+        ]
+        print(f"{name} ({report.level} level, 95 % intervals): " + "; ".join(intervals))
+        print(f"  read its questions: rageval runs show {report.evaluation.id}")
+    if any(report.evaluation.system_reference for report in reports):
+        print("These are numbers of built-in reference systems, not of your RAG system.")
+    if settings.generator_model is None:
+        print("Questions were generated without a model; for natural ones set RAGEVAL_GENERATOR_MODEL.")
+    if settings.answer_model is None:
+        print("Answers were extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
+    print("Not measured: judge.* and claims.* (no judge model).")
+    print("In the Dagster UI: make ui")
+
+
+def headline_row(report: Any) -> dict[str, Any]:
+    """One row of the table: metrics at the level that the dataset allows, with the number of questions scored."""
+    headline = report.headline()
+    k = report.evaluation.k
+
+    def mean(name: str) -> float | None:
+        return headline[name].mean if name in headline else None
+
+    precision = headline.get(f"precision_at_{k}")
+    return {
+        "client": report.evaluation.client_id,
+        "dataset": f"{report.evaluation.dataset_id} {report.evaluation.dataset_name}",
+        "system": report.evaluation.system,
+        "questions": report.evaluation.item_count,
+        "scored": precision.n_scored if precision else 0,
+        "k": k,
+        "P@k": precision.mean if precision else None,
+        "ceiling": precision.ceiling if precision else None,
+        "R@k": mean(f"recall_at_{k}"),
+        "hit rate": mean(f"hit_rate_at_{k}"),
+        "MRR": mean("mrr"),
+        "nDCG@10": mean("ndcg_at_10"),
+    }
+
+
+def evaluation_json(settings: Settings, report: Any) -> dict[str, Any]:
+    """The shape that `--json` prints for one evaluation."""
+    from rageval_dagster.evaluation.verdict import completeness, thresholds
+
+    evaluation = report.evaluation
+    complete, good = completeness([report], settings.max_error_share), thresholds([report])
+    return {
+        "evaluation_id": evaluation.evaluation_id,
+        "run_id": evaluation.id,
+        "client": evaluation.client_id,
+        "dataset_id": evaluation.dataset_id,
+        "system": evaluation.system,
+        "reference_system": evaluation.system_reference,
+        "versions": {
+            "corpus": evaluation.versions.corpus,
+            "index": evaluation.versions.index,
+            "dataset": evaluation.versions.dataset,
+            "system": evaluation.versions.system,
+            "judge": evaluation.versions.judge,
+        },
+        "metrics": {
+            metric_id: {
+                "mean": summary.mean,
+                "ci_low": summary.ci_low,
+                "ci_high": summary.ci_high,
+                "n": summary.n,
+                "n_scored": summary.n_scored,
+                "n_undefined": summary.n_undefined,
+                "n_error": summary.n_error,
+            }
+            for metric_id, summary in sorted(report.summaries.items())
+        },
+        "checks": [
+            {"name": "complete", "passed": complete.passed, **complete.metadata},
+            {"name": "good_values", "passed": good.passed, **good.metadata},
+        ],
+    }

@@ -1,0 +1,47 @@
+"""The one Dagster `Definitions` of the project: what exists, when it runs, what it talks to."""
+
+import warnings
+
+import dagster as dg
+
+# Checks with partitions_def are a preview of Dagster 1.13: known, pinned, and needed (one status per client).
+warnings.filterwarnings("ignore", category=dg.PreviewWarning)
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
+
+from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history  # noqa: E402
+from rageval_dagster.automation.jobs import evaluation_job  # noqa: E402
+from rageval_dagster.automation.progress import progress_logger  # noqa: E402
+from rageval_dagster.automation.schedules import nightly_schedule  # noqa: E402
+from rageval_dagster.automation.sensors import document_store_sensor  # noqa: E402
+from rageval_dagster.resources import (  # noqa: E402
+    ClientLease,
+    DocumentStore,
+    Embedding,
+    EvaluationPlan,
+    HistoryDatabase,
+    QuestionGenerator,
+    RagSystems,
+)
+
+_database = HistoryDatabase()
+_store = DocumentStore()
+
+defs = dg.Definitions(
+    assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
+    asset_checks=checks.asset_checks(),
+    jobs=[evaluation_job],
+    schedules=[nightly_schedule()],
+    sensors=[document_store_sensor()],
+    resources={
+        "database": _database,
+        "store": _store,
+        "lease": ClientLease(database=_database),
+        "plan": EvaluationPlan.configure_at_launch(),
+        "embedding": Embedding(database=_database),
+        "generator": QuestionGenerator(database=_database),
+        "systems": RagSystems(database=_database, store=_store),
+    },
+    loggers={"console": dg.colored_console_logger, "progress": progress_logger},
+    # Models load once: one process a run. Parallelism is across clients.
+    executor=dg.in_process_executor,
+)

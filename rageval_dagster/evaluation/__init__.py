@@ -1,0 +1,1 @@
+"""Running a benchmark through a RAG system: retrieval, answers, scores, and what they add up to."""

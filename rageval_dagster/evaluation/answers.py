@@ -1,0 +1,68 @@
+"""The answer stage: the system answers from the first k contexts it retrieved; answers are stored by content."""
+
+from rageval_dagster.evaluation.stages import StageReport, in_batches
+from rageval_dagster.identity import digest, digest_json
+from rageval_dagster.rag.system import AnswerOutcome, RagSystem
+from rageval_dagster.records import Progress
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, ResultRecord, RetrievalRecord
+
+
+def run_answers(
+    db: Database, system: RagSystem, evaluation: Evaluation, progress: Progress | None = None
+) -> StageReport:
+    """Answers every retrieved question that has no equal answer yet.
+
+    A question whose retrieval failed gets a result with that error: nothing is dropped.
+    """
+    items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
+    rows = [row for row in evaluation_storage.run_items(db, evaluation.id) if row.result_id is None]
+    keys = {
+        row.item_id: digest(row.retrieval_id, system.answer_version, str(evaluation.k))
+        for row in rows
+        if row.retrieval_id is not None
+    }
+    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(keys.values()))
+    reused = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
+    evaluation_storage.link_results(db, evaluation.id, reused)
+    missing = [item_id for item_id in keys if item_id not in reused]
+    retrievals = evaluation_storage.load_retrievals(db, evaluation.id, missing) if missing else {}
+    errors = done = 0
+    for batch in in_batches(missing):
+        answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
+        contexts = [[hit.text for hit in retrievals[item_id].hits[: evaluation.k]] for item_id in answerable]
+        outcomes = dict(
+            zip(answerable, system.answer([items[item_id] for item_id in answerable], contexts), strict=True)
+        )
+        records = [
+            (_record(retrievals[item_id], outcomes.get(item_id), evaluation.k), keys[item_id]) for item_id in batch
+        ]
+        evaluation_storage.save_results(db, evaluation.id, records)
+        errors += sum(record.error is not None for record, _ in records)
+        done += len(batch)
+        if progress is not None:
+            progress(done, len(missing))
+    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+def _record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int) -> ResultRecord:
+    answer = outcome.answer if outcome else None
+    error = retrieval.error or (outcome.error if outcome else None)
+    context_count = min(k, len(retrieval.hits))
+    content = {
+        "retrieval": retrieval.retrieval_id,
+        "answer": None if answer is None else [answer.text, answer.declined],
+        "contexts": context_count,
+        "error": error,
+    }
+    return ResultRecord(
+        result_id=digest_json(content),
+        item_id=retrieval.item_id,
+        retrieval_id=retrieval.retrieval_id,
+        answer=answer,
+        context_count=context_count,
+        error=error,
+        latency_s=outcome.latency_s if outcome else None,
+    )

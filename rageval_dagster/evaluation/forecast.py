@@ -1,0 +1,43 @@
+"""What an evaluation would do, without doing it: questions asked, and answers and model calls at the most."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rageval_dagster.benchmark.renewal import BenchmarkSpec, renewal_due
+from rageval_dagster.evaluation.request import chosen_datasets, make_request
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.database import Database
+
+
+def forecast(
+    db: Database,
+    settings: Settings,
+    client_id: str,
+    dataset_ids: Sequence[int] = (),
+    systems: Sequence[str] = (),
+    k: int = 0,
+    sample_size: int = 0,
+    strategy: str = "",
+) -> dict[str, Any]:
+    """The upper bound of a run's work for one client, from what the database knows; nothing is scanned or asked."""
+    spec = BenchmarkSpec.from_settings(settings, size=sample_size, strategy=strategy)
+    request = make_request(settings, client_id, "forecast", k or None, systems, dataset_ids)
+    due = renewal_due(db, client_id, spec)
+    datasets = chosen_datasets(db, request) if not due or dataset_ids else _known(db, client_id, spec)
+    questions = sum(dataset.qa_count for dataset in datasets) + (spec.size if due and not dataset_ids else 0)
+    asked = questions * len(request.systems)
+    return {
+        "client": client_id,
+        "new dataset": due or "no",
+        "questions": questions,
+        "systems": ", ".join(request.systems),
+        "retrievals": asked,
+        "generator calls": spec.size if due and settings.generator_model else 0,
+        "answer calls": asked if settings.answer_model else 0,
+    }
+
+
+def _known(db: Database, client_id: str, spec: BenchmarkSpec) -> list[Any]:
+    from rageval_dagster.storage.benchmark import current_datasets
+
+    return [dataset for dataset in current_datasets(db, client_id) if dataset.name != spec.name]

@@ -1,0 +1,74 @@
+"""What one evaluation was asked to do: which datasets, which systems, how deep, and what triggered it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.database import Database
+
+DEFAULT_SYSTEM = "dense"
+MINIMUM_DEPTH = 10
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """One evaluation of one client, as a schedule, a sensor, a person in the UI or the command line asks for it.
+
+    No dataset ids: every current dataset of the client. `trigger` is part of the evaluation's identity.
+    """
+
+    client_id: str
+    trigger: str
+    k: int
+    systems: tuple[str, ...] = (DEFAULT_SYSTEM,)
+    dataset_ids: tuple[int, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many results a system is asked for: the cutoff, but at least 10, so that nDCG@10 always exists."""
+        return max(self.k, MINIMUM_DEPTH)
+
+
+def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
+    """The datasets an evaluation is about, oldest first.
+
+    Raises:
+        DatasetError: if a named one does not exist or belongs to another client, or the client has none.
+    """
+    if not request.dataset_ids:
+        datasets = benchmark_storage.current_datasets(db, request.client_id)
+        if not datasets:
+            raise DatasetError(
+                f"client {request.client_id!r} has no dataset to evaluate: generate one (rageval datasets generate "
+                f"--client NAME), import one, or set EVALUATION_AUTO_GENERATE_DATASETS=true"
+            )
+        return sorted(datasets, key=lambda dataset: dataset.id)
+    return [_own_dataset(db, request.client_id, dataset_id) for dataset_id in request.dataset_ids]
+
+
+def _own_dataset(db: Database, client_id: str, dataset_id: int) -> Dataset:
+    dataset = benchmark_storage.get_dataset(db, dataset_id)
+    if dataset.client_id != client_id:
+        raise DatasetError(f"dataset {dataset_id} belongs to another client than {client_id!r}")
+    return dataset
+
+
+def make_request(
+    settings: Settings,
+    client_id: str,
+    trigger: str,
+    k: int | None = None,
+    systems: Sequence[str] = (),
+    dataset_ids: Sequence[int] = (),
+) -> EvaluationRequest:
+    """A request with the settings' defaults where nothing was named."""
+    return EvaluationRequest(
+        client_id=client_id,
+        trigger=trigger,
+        k=k or settings.k,
+        systems=tuple(dict.fromkeys(systems)) or (DEFAULT_SYSTEM,),
+        dataset_ids=tuple(dict.fromkeys(dataset_ids)),
+    )

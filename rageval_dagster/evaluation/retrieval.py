@@ -1,0 +1,88 @@
+"""The retrieval stage: every question of an evaluation is asked, and what came back is stored by content."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from rageval_dagster.corpus.evidence import Resolution, resolve
+from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.evaluation.stages import StageReport, in_batches
+from rageval_dagster.identity import digest, digest_json
+from rageval_dagster.rag.system import RagSystem, Retrieval
+from rageval_dagster.records import Item, Progress
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, RetrievalRecord
+
+
+def run_retrieval(
+    db: Database,
+    store: ChromaStore,
+    system: RagSystem,
+    evaluation: Evaluation,
+    progress: Progress | None = None,
+) -> StageReport:
+    """Asks the system every question that has no equal retrieval yet, in batches, and stores hits with their ranks.
+
+    A retrieval is reused where question, system, corpus and index are the same; one that failed never is.
+    """
+    items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
+    keys = {item_id: _retrieval_key(evaluation, system, item_id) for item_id in items}
+    pending = [
+        item_id for item_id, row in _rows(db, evaluation).items() if row.retrieval_id is None and item_id in items
+    ]
+    reusable = evaluation_storage.reusable_retrievals(db, evaluation.client_id, [keys[item_id] for item_id in pending])
+    reused = {item_id: (reusable[keys[item_id]], keys[item_id]) for item_id in pending if keys[item_id] in reusable}
+    evaluation_storage.link_retrievals(db, evaluation.id, reused)
+    missing = [item_id for item_id in pending if item_id not in reused]
+    asked = [items[item_id] for item_id in missing]
+    resolutions = resolve(asked, db, store, evaluation.client_id) if missing else {}
+    errors = done = 0
+    for batch in in_batches(missing):
+        retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
+        records = [
+            (_record(evaluation.client_id, items[item_id], retrieval, resolutions), keys[item_id])
+            for item_id, retrieval in zip(batch, retrievals, strict=True)
+        ]
+        evaluation_storage.save_retrievals(db, evaluation.id, records)
+        errors += sum(record.error is not None for record, _ in records)
+        done += len(batch)
+        if progress is not None:
+            progress(done, len(missing))
+    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+def _rows(db: Database, evaluation: Evaluation) -> dict[str, evaluation_storage.RunItem]:
+    return {row.item_id: row for row in evaluation_storage.run_items(db, evaluation.id)}
+
+
+def _retrieval_key(evaluation: Evaluation, system: RagSystem, item_id: str) -> str:
+    return digest(
+        item_id,
+        system.retrieval_version,
+        evaluation.versions.corpus,
+        evaluation.versions.index,
+        str(evaluation.depth),
+    )
+
+
+def _record(client_id: str, item: Item, retrieval: Retrieval, resolutions: Mapping[str, Resolution]) -> RetrievalRecord:
+    resolution = resolutions[item.item_id]
+    chunks = None if resolution.chunks is None else sorted(resolution.chunks)
+    documents = None if resolution.documents is None else sorted(resolution.documents)
+    content = {
+        "client": client_id,
+        "item": item.item_id,
+        "chunks": chunks,
+        "documents": documents,
+        "hits": [asdict(hit) for hit in retrieval.hits],
+        "error": retrieval.error,
+    }
+    return RetrievalRecord(
+        retrieval_id=digest_json(content),
+        item_id=item.item_id,
+        relevant_chunks=chunks,
+        relevant_documents=documents,
+        hits=list(retrieval.hits),
+        error=retrieval.error,
+    )

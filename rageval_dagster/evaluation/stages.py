@@ -1,0 +1,92 @@
+"""The evaluations of a request, one for each system and dataset: opening them, and doing a stage for each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from rageval_dagster.benchmark.validation import require_valid
+from rageval_dagster.evaluation.request import EvaluationRequest, chosen_datasets
+from rageval_dagster.rag.system import RagSystem
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, Versions
+
+SystemLoader = Callable[[str], RagSystem]
+BATCH = 64
+"""Items between two writes: a kill loses at most this many."""
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage did for one evaluation: outcomes in all, of them reused from earlier work, and failed."""
+
+    total: int
+    reused: int
+    errors: int
+
+
+def in_batches(values: Sequence[str], size: int = BATCH) -> list[Sequence[str]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def open_evaluations(
+    db: Database, request: EvaluationRequest, load: SystemLoader, dagster_run_id: str | None
+) -> list[Evaluation]:
+    """Opens (or resumes, after a crash) every evaluation of a request.
+
+    Raises:
+        UnvalidatedBenchmarkError: if a dataset failed a blocking rule.
+        DatasetError: if a dataset is unknown, or there is none.
+    """
+    client = client_storage.get_client(db, request.client_id)
+    datasets = chosen_datasets(db, request)
+    for dataset in datasets:
+        require_valid(dataset)
+    opened = []
+    for dataset in datasets:
+        item_ids = [item.item_id for item in benchmark_storage.dataset_items(db, dataset.id)]
+        for name in request.systems:
+            system = load(name)
+            opened.append(
+                evaluation_storage.open_evaluation(
+                    db,
+                    client_id=request.client_id,
+                    dataset_id=dataset.id,
+                    system=system.name,
+                    trigger=request.trigger,
+                    k=request.k,
+                    depth=request.depth,
+                    versions=Versions(
+                        corpus=client.corpus_version,
+                        index=client.index_version,
+                        dataset=dataset.dataset_version,
+                        system=system.version,
+                        judge=None,
+                    ),
+                    dagster_run_id=dagster_run_id,
+                    item_ids=item_ids,
+                    system_reference=system.reference,
+                )
+            )
+    return opened
+
+
+def evaluations_of(db: Database, request: EvaluationRequest) -> list[Evaluation]:
+    """The evaluations a later stage works on: this trigger's, or, where a stage is run alone, the newest trigger's."""
+    found = evaluation_storage.list_evaluations(db, client_id=request.client_id, trigger=request.trigger, limit=1000)
+    if not found:
+        latest = evaluation_storage.latest_trigger(db, request.client_id)
+        if latest is not None:
+            found = evaluation_storage.list_evaluations(db, client_id=request.client_id, trigger=latest, limit=1000)
+    return sorted(found, key=lambda evaluation: evaluation.id)
+
+
+def each_evaluation(evaluations: Sequence[Evaluation], work: Callable[[Evaluation], StageReport]) -> dict[str, int]:
+    """Does one stage for every evaluation and gives its counts, named by dataset and system."""
+    counts: dict[str, int] = {}
+    for evaluation in evaluations:
+        report = work(evaluation)
+        for name, value in asdict(report).items():
+            counts[f"{evaluation.dataset_name}/{evaluation.system}/{name}"] = value
+    return counts

@@ -1,0 +1,184 @@
+"""The summary stage: outcomes become means with intervals and worst-case bounds, headlines, and one row of history."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rageval_dagster.metrics.interface import Metric
+from rageval_dagster.records import Hit, Item, Outcome, Result
+from rageval_dagster.statistics.summaries import summarise
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, Summary
+
+HEADLINES = ("precision_at_{k}", "recall_at_{k}", "hit_rate_at_{k}", "mrr", "ndcg_at_10")
+WORST_QUESTIONS = 5
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """What people read of one evaluation; ids and numbers only. `level` is that of the headline metrics."""
+
+    evaluation: Evaluation
+    level: str
+    summaries: Mapping[str, Summary]
+    worst_item_ids: tuple[str, ...]
+
+    def headline(self) -> dict[str, Summary]:
+        """The headline metrics under their short names (`precision_at_5`), chunk level where the dataset allows it."""
+        names = [name.format(k=self.evaluation.k) for name in HEADLINES]
+        prefix = _prefix(self.level)
+        return {name: self.summaries[prefix + name] for name in names if prefix + name in self.summaries}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of an evaluation with what happened to it, for reading."""
+
+    item: Item
+    rank: int | None
+    answer: str
+    hits: tuple[Hit, ...]
+    relevant: frozenset[str]
+
+
+def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> EvaluationReport:
+    """Sums an evaluation up and completes its row of history. Running it again gives the same rows."""
+    items = benchmark_storage.dataset_items(db, evaluation.dataset_id)
+    results = {item_id: result for item_id, (_, result) in evaluation_storage.load_results(db, evaluation.id).items()}
+    outcomes = evaluation_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
+    clusters = {item.item_id: _cluster(item) for item in items}
+    summaries = [
+        _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
+    ]
+    evaluation_storage.save_summaries(db, evaluation.id, summaries)
+    report = _report(evaluation, items, summaries, outcomes)
+    evaluation_storage.finish_evaluation(
+        db,
+        evaluation.id,
+        status="complete",
+        headline={name: summary.mean for name, summary in report.headline().items()},
+        duration_s=(datetime.now(UTC) - evaluation.started_at).total_seconds(),
+        error_count=sum(result.error is not None for result in results.values()),
+    )
+    return _report(evaluation_storage.get_evaluation(db, evaluation.id), items, summaries, outcomes)
+
+
+def finish_all(
+    db: Database,
+    client_id: str,
+    evaluations: Sequence[Evaluation],
+    metrics_of: Callable[[Evaluation], Sequence[Metric]],
+) -> list[EvaluationReport]:
+    """Finishes the evaluations of one trigger, and marks the changes that its scan has seen as evaluated."""
+    reports = [finish(db, evaluation, metrics_of(evaluation)) for evaluation in evaluations]
+    client_storage.mark_evaluated(db, client_id, client_storage.get_client(db, client_id).scanned_seq)
+    return reports
+
+
+def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
+    """The report of an evaluation as it was stored."""
+    summaries = evaluation_storage.load_summaries(db, evaluation.id)
+    versions = {summary.metric_id: summary.metric_version for summary in summaries}
+    outcomes = evaluation_storage.load_scores(db, evaluation.id, versions)
+    return _report(evaluation, benchmark_storage.dataset_items(db, evaluation.dataset_id), summaries, outcomes)
+
+
+def reports_of(db: Database, client_id: str, trigger: str) -> list[EvaluationReport]:
+    """The reports of all the evaluations that one trigger started, in their order."""
+    found = evaluation_storage.list_evaluations(db, client_id=client_id, trigger=trigger, limit=1000)
+    return [report_of(db, evaluation) for evaluation in sorted(found, key=lambda evaluation: evaluation.id)]
+
+
+def latest_reports(db: Database, client_id: str) -> list[EvaluationReport]:
+    """The reports of a client's newest trigger."""
+    trigger = evaluation_storage.latest_trigger(db, client_id)
+    return [] if trigger is None else reports_of(db, client_id, trigger)
+
+
+def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[Question]:
+    """The questions that went worst, with their texts: for the terminal of the documents' owner, not for Dagster."""
+    results = {
+        item_id: result for item_id, (_, result) in evaluation_storage.load_results(db, report.evaluation.id).items()
+    }
+    return [
+        _question(results[item_id], report.level) for item_id in report.worst_item_ids[:count] if item_id in results
+    ]
+
+
+def headline_level(items: Sequence[Item]) -> str:
+    """`chunk`, or `document` for a dataset whose items know only document ids."""
+    known = [evidence for item in items for evidence in item.evidence]
+    return "document" if known and not any(evidence.quote for evidence in known) else "chunk"
+
+
+def worst_items(ranks: Mapping[str, Outcome]) -> tuple[str, ...]:
+    """The questions to look at first: errors, then the lowest reciprocal rank; none that came back first."""
+    found = sorted(
+        (-1.0 if outcome.value is None else outcome.value, item_id)
+        for item_id, outcome in ranks.items()
+        if outcome.status != "undefined" and outcome.value != 1.0
+    )
+    return tuple(item_id for _, item_id in found[:WORST_QUESTIONS])
+
+
+def _report(
+    evaluation: Evaluation,
+    items: Sequence[Item],
+    summaries: Sequence[Summary],
+    outcomes: Mapping[str, Mapping[str, Outcome]],
+) -> EvaluationReport:
+    level = headline_level(items)
+    return EvaluationReport(
+        evaluation=evaluation,
+        level=level,
+        summaries={summary.metric_id: summary for summary in summaries},
+        worst_item_ids=worst_items(outcomes.get(_prefix(level) + "mrr", {})),
+    )
+
+
+def _prefix(level: str) -> str:
+    return "retrieval." if level == "chunk" else "retrieval.document_"
+
+
+def _cluster(item: Item) -> str:
+    """Questions from one document are not independent; one without evidence stands alone."""
+    return item.evidence[0].document_id if item.evidence else item.item_id
+
+
+def _summary(
+    metric: Metric, column: Mapping[str, Outcome], clusters: Mapping[str, str], results: Mapping[str, Result]
+) -> Summary:
+    summary = summarise(column, clusters)
+    ceiling = None
+    if metric.ceiling is not None:
+        reachable = [metric.ceiling(results[item_id]) for item_id, out in column.items() if out.status == "scored"]
+        ceiling = sum(reachable) / len(reachable) if reachable else None
+    return Summary(
+        metric_id=metric.id,
+        metric_version=metric.version,
+        higher_is_better=metric.higher_is_better,
+        n=summary.n,
+        n_scored=summary.n_scored,
+        n_undefined=summary.n_undefined,
+        n_error=summary.n_error,
+        mean=summary.mean,
+        ci_low=summary.ci_low,
+        ci_high=summary.ci_high,
+        min=summary.min,
+        max=summary.max,
+        worst_low=summary.worst_low,
+        worst_high=summary.worst_high,
+        ceiling=ceiling,
+    )
+
+
+def _question(result: Result, level: str) -> Question:
+    relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
+    ids = [hit.chunk_id if level == "chunk" else hit.document_id for hit in result.hits]
+    ranks = [hit.rank for hit, known in zip(result.hits, ids, strict=True) if known in relevant]
+    answer = result.answer
+    said = result.error or ("(no answer)" if answer is None else answer.text)
+    return Question(result.item, min(ranks, default=None), said, result.hits, relevant)

@@ -1,0 +1,80 @@
+"""What an evaluation says in words: metadata for the run's page, completeness, and metrics below their good value."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.metrics.registry import all_metrics
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a check: whether it passed, and the numbers behind it."""
+
+    passed: bool
+    metadata: Mapping[str, Any]
+
+
+def run_metadata(reports: Sequence[EvaluationReport]) -> dict[str, Any]:
+    """Numbers that Dagster plots over time, named `dataset/metric` (with the system where there are several)."""
+    several = len({report.evaluation.system for report in reports}) > 1
+    metadata: dict[str, Any] = {}
+    for report in reports:
+        name = report.evaluation.dataset_name + (f"/{report.evaluation.system}" if several else "")
+        for metric, summary in report.headline().items():
+            if summary.mean is not None:
+                metadata[f"{name}/{metric}"] = summary.mean
+        metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
+        metadata[f"{name}/read_them"] = f"rageval runs show {report.evaluation.id}"
+        metadata[f"{name}/verdict"] = verdict(report)
+    return metadata
+
+
+def verdict(report: EvaluationReport) -> str:
+    """One sentence: which headline metrics reach their good values and which do not, and whose numbers these are."""
+    below = below_good_value(report)
+    whose = f"{report.evaluation.system}, a built-in reference system" * report.evaluation.system_reference
+    prefix = f"{whose or report.evaluation.system}: "
+    if not any(summary.n_scored for summary in report.headline().values()):
+        return prefix + "nothing could be scored"
+    if not below:
+        return prefix + "every headline metric reaches its good value"
+    return prefix + "below the good value: " + ", ".join(below)
+
+
+def below_good_value(report: EvaluationReport) -> list[str]:
+    """`mrr 0.610 (good: 0.800)` for each headline metric below its good value; precision is held to its ceiling."""
+    good_values = {metric.id: metric.good_value for metric in all_metrics(report.evaluation.k)}
+    found = []
+    for name, summary in report.headline().items():
+        good = good_values.get(summary.metric_id)
+        if good is None or summary.mean is None:
+            continue
+        if summary.ceiling is not None:
+            good *= summary.ceiling
+        if summary.mean < good:
+            found.append(f"{name} {summary.mean:.3f} (good: {good:.3f})")
+    return found
+
+
+def thresholds(reports: Sequence[EvaluationReport]) -> Finding:
+    """Passes where every headline metric of every evaluation reaches its good value."""
+    missed = {_name(report): found for report in reports if (found := below_good_value(report))}
+    return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed})
+
+
+def completeness(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:
+    """Passes where no metric of any evaluation has a greater share of errors than allowed."""
+    too_many = {
+        f"{_name(report)}/{summary.metric_id}": summary.n_error
+        for report in reports
+        for summary in report.summaries.values()
+        if summary.n_error > max_error_share * summary.n
+    }
+    errors = sum(summary.n_error for report in reports for summary in report.summaries.values())
+    return Finding(not too_many, {"errors": errors, "metrics_with_too_many": too_many})
+
+
+def _name(report: EvaluationReport) -> str:
+    return f"{report.evaluation.dataset_name}/{report.evaluation.system}"

@@ -1,0 +1,1 @@
+"""Watching the document store: which clients are new, changed or gone."""

@@ -1,0 +1,60 @@
+"""Change detection from cheap probes: a client's probe moves when something in its documents may have changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage.database import Database
+
+Pending = Mapping[str, tuple[str, float]]
+"""Client id -> the probe that was seen last and the time (seconds) when it was first seen."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a look at all the probes found.
+
+    `outstanding` are the clients with a change that no finished evaluation has seen, and its `change_seq`;
+    `pending` those whose probe moved but has not stood still for the settle time yet.
+    """
+
+    new_clients: tuple[str, ...]
+    vanished: tuple[str, ...]
+    outstanding: Mapping[str, int]
+    pending: Pending
+
+
+def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s: float, now: float) -> Observation:
+    """Compares every client's probe with the last one and counts a change once it has stood still for `settle_s`.
+
+    A bulk load is so one change, not fifty. Clients that vanished from the store are marked, and unmarked when they
+    come back.
+    """
+    known = {client.client_id: client for client in client_storage.list_clients(db)}
+    moving: dict[str, tuple[str, float]] = {}
+    for client_id, probe in sorted(probes.items()):
+        client = known.get(client_id)
+        if client is not None and client.vanished_at is not None:
+            client_storage.mark_vanished(db, client_id, vanished=False)
+        if client is not None and client.probe == probe:
+            continue
+        last_probe, since = pending.get(client_id, (None, now))
+        if last_probe != probe:
+            since = now
+        if now - since < settle_s:
+            moving[client_id] = (probe, since)
+            continue
+        client_storage.ensure_client(db, client_id)
+        client_storage.observe_probe(db, client_id, probe)
+    vanished = tuple(
+        client_id for client_id, client in known.items() if client_id not in probes and client.vanished_at is None
+    )
+    for client_id in vanished:
+        client_storage.mark_vanished(db, client_id, vanished=True)
+    outstanding = {
+        client.client_id: client.change_seq
+        for client in client_storage.list_clients(db)
+        if client.change_seq > client.evaluated_seq and client.vanished_at is None and client.client_id not in moving
+    }
+    new = tuple(client_id for client_id in outstanding if client_id not in known)
+    return Observation(new, vanished, outstanding, moving)

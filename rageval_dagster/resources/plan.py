@@ -1,0 +1,48 @@
+"""What a run is asked to do, as configuration that all its assets share."""
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from rageval_dagster.benchmark.renewal import BenchmarkSpec
+from rageval_dagster.evaluation.request import EvaluationRequest, make_request
+from rageval_dagster.settings import load_settings
+
+
+class EvaluationPlan(dg.ConfigurableResource):
+    """The choices of one run; everything left empty is what the settings say."""
+
+    trigger: str = Field(default="", description="What started the evaluation; empty: this run.")
+    dataset_ids: list[int] = Field(default=[], description="Datasets to evaluate; empty: all current ones.")
+    systems: list[str] = Field(default=[], description="Systems to evaluate: dense, bm25, hybrid.")
+    k: int = Field(default=0, ge=0, description="The cutoff of the metrics; 0: EVALUATION_DEFAULT_K.")
+    sample_size: int = Field(default=0, ge=0, description="Questions wanted; 0: EVALUATION_DEFAULT_SAMPLE_SIZE.")
+    strategy: str = Field(default="", description="random, diverse or recent; empty: that of the current dataset.")
+    dataset_name: str = Field(default="", description="The generated dataset's name; empty: synthetic.")
+    renew: bool = Field(default=False, description="Make a new dataset even if the current one is recent.")
+    only_if_changed: bool = Field(default=False, description="End early if the scan finds no change.")
+
+    _run_id: str = PrivateAttr(default="")
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        run = context.run
+        # A run re-executed from failure keeps its first run's trigger, and so resumes that evaluation.
+        self._run_id = (run.root_run_id or run.run_id) if run is not None else "direct"
+
+    def request(self, client_id: str) -> EvaluationRequest:
+        return make_request(
+            load_settings(),
+            client_id,
+            trigger=self.trigger or f"run:{self._run_id}",
+            k=self.k or None,
+            systems=self.systems,
+            dataset_ids=self.dataset_ids,
+        )
+
+    def benchmark(self) -> BenchmarkSpec:
+        return BenchmarkSpec.from_settings(
+            load_settings(),
+            name=self.dataset_name,
+            size=self.sample_size,
+            strategy=self.strategy,
+            always=self.renew,
+        )

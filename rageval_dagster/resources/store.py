@@ -1,0 +1,19 @@
+"""The document store as a Dagster resource."""
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from rageval_dagster.settings import load_settings
+
+if TYPE_CHECKING:
+    from rageval_dagster.corpus.store import ChromaStore
+
+
+class DocumentStore(dg.ConfigurableResource):
+    """Opens the Chroma of the settings freshly: a process that queried before would answer from its old index."""
+
+    def open(self) -> "ChromaStore":
+        from rageval_dagster.corpus.store import open_store
+
+        return open_store(load_settings())

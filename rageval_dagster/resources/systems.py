@@ -1,0 +1,27 @@
+"""The RAG systems under test as a Dagster resource."""
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from rageval_dagster.resources.database import HistoryDatabase
+from rageval_dagster.resources.store import DocumentStore
+from rageval_dagster.settings import load_settings
+
+if TYPE_CHECKING:
+    from rageval_dagster.evaluation.opening import SystemLoader
+
+
+class RagSystems(dg.ConfigurableResource):
+    """Loads a system by its name for one client; within a run each is loaded once."""
+
+    database: dg.ResourceDependency[HistoryDatabase]
+    store: dg.ResourceDependency[DocumentStore]
+
+    def loader(self, client_id: str) -> "SystemLoader":
+        from functools import lru_cache
+
+        from rageval_dagster.rag.reference import load_system
+
+        db, store, settings = self.database.open(), self.store.open(), load_settings()
+        return lru_cache(maxsize=None)(lambda name: load_system(name, settings, db, store, client_id))

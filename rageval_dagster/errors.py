@@ -40,3 +40,7 @@ class UnvalidatedBenchmarkError(RagevalError):
 
 class LanguageModelError(RagevalError):
     """A language model endpoint refused, failed for good, or answered unusably."""
+
+
+class IngestError(RagevalError):
+    """There are no documents to load at a path, or none that can be read."""

@@ -1,0 +1,227 @@
+"""The two places where Chroma can live: in a folder of this machine, and on a server."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rageval_dagster.corpus.catalogue import Catalogue, ClientValue, Collection
+from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
+from rageval_dagster.errors import SettingsError, StoreError
+from rageval_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+MARKER_FILE = ".rageval-store"
+"""Stands in the folder of an embedded store that this project made, and may therefore open where it is."""
+
+_CONNECT_TIMEOUT_S = 5
+_LIST_PAGE = 100
+_VALUES_PAGE = 5_000
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_opening = threading.Lock()
+
+
+class EmbeddedChroma:
+    """Chroma in a folder. One that this project did not make is read from a snapshot copy until it is written to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._catalogue = Catalogue(settings.embedded_chroma_path, settings.chroma_tenant, settings.chroma_database)
+        self._client: ClientAPI | None = None
+        self._writable = False
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def location(self) -> str:
+        return str(self._catalogue.path)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether there is a store that this project did not make."""
+        return self._catalogue.exists() and not (self._catalogue.path / MARKER_FILE).exists()
+
+    def collections(self) -> list[Collection]:
+        return self._catalogue.collections()
+
+    def probes(self, collections: list[Collection]) -> dict[str, str]:
+        """Collection id -> the number of its last write."""
+        revisions = self._catalogue.revisions() if collections else {}
+        return {collection.id: str(revisions.get(collection.id, 0)) for collection in collections}
+
+    def values(self, collection: Collection, field: str) -> dict[ClientValue, str]:
+        """The values of a metadata field with a probe of the chunks that have it."""
+        return self._catalogue.values(collection.id, field)
+
+    def client(self, write: bool = False) -> "ClientAPI":
+        """An open Chroma client: over the store itself if it is ours or `write`, else over a snapshot of it."""
+        if self._client is None or (write and not self._writable):
+            self._writable = write or not self.is_foreign
+            path = self._catalogue.path
+            if not self._writable:
+                self._settings.ensure_home()
+                self._snapshot = take_snapshot(self._catalogue, self._settings.home)
+                path = self._snapshot.path
+            elif not self._catalogue.exists():
+                self._make_folder()
+            with translated(self.location):
+                self._client = _open_client(
+                    self._settings, chroma_api_impl=_EMBEDDED, is_persistent=True, persist_directory=str(path)
+                )
+        return self._client
+
+    def _make_folder(self) -> None:
+        path = self._catalogue.path
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (path / MARKER_FILE).write_text("made by rageval: opened in place, not copied\n", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(
+                f"a Chroma store cannot be made at {path} ({error.strerror}); RAGEVAL_CHROMA_PATH names its folder"
+            ) from None
+
+
+class ServerChroma:
+    """Chroma on a server."""
+
+    is_foreign = False
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        parts = urlsplit(settings.chroma_url or "")
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.username or parts.path.strip("/"):
+            raise SettingsError("RAGEVAL_CHROMA_URL takes http(s)://host:port of a Chroma server, and nothing more")
+        self._host = parts.hostname
+        self._port = parts.port or _DEFAULT_PORTS[parts.scheme]
+        self._tls = parts.scheme == "https"
+        self.location = f"{parts.scheme}://{self._host}:{self._port}"
+        token = settings.chroma_token.get_secret_value() if settings.chroma_token else None
+        self._headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+
+    @cached_property
+    def _client(self) -> "ClientAPI":
+        self._check_answering()
+        with translated(self.location):
+            return _open_client(
+                self._settings,
+                chroma_api_impl=_SERVER,
+                chroma_server_host=self._host,
+                chroma_server_http_port=self._port,
+                chroma_server_ssl_enabled=self._tls,
+                chroma_server_headers=dict(self._headers),
+            )
+
+    def _check_answering(self) -> None:
+        """Chroma's own client waits for ever for a server that accepts and never answers."""
+        import httpx
+
+        try:
+            answer = httpx.get(f"{self.location}/api/v2/heartbeat", headers=self._headers, timeout=_CONNECT_TIMEOUT_S)
+        except httpx.HTTPError as error:
+            raise StoreError(
+                f"no Chroma server answers at {self.location} ({type(error).__name__}); start it, or set "
+                "RAGEVAL_CHROMA_URL to where it runs"
+            ) from None
+        if not answer.is_success:
+            raise StoreError(
+                f"{self.location} answered {answer.status_code} when asked whether it is a Chroma server; "
+                "see RAGEVAL_CHROMA_URL and RAGEVAL_CHROMA_TOKEN"
+            )
+
+    def client(self, write: bool = False) -> "ClientAPI":
+        """An open Chroma client."""
+        return self._client
+
+    def collections(self) -> list[Collection]:
+        found: list[Collection] = []
+        with translated(self.location):
+            while True:
+                page = self._client.list_collections(limit=_LIST_PAGE, offset=len(found))
+                found += [Collection(str(each.id), each.name, each.metadata or {}) for each in page]
+                if len(page) < _LIST_PAGE:
+                    return sorted(found, key=lambda collection: collection.name)
+
+    def probes(self, collections: list[Collection]) -> dict[str, str]:
+        """Collection id -> its number of chunks: all that a server tells cheaply; an edit in place does not move it."""
+        with translated(self.location):
+            return {
+                collection.id: str(self._client.get_collection(collection.name, embedding_function=None).count())
+                for collection in collections
+            }
+
+    def values(self, collection: Collection, field: str) -> dict[ClientValue, str]:
+        """The values of a metadata field with a probe of the chunks that have it; reads the whole collection."""
+        counts: dict[ClientValue, int] = {}
+        offset = 0
+        with translated(self.location):
+            chunks = self._client.get_collection(collection.name, embedding_function=None)
+            while True:
+                page = chunks.get(include=["metadatas"], limit=_VALUES_PAGE, offset=offset)
+                for metadata in page["metadatas"] or []:
+                    value = (metadata or {}).get(field)
+                    if isinstance(value, str | int) and not isinstance(value, bool):
+                        counts[value] = counts.get(value, 0) + 1
+                if len(page["ids"]) < _VALUES_PAGE:
+                    return {value: str(count) for value, count in counts.items()}
+                offset += _VALUES_PAGE
+
+
+Backend = EmbeddedChroma | ServerChroma
+
+_EMBEDDED = "chromadb.api.rust.RustBindingsAPI"
+_SERVER = "chromadb.api.fastapi.FastAPI"
+
+
+def open_backend(settings: Settings) -> Backend:
+    """The server where RAGEVAL_CHROMA_URL names one, else the embedded store. Nothing is opened yet."""
+    return ServerChroma(settings) if settings.chroma_url else EmbeddedChroma(settings)
+
+
+def _open_client(settings: Settings, **options: Any) -> "ClientAPI":
+    """A client that sees what other processes wrote up to now.
+
+    Chroma keeps one system per path in each process, and its index is as old as its first query: without forgetting
+    that, chunks which another process added are never found.
+    """
+    from chromadb.api.client import Client
+    from chromadb.api.shared_system_client import SharedSystemClient
+    from chromadb.config import Settings as ChromaSettings
+
+    logging.getLogger("chromadb.telemetry").setLevel(logging.CRITICAL)
+    # Chroma would also read `.env` of the working directory, which is ours.
+    chroma_settings = ChromaSettings(**{"_env_file": None, "anonymized_telemetry": False, **options})
+    with _opening:
+        SharedSystemClient.clear_system_cache()
+        try:
+            return Client(settings.chroma_tenant, settings.chroma_database, chroma_settings)
+        except ValueError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise StoreError(
+                f"Chroma cannot be opened with tenant {settings.chroma_tenant!r} and database "
+                f"{settings.chroma_database!r}: {reason}"
+            ) from None
+
+
+@contextmanager
+def translated(location: str) -> Iterator[None]:
+    """Turns what Chroma raises into one line.
+
+    Raises:
+        StoreError: naming the store and what Chroma says, which never holds a chunk's text.
+    """
+    import httpx
+    from chromadb.errors import ChromaError
+
+    try:
+        yield
+    except ChromaError as error:
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        raise StoreError(f"the Chroma store at {location} refused: {said}") from None
+    except httpx.HTTPError as error:
+        raise StoreError(
+            f"the Chroma server at {location} stopped answering ({type(error).__name__}); see that it runs"
+        ) from None

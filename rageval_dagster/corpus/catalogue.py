@@ -1,0 +1,110 @@
+"""A look into an embedded Chroma's SQLite file, read-only and without Chroma, whose mere opening changes its files."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.errors import StoreError
+from rageval_dagster.identity import digest
+
+DATABASE_FILE = "chroma.sqlite3"
+_BUSY_TIMEOUT_S = 10
+
+ClientValue = str | int
+"""What a metadata field that names the client may hold."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection of the store, without its chunks."""
+
+    id: str
+    name: str
+    metadata: Mapping[str, Any]
+
+
+class Catalogue:
+    """The collections of one tenant and database in an embedded store, and how far each was written."""
+
+    def __init__(self, path: Path, tenant: str, database: str) -> None:
+        self.path = path
+        self.tenant = tenant
+        self.database = database
+
+    def exists(self) -> bool:
+        return (self.path / DATABASE_FILE).is_file()
+
+    @contextmanager
+    def connect(self) -> Iterator[sqlite3.Connection]:
+        """A read-only connection.
+
+        Raises:
+            StoreError: the file cannot be read, or is not Chroma's.
+        """
+        try:
+            uri = f"{(self.path / DATABASE_FILE).as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the Chroma store at {self.path} cannot be read ({error}); see that it is one, and readable"
+            ) from None
+
+    def collections(self) -> list[Collection]:
+        """The collections by name; none where there is no store yet."""
+        if not self.exists():
+            return []
+        with self.connect() as connection:
+            rows = connection.execute(
+                "SELECT c.id, c.name FROM collections c JOIN databases d ON d.id = c.database_id"
+                " WHERE d.tenant_id = ? AND d.name = ? ORDER BY c.name",
+                (self.tenant, self.database),
+            ).fetchall()
+            metadata: dict[str, dict[str, Any]] = {}
+            for collection_id, key, value in connection.execute(
+                "SELECT collection_id, key, coalesce(str_value, int_value, float_value) FROM collection_metadata"
+            ):
+                metadata.setdefault(collection_id, {})[key] = value
+        return [Collection(identity, name, metadata.get(identity, {})) for identity, name in rows]
+
+    def revisions(self) -> dict[str, int]:
+        """Collection id -> the number of the last write to it (edits, metadata changes and deletions included)."""
+        with self.connect() as connection:
+            rows = connection.execute(
+                "SELECT s.collection, m.seq_id FROM segments s JOIN max_seq_id m ON m.segment_id = s.id"
+                " WHERE s.scope = 'METADATA'"
+            ).fetchall()
+        return {collection_id: _sequence_number(revision) for collection_id, revision in rows}
+
+    def values(self, collection_id: str, field: str) -> dict[ClientValue, str]:
+        """The values of a metadata field in a collection, each with count and last write of the chunks that have it."""
+        with self.connect() as connection:
+            rows = connection.execute(
+                "SELECT coalesce(m.string_value, m.int_value), count(*), max(e.seq_id)"
+                " FROM segments s JOIN embeddings e ON e.segment_id = s.id JOIN embedding_metadata m ON m.id = e.id"
+                " WHERE s.collection = ? AND s.scope = 'METADATA' AND m.key = ?"
+                " AND coalesce(m.string_value, m.int_value) IS NOT NULL GROUP BY 1",
+                (collection_id, field),
+            ).fetchall()
+        return {value: f"{count}.{_sequence_number(revision)}" for value, count, revision in rows}
+
+    def state(self) -> str:
+        """A hash that changes with every write to the store's collections (all tenants)."""
+        with self.connect() as connection:
+            collections = connection.execute(
+                "SELECT id, name, database_id, dimension FROM collections ORDER BY id"
+            ).fetchall()
+            metadata = connection.execute(
+                "SELECT collection_id, key, str_value, int_value, float_value FROM collection_metadata ORDER BY 1, 2"
+            ).fetchall()
+        revisions = sorted(self.revisions().items())
+        return digest(json.dumps([collections, metadata, revisions]))
+
+
+def _sequence_number(value: int | bytes) -> int:
+    """Older versions of Chroma wrote the number as eight bytes."""
+    return int.from_bytes(value, "big") if isinstance(value, bytes) else value

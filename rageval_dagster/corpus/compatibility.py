@@ -1,0 +1,50 @@
+"""Whether an embedder fits the vectors that a document store holds."""
+
+from typing import TYPE_CHECKING
+
+from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    from rageval_dagster.embedding.models import Embedder
+
+_PLACES = 4
+_CHUNKS_PER_PLACE = 4
+MIN_COSINE = 0.8
+MAX_STRANGE_SHARE = 0.25
+
+
+def check_dimension(store: ChromaStore, client_id: str, embedder: "Embedder") -> None:
+    """Raises EmbeddingError where the client's vectors have another dimension than the embedder's."""
+    stored = store.dimension(client_id)
+    if stored is not None and stored != embedder.dimension:
+        raise EmbeddingError(
+            f"client {client_id!r}: its vectors in the document store have {stored} dimensions, those of "
+            f"{embedder.name} have {embedder.dimension}; set RAGEVAL_EMBEDDING_MODEL to the model that the store was "
+            "filled with, or load the documents for another client"
+        )
+
+
+def check_embedder(store: ChromaStore, client_id: str, embedder: "Embedder") -> None:
+    """Embeds a few stored chunks again and compares them with their stored vectors.
+
+    Raises:
+        EmbeddingError: the dimension differs, or more than a quarter of the chunks have a cosine below 0.8 with
+            their own vector: another model of the same dimension would give low scores, not an error.
+    """
+    import numpy as np
+
+    check_dimension(store, client_id, embedder)
+    page = store.spread(client_id, _PLACES, _CHUNKS_PER_PLACE)
+    if page.vectors is None or not page.chunks:
+        return
+    again = embedder.encode([chunk.text for chunk in page.chunks])
+    lengths = np.linalg.norm(page.vectors, axis=1) * np.linalg.norm(again, axis=1)
+    cosines = (page.vectors * again).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
+    strange = int((cosines < MIN_COSINE).sum())
+    if strange > MAX_STRANGE_SHARE * len(cosines):
+        raise EmbeddingError(
+            f"client {client_id!r}: the vectors in the document store are not from {embedder.name}: {strange} of "
+            f"{len(cosines)} chunks embedded again differ from their vector (median cosine {np.median(cosines):.2f}); "
+            "set RAGEVAL_EMBEDDING_MODEL to the model that the store was filled with"
+        )

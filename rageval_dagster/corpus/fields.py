@@ -1,0 +1,80 @@
+"""Reading a stored chunk: which metadata field says what, whatever type it was written with."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rageval_dagster.records import Chunk
+from rageval_dagster.settings import Settings
+
+DEFAULT_DOCUMENT_FIELD = "document_id"
+FALLBACK_DOCUMENT_FIELD = "source"
+POSITION_FIELD = "position"
+
+
+@dataclass(frozen=True)
+class FieldNames:
+    """The names of the metadata fields that hold a chunk's document, time of adding, and page."""
+
+    document: str
+    added_at: str
+    page: str
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "FieldNames":
+        return cls(settings.document_field or DEFAULT_DOCUMENT_FIELD, settings.added_at_field, settings.page_field)
+
+
+def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, names: FieldNames) -> Chunk:
+    """A chunk from what the store holds of it. A value that makes no sense counts as missing."""
+    values = metadata or {}
+    return Chunk(
+        id=chunk_id,
+        text=text,
+        document_id=_name(values.get(names.document)) or _name(values.get(FALLBACK_DOCUMENT_FIELD)) or chunk_id,
+        page=read_whole_number(values.get(names.page)),
+        position=read_whole_number(values.get(POSITION_FIELD)),
+        added_at=read_time(values.get(names.added_at)),
+    )
+
+
+def read_time(value: Any) -> datetime | None:
+    """An ISO 8601 string (without an offset: UTC) or a number of seconds since 1970 as UTC time, else None."""
+    if isinstance(value, str):
+        try:
+            time = datetime.fromisoformat(value.strip())
+        except ValueError:
+            try:
+                return read_time(float(value))
+            except ValueError:
+                return None
+        try:
+            return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        except OverflowError:  # year 1 or 9999 moved over the edge by its offset
+            return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return datetime.fromtimestamp(value, UTC)
+        except (ValueError, OverflowError, OSError):
+            return None
+    return None
+
+
+def read_whole_number(value: Any) -> int | None:
+    """A whole number given as int, float or digits, 0 or more, else None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return int(value) if value.strip().isdecimal() and len(value) <= 9 else None
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) and value.is_integer() and 0 <= value < 2**31 else None
+    return value if isinstance(value, int) and 0 <= value < 2**31 else None
+
+
+def _name(value: Any) -> str | None:
+    """A document's name; numbers count, empty strings, truth values and lists do not."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return str(value) or None

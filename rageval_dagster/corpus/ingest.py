@@ -1,0 +1,309 @@
+"""`rageval ingest`: documents from files into the document store, without renewing what did not change.
+
+Which documents an ingestion may remove: every chunk remembers the folder it was loaded from (as a hash) and its file's
+path in it. Loading a path again removes the documents of files under that path which are gone, and of .jsonl rows which
+are gone; documents of files or rows that cannot be read just now stay as they were. A path inside a folder that
+was loaded before keeps that folder's document ids. Nothing else is ever removed.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rageval_dagster.corpus.compatibility import check_dimension, check_embedder
+from rageval_dagster.corpus.fields import POSITION_FIELD, read_time
+from rageval_dagster.corpus.readers import Document, ReadError, count_documents, is_readable, read_documents
+from rageval_dagster.corpus.splitting import ChunkSize, split_document
+from rageval_dagster.corpus.store import ChromaStore, Metadata
+from rageval_dagster.errors import IngestError
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Chunk, Progress
+
+if TYPE_CHECKING:
+    from rageval_dagster.embedding.models import Embedder
+
+ROOT_FIELD = "rageval_root"
+FILE_FIELD = "rageval_file"
+EMBEDDER_FIELD = "rageval_embedder"
+
+_CHUNKS_AT_A_TIME = 250
+_DOCUMENTS_AT_A_TIME = 200
+
+
+class Refusal(NamedTuple):
+    """A file that was not loaded, or not all of it, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What an ingestion did. `documents` are those read; `added`, `unchanged` and `removed` count chunks.
+
+    `ignored` counts files of other kinds. `foreign_store` is whether the embedded store was not made by rageval: the
+    chunks were written into it all the same, because the user asked for that.
+    """
+
+    documents: int
+    added: int
+    unchanged: int
+    removed: int
+    refused: list[Refusal]
+    ignored: int
+    foreign_store: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "refused": [refusal._asdict() for refusal in self.refused]}
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A document that was read, ready to be stored."""
+
+    document_id: str
+    file: str
+    document: Document
+    chunks: list[Chunk]
+
+
+def ingest(
+    path: Path | str,
+    client_id: str,
+    store: ChromaStore,
+    embedder: "Embedder",
+    chunk_size: int = 800,
+    overlap: int = 120,
+    progress: Progress | None = None,
+    root: Path | str | None = None,
+) -> IngestReport:
+    """Loads a file, or a folder's .md .txt .html .pdf .jsonl files, for a client.
+
+    A document's id is its file's path under `root` (with /), or the `id` of its .jsonl row. `root` is, unless given,
+    the nearest folder around the path that was loaded before, else the path itself, or the file's folder. Unchanged
+    chunks are not embedded again and keep their time of adding; hidden files are passed over.
+
+    Args:
+        chunk_size: characters a chunk, 0 for whole documents (of PDFs: pages).
+        overlap: characters that neighbouring chunks share, fewer than chunk_size.
+
+    Raises:
+        IngestError: there is nothing at the path that can be loaded, or the sizes are not possible.
+        EmbeddingError: the client's vectors in the store are of another dimension or model.
+        StoreError: the document store cannot be written.
+    """
+    if chunk_size < 0 or overlap < 0 or (chunk_size and overlap >= chunk_size):
+        raise IngestError(
+            f"chunk size {chunk_size} with overlap {overlap} is not possible: the overlap takes 0 or more, and less "
+            "than the chunk size (a chunk size of 0 keeps documents whole)"
+        )
+    path = Path(path).expanduser().resolve()
+    files, ignored = _list_files(path)
+    foreign_store = store.is_foreign
+    if store.has(client_id):
+        store.ensure_client(client_id)
+        check_dimension(store, client_id, embedder)
+        if not store.is_made_by_us(client_id):
+            check_embedder(store, client_id, embedder)
+    base = Path(root).expanduser().resolve() if root is not None else _find_root(store, client_id, path)
+    if not path.is_relative_to(base):
+        raise IngestError(f"{path} is not inside the root {base}")
+    work = _Ingestion(client_id, store, embedder, base, ChunkSize(chunk_size, overlap), progress)
+    work.load(files)
+    work.remove_vanished(path)
+    return IngestReport(
+        documents=len(work.document_ids),
+        added=work.added,
+        unchanged=work.unchanged,
+        removed=work.removed,
+        refused=work.refused,
+        ignored=ignored,
+        foreign_store=foreign_store,
+    )
+
+
+def _list_files(path: Path) -> tuple[list[Path], int]:
+    """The readable files at a path, sorted, and how many others there are.
+
+    Raises:
+        IngestError: there are none.
+    """
+    kinds = ".md, .txt, .html, .pdf or .jsonl"
+    if path.is_file():
+        if not is_readable(path):
+            raise IngestError(f"{path} is not a {kinds} file")
+        return [path], 0
+    if not path.is_dir():
+        raise IngestError(f"there is no file or folder {path}")
+    found: list[Path] = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder) / name for name in names if not name.startswith(".")]
+    files = sorted(file for file in found if is_readable(file))
+    if not files:
+        raise IngestError(f"{path} holds no {kinds} file ({len(found)} others)")
+    return files, len(found) - len(files)
+
+
+def _find_root(store: ChromaStore, client_id: str, path: Path) -> Path:
+    """The nearest folder at or around the path that was loaded before, else the path, or its folder if it is a file."""
+    folders = [path, *path.parents] if path.is_dir() else list(path.parents)
+    if store.has(client_id):
+        for folder in folders:
+            if next(store.metadata(client_id, ROOT_FIELD, [_root_name(folder)], page_size=1), None):
+                return folder
+    return folders[0]
+
+
+def _root_name(root: Path) -> str:
+    return digest(str(root))[:16]
+
+
+class _Ingestion:
+    """One run of `ingest`: its counts, and what it has seen so far."""
+
+    def __init__(
+        self,
+        client_id: str,
+        store: ChromaStore,
+        embedder: "Embedder",
+        root: Path,
+        size: ChunkSize,
+        progress: Progress | None,
+    ) -> None:
+        self.client_id = client_id
+        self.store = store
+        self.embedder = embedder
+        self.root = root
+        self.size = size
+        self.progress = progress
+        self.now = datetime.now(UTC).isoformat()
+        self.embedder_name = digest(embedder.name, embedder.version)[:16]
+        self.document_ids: set[str] = set()
+        self.refused: list[Refusal] = []
+        self.incomplete_files: set[str] = set()
+        self.added = self.unchanged = self.removed = 0
+
+    def load(self, files: list[Path]) -> None:
+        total = sum(map(count_documents, files))
+        batch: list[_Loaded] = []
+        done = 0
+        for loaded in self._read(files):
+            batch.append(loaded)
+            if len(batch) >= _DOCUMENTS_AT_A_TIME or sum(len(each.chunks) for each in batch) >= _CHUNKS_AT_A_TIME:
+                self._store(batch)
+                done += len(batch)
+                batch = []
+                if self.progress is not None:
+                    self.progress(done, total)
+        self._store(batch)
+        if not self.document_ids:
+            file, reason = self.refused[0]
+            raise IngestError(f"nothing could be loaded, {len(self.refused)} refused; the first: {file} {reason}")
+        if self.progress is not None:
+            self.progress(total, total)
+
+    def _read(self, files: Iterable[Path]) -> Iterator[_Loaded]:
+        for file in files:
+            name = file.relative_to(self.root).as_posix()
+            try:
+                for document in read_documents(file):
+                    if isinstance(document, ReadError):
+                        self._refuse(name, str(document))
+                        continue
+                    document_id = document.id or name
+                    if document_id in self.document_ids:
+                        self._refuse(name, f"document id {document_id!r} was there before; the first is kept")
+                        continue
+                    self.document_ids.add(document_id)
+                    chunks = split_document(self.client_id, document_id, document, self.size)
+                    yield _Loaded(document_id, name, document, chunks)
+            except ReadError as error:
+                self._refuse(name, str(error))
+
+    def _refuse(self, file: str, reason: str) -> None:
+        self.refused.append(Refusal(file, reason))
+        self.incomplete_files.add(file)
+
+    def _store(self, batch: list[_Loaded]) -> None:
+        """Writes what is new before it deletes what is old: killed in between, the next run finishes it."""
+        if not batch:
+            return
+        self.store.ensure_client(self.client_id)
+        stored = self._stored_chunks([loaded.document_id for loaded in batch])
+        new: list[Chunk] = []
+        new_metadata: list[Metadata] = []
+        moved: dict[str, Metadata] = {}
+        kept: set[str] = set()
+        for loaded in batch:
+            for chunk in loaded.chunks:
+                kept.add(chunk.id)
+                metadata = self._metadata(loaded, chunk)
+                before = stored.get(chunk.id)
+                if before is None or before.get(EMBEDDER_FIELD) != self.embedder_name:
+                    new.append(chunk)
+                    new_metadata.append(metadata)
+                    continue
+                metadata = {name: value for name, value in metadata.items() if before.get(name) != value}
+                if before.get(self.store.fields.added_at) is not None:
+                    metadata.pop(self.store.fields.added_at, None)
+                if metadata:
+                    moved[chunk.id] = metadata
+        if new:
+            vectors = self.embedder.encode([chunk.text for chunk in new])
+            self.store.upsert(self.client_id, new, vectors, new_metadata)
+        if moved:
+            self.store.update_metadata(self.client_id, moved)
+        gone = sorted(stored.keys() - kept)
+        if gone:
+            self.store.delete(self.client_id, gone)
+        self.added += len(new)
+        self.unchanged += len(kept) - len(new)
+        self.removed += len(gone)
+
+    def _stored_chunks(self, document_ids: list[str]) -> dict[str, dict[str, Any]]:
+        if not self.store.has(self.client_id):  # its first chunk is still to come
+            return {}
+        field = self.store.fields.document
+        return {
+            chunk_id: metadata
+            for page in self.store.metadata(self.client_id, field, document_ids)
+            for chunk_id, metadata in page.items()
+        }
+
+    def _metadata(self, loaded: _Loaded, chunk: Chunk) -> Metadata:
+        """A row's own metadata, with ours over it; the row's time of adding and page count where they make sense."""
+        names = self.store.fields
+        own = loaded.document.metadata
+        metadata: dict[str, str | int | float | bool] = {
+            **own,
+            names.document: loaded.document_id,
+            POSITION_FIELD: chunk.position or 0,
+            ROOT_FIELD: _root_name(self.root),
+            FILE_FIELD: loaded.file,
+            EMBEDDER_FIELD: self.embedder_name,
+        }
+        if read_time(own.get(names.added_at)) is None:
+            metadata[names.added_at] = self.now
+        if chunk.page is not None:
+            metadata[names.page] = chunk.page
+        return metadata
+
+    def remove_vanished(self, path: Path) -> None:
+        """Deletes the documents that came from files under the path and are in none of them now."""
+        scope = path.relative_to(self.root)
+        gone: list[str] = []
+        for page in self.store.metadata(self.client_id, ROOT_FIELD, [_root_name(self.root)]):
+            for chunk_id, metadata in page.items():
+                file = str(metadata.get(FILE_FIELD, ""))
+                if (
+                    str(metadata.get(self.store.fields.document)) not in self.document_ids
+                    and file not in self.incomplete_files
+                    and Path(file).is_relative_to(scope)
+                ):
+                    gone.append(chunk_id)
+        self.store.delete(self.client_id, gone)
+        self.removed += len(gone)

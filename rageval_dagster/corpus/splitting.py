@@ -1,0 +1,49 @@
+"""Cutting documents into chunks with ids that stay the same across re-ingestion."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rageval_dagster.corpus.readers import Document
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Chunk
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+
+@dataclass(frozen=True)
+class ChunkSize:
+    """How long a chunk may be, and how much of it the next one repeats, in characters; 0 keeps a section whole."""
+
+    characters: int
+    overlap: int
+
+
+def split_document(client_id: str, document_id: str, document: Document, size: ChunkSize) -> list[Chunk]:
+    """The document's chunks in order; pieces without a letter or digit are left out.
+
+    An id is a hash of client, document, text, and how often that text stood in the document before: moving a chunk
+    within its document does not change it.
+    """
+    seen: Counter[str] = Counter()
+    chunks: list[Chunk] = []
+    for section in document.sections:
+        pieces = [section.text]
+        if size.characters:
+            pieces = _splitter(size, document.is_markdown).chunks(section.text)
+        for text in pieces:
+            if any(character.isalnum() for character in text):
+                chunk_id = digest(client_id, document_id, text, str(seen[text]))[:32]
+                seen[text] += 1
+                chunks.append(Chunk(chunk_id, text, document_id, section.page, position=len(chunks)))
+    return chunks
+
+
+@lru_cache(maxsize=4)
+def _splitter(size: ChunkSize, markdown: bool) -> "MarkdownSplitter | TextSplitter":
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+    kind = MarkdownSplitter if markdown else TextSplitter
+    return kind(size.characters, overlap=size.overlap)

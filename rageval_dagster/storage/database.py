@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.storage import tables
@@ -186,8 +187,9 @@ def _is_conflict(error: DBAPIError) -> bool:
 def _translated(db: Database) -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
-        if _is_conflict(error):
+    except DBAPIError as error:
+        # Other kinds are mistakes of the code; the plain DatabaseError is SQLite's for a file that is none.
+        if type(error) not in {OperationalError, InterfaceError, DriverDatabaseError} or _is_conflict(error):
             raise
         raise DatabaseError(
             f"{db.url}: {_reason(error, db.engine.url.password)}; check RAGEVAL_DATABASE_URL and that the database runs"
@@ -343,8 +345,6 @@ def _enable_write_ahead_log(db: Database) -> None:
                     if "locked" not in str(error) or time.monotonic() > deadline:
                         raise DatabaseError(f"{db.url}: {error}; close what has the file open") from None
                     time.sleep(0.05)
-                except db.engine.dialect.loaded_dbapi.DatabaseError as error:
-                    raise DatabaseError(f"{db.url}: {error}; name another file") from None
         finally:
             connection.close()
 

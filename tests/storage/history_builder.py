@@ -1,0 +1,138 @@
+"""Builds small histories through the storage functions, as the stages of an evaluation do."""
+
+from collections.abc import Mapping, Sequence
+
+from rageval_dagster.identity import digest, digest_json
+from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
+from rageval_dagster.storage import benchmark, clients, evaluations
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, ResultRecord, RetrievalRecord, Summary, Versions
+
+MRR = "retrieval.mrr"
+
+
+def make_items(count: int, prefix: str = "question") -> list[Item]:
+    return [
+        Item(question=f"{prefix} {n}?", answers=(f"answer {n}",), evidence=(Evidence(f"doc-{n}", None, f"quote {n}"),))
+        for n in range(count)
+    ]
+
+
+def make_dataset(db: Database, client: str, items: Sequence[Item], name: str = "human") -> Dataset:
+    clients.ensure_client(db, client)
+    return benchmark.save_dataset(
+        db, client, name, "imported", items, "test", corpus_version=None, valid=True, rule_failures={}, stats={}
+    )
+
+
+def open_run(
+    db: Database, dataset: Dataset, trigger: str, system: str = "dense", corpus: str = "corpus-1", k: int = 5
+) -> Evaluation:
+    return evaluations.open_evaluation(
+        db,
+        client_id=dataset.client_id,
+        dataset_id=dataset.id,
+        system=system,
+        trigger=trigger,
+        k=k,
+        depth=10,
+        versions=Versions(corpus, "index-1", dataset.dataset_version, "system-1", None),
+        dagster_run_id="run",
+        item_ids=[item.item_id for item in benchmark.dataset_items(db, dataset.id)],
+        system_reference=True,
+    )
+
+
+def retrieval_of(item: Item, count: int = 10, error: str | None = None, salt: str = "") -> RetrievalRecord:
+    hits = [
+        Hit(f"chunk-{salt}{item.item_id}-{rank}", f"doc-{rank}", rank, 1 / rank, f"{salt} text {item.item_id} {rank}")
+        for rank in range(1, count + 1)
+    ]
+    return RetrievalRecord(
+        retrieval_id=digest_json([item.item_id, count, error, salt]),
+        item_id=item.item_id,
+        relevant_chunks=[hits[0].chunk_id] if hits else None,
+        relevant_documents=["doc-1"],
+        hits=hits,
+        error=error,
+    )
+
+
+def result_of(retrieval: RetrievalRecord, answer: str = "an answer") -> ResultRecord:
+    return ResultRecord(
+        result_id=digest(retrieval.retrieval_id, answer),
+        item_id=retrieval.item_id,
+        retrieval_id=retrieval.retrieval_id,
+        answer=None if retrieval.error else Answer(answer),
+        context_count=min(5, len(retrieval.hits)),
+        error=retrieval.error,
+        latency_s=0.1,
+    )
+
+
+def retrieval_key(evaluation: Evaluation, item_id: str) -> str:
+    return digest("retrieval", evaluation.system, evaluation.versions.corpus, item_id)
+
+
+def answer_key(evaluation: Evaluation, item_id: str) -> str:
+    return digest("answer", evaluation.system, evaluation.versions.corpus, item_id)
+
+
+def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int = 64, salt: str = "") -> None:
+    """Retrieves and answers what has no equal retrieval or answer yet, as the stages do, and scores reciprocal ranks."""
+    rows = {row.item_id: row for row in evaluations.run_items(db, evaluation.id)}
+    keys = {item_id: retrieval_key(evaluation, item_id) for item_id, row in rows.items() if row.retrieval_id is None}
+    reusable = evaluations.reusable_retrievals(db, evaluation.client_id, keys.values())
+    links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
+    evaluations.link_retrievals(db, evaluation.id, links)
+    missing = [item for item in items if item.item_id in keys and item.item_id not in links]
+    for start in range(0, len(missing), batch):
+        records = [
+            (retrieval_of(item, salt=salt), keys[item.item_id]) for item in missing[start : start + batch]
+        ]
+        evaluations.save_retrievals(db, evaluation.id, records)
+    rows = {row.item_id: row for row in evaluations.run_items(db, evaluation.id)}
+    keys = {item_id: answer_key(evaluation, item_id) for item_id, row in rows.items() if row.result_id is None}
+    reusable = evaluations.reusable_results(db, evaluation.client_id, keys.values())
+    links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
+    evaluations.link_results(db, evaluation.id, links)
+    retrievals = evaluations.load_retrievals(db, evaluation.id, [item_id for item_id in keys if item_id not in links])
+    records = [(result_of(retrieval), keys[item_id]) for item_id, retrieval in retrievals.items()]
+    for start in range(0, len(records), batch):
+        evaluations.save_results(db, evaluation.id, records[start : start + batch])
+    results = evaluations.load_results(db, evaluation.id)
+    done = evaluations.scored(db, evaluation.client_id, [result_id for result_id, _ in results.values()], {MRR: "1"})
+    scores = [
+        (result_id, MRR, "1", Outcome.scored(1.0 if position % 2 else 0.5))
+        for position, (result_id, _) in enumerate(results.values())
+        if (result_id, MRR) not in done
+    ]
+    for start in range(0, len(scores), batch):
+        evaluations.save_scores(db, evaluation.id, scores[start : start + batch])
+
+
+def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1") -> Summary:
+    return Summary(
+        metric_id=metric_id,
+        n=n,
+        n_scored=n if mean is not None else 0,
+        n_undefined=0 if mean is not None else n,
+        n_error=0,
+        mean=mean,
+        ci_low=mean,
+        ci_high=mean,
+        min=mean,
+        max=mean,
+        worst_low=mean,
+        worst_high=mean,
+        ceiling=None,
+        metric_version=version,
+    )
+
+
+def finish(db: Database, evaluation: Evaluation, means: Mapping[str, float | None]) -> None:
+    evaluations.save_summaries(db, evaluation.id, [summary(metric_id, mean) for metric_id, mean in means.items()])
+    evaluations.finish_evaluation(
+        db, evaluation.id, "complete", dict(means), duration_s=1.0, error_count=0, judge_version="judge-1"
+    )

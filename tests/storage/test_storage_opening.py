@@ -1,0 +1,173 @@
+"""Opening a history database: new, current, shared by several processes, wrong, or not there at all."""
+
+import multiprocessing
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.errors import DatabaseError
+from rageval_dagster.storage import clients
+from rageval_dagster.storage.database import HEAD_REVISION, VERSION_TABLE, Database, alembic_config, open_database
+from rageval_dagster.storage.tables import metadata, schema_info
+from rageval_dagster.storage.views import create_views, read_view, view_names
+
+
+def open_and_write(url: str, client_id: str) -> None:
+    db = open_database(url)
+    clients.ensure_client(db, client_id)
+    db.dispose()
+
+
+def test_a_new_database_opened_by_three_processes_at_once_serves_them_all(new_url: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    names = ["one", "two", "three"]
+    processes = [context.Process(target=open_and_write, args=(new_url, name)) for name in names]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    db = open_database(new_url)
+    assert [client.client_id for client in clients.list_clients(db)] == sorted(names)
+    db.dispose()
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_code(db: Database) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with db.connect() as connection:
+        ours = set(metadata.tables)
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "version_table": VERSION_TABLE,
+                "compare_type": True,
+                "include_name": lambda name, kind, _: kind != "table" or name in ours,
+            },
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_the_head_named_in_the_code_is_the_newest_migration() -> None:
+    from alembic.script import ScriptDirectory
+
+    assert ScriptDirectory.from_config(alembic_config()).get_heads() == [HEAD_REVISION]
+
+
+def test_every_table_can_be_emptied_by_client_alone() -> None:
+    without = [table.name for table in metadata.sorted_tables if "client_id" not in table.c]
+    assert without == [schema_info.name]
+
+
+def test_opening_an_up_to_date_database_imports_neither_alembic_nor_pandas(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite3'}"
+    open_database(url).dispose()
+    program = (
+        "import sys\n"
+        "from rageval_dagster.storage import benchmark, caches, clients, corpus, database, evaluations, views\n"
+        f"clients.ensure_client(database.open_database({url!r}), 'acme')\n"
+        "print([name for name in ('alembic', 'pandas', 'psycopg', 'pymysql') if name in sys.modules])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_an_opened_database_stays_as_it_is_when_opened_again(new_url: str) -> None:
+    first = open_database(new_url)
+    clients.ensure_client(first, "acme")
+    first.dispose()
+    again = open_database(new_url)
+    assert clients.get_client(again, "acme").change_seq == 0
+    assert read_view(again, "fleet_overview")[0]["client_id"] == "acme"
+    again.dispose()
+
+
+def test_views_of_another_version_are_made_anew(new_url: str) -> None:
+    db = open_database(new_url)
+    with db.begin() as connection:
+        connection.execute(sa.text("DROP VIEW metric_trend"))
+        connection.execute(sa.update(schema_info).values(value="older"))
+    db.dispose()
+    again = open_database(new_url)
+    assert [read_view(again, name) for name in view_names()] == [[]] * len(view_names())
+    create_views(again)
+    again.dispose()
+
+
+def test_a_database_of_a_newer_version_is_refused(new_url: str) -> None:
+    db = open_database(new_url)
+    with db.begin() as connection:
+        connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    db.dispose()
+    with pytest.raises(DatabaseError, match="schema is not one this version knows") as caught:
+        open_database(new_url)
+    assert "\n" not in str(caught.value)
+
+
+def test_tables_of_somebody_else_are_not_touched(new_url: str) -> None:
+    engine = sa.create_engine(new_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE clients (id INTEGER)"))
+        connection.execute(sa.text("INSERT INTO clients VALUES (7)"))
+    with pytest.raises(DatabaseError, match="a database of its own") as caught:
+        open_database(new_url)
+    assert "\n" not in str(caught.value)
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT id FROM clients")).scalars().all() == [7]
+    engine.dispose()
+
+
+def test_a_sqlite_file_is_for_its_owner_only_and_in_wal_mode(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite3"
+    path.touch(mode=0o644)
+    db = open_database(f"sqlite:///{path}")
+    clients.ensure_client(db, "acme")
+    for file in tmp_path.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
+    with db.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 30_000
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+    db.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql+psycopg://me:s3cret@127.0.0.1:1/history", "127.0.0.1:1/history"),
+        ("mysql+pymysql://me:s3cret@127.0.0.1:1/history", "127.0.0.1:1/history"),
+        ("sqlite:////proc/none/history.sqlite3", "/proc/none/history.sqlite3"),
+        ("oracle://me:s3cret@host/history", "oracle://"),
+        ("postgresql://me:s3cret@host/history", "postgresql+psycopg://"),
+        ("sqlite://", "a file"),
+        ("mysql+pymysql://me:s3cret@host", "a database"),
+        ("s3cret", "RAGEVAL_DATABASE_URL"),
+        ("postgresql+psycopg://me:s3cret@host:port/history", "RAGEVAL_DATABASE_URL"),
+    ],
+)
+def test_an_unusable_url_is_one_line_without_its_password(url: str, said: str) -> None:
+    with pytest.raises(DatabaseError) as caught:
+        open_database(url)
+    message = str(caught.value)
+    assert said in message
+    assert "s3cret" not in message
+    assert "\n" not in message
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("notes, " * 1000)
+    with pytest.raises(DatabaseError, match="file is not a database"):
+        open_database(f"sqlite:///{path}")
+    assert path.read_text() == "notes, " * 1000
+
+
+def test_a_database_does_not_show_its_password(tmp_path: Path) -> None:
+    db = Database(sa.create_engine("postgresql+psycopg://me:s3cret@127.0.0.1:1/history"))
+    assert "s3cret" not in repr(db) + db.url

@@ -301,7 +301,7 @@ embedding_cache = _table(
     _client_id(),
     Column("model_key", hex_digest(), nullable=False),  # of the model's name, which may be a long path
     Column("text_hash", hex_digest(), nullable=False),
-    Column("vector", LargeBinary(2**24 - 1), nullable=False),
+    Column("vector", LargeBinary, nullable=False),
     PrimaryKeyConstraint("client_id", "model_key", "text_hash"),
 )
 

@@ -87,7 +87,7 @@ def upgrade() -> None:
         sa.Column("client_id", identifier(200), nullable=False),
         sa.Column("model_key", identifier(64), nullable=False),
         sa.Column("text_hash", identifier(64), nullable=False),
-        sa.Column("vector", sa.LargeBinary(length=16777215), nullable=False),
+        sa.Column("vector", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("client_id", "model_key", "text_hash", name="pk_embedding_cache"),
         **TABLE_OPTIONS,
     )

@@ -1,0 +1,184 @@
+"""Samples, candidates and frozen datasets: saved by content, and the same when saved again."""
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+from history_builder import make_dataset, make_items
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rageval_dagster.errors import DatasetError, RagevalError
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Candidate, Evidence, Item
+from rageval_dagster.storage import benchmark, tables
+from rageval_dagster.storage.benchmark import Sample
+from rageval_dagster.storage.database import Database
+
+
+def count(db: Database, table: sa.Table) -> int:
+    with db.connect() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+
+def test_the_sample_saved_last_is_the_latest_also_when_it_comes_back(db: Database) -> None:
+    first = Sample("s1", "acme", "corpus 1", "random", 2**40, 2, (digest("b"), digest("a")))
+    second = replace(first, sample_id="s2", corpus_version="corpus 2")
+    assert benchmark.latest_sample(db, "acme") is None
+    for sample in (first, second, first):
+        benchmark.save_sample(db, sample)
+        assert benchmark.latest_sample(db, "acme") == sample
+    assert count(db, tables.chunk_samples) == 2
+    assert benchmark.latest_sample(db, "other") is None
+
+
+def test_a_candidate_changes_its_verdict_but_never_its_item(db: Database) -> None:
+    item, other = make_items(2)
+    new = Candidate(digest("chunk"), "extractive 1", 0, "new", item)
+    benchmark.save_candidates(db, "acme", [new])
+    rejected = replace(new, status="rejected", item=other, reasons=("copies its chunk",), difficulty=3)
+    benchmark.save_candidates(db, "acme", [rejected])
+    assert benchmark.list_candidates(db, "acme") == [replace(rejected, item=item)]
+
+
+def test_a_candidate_that_failed_gets_its_item_when_it_is_made_after_all(db: Database) -> None:
+    failed = Candidate(digest("chunk"), "extractive 1", 0, "failed", None, ("no sentence",))
+    benchmark.save_candidates(db, "acme", [failed])
+    assert benchmark.list_candidates(db, "acme") == [failed]
+    made = replace(failed, status="accepted", item=make_items(1)[0], reasons=())
+    benchmark.save_candidates(db, "acme", [made])
+    assert benchmark.list_candidates(db, "acme") == [made]
+
+
+def test_candidates_are_found_by_chunk_and_generator(db: Database) -> None:
+    candidates = [
+        Candidate(digest(chunk), generator, attempt, "failed", None, ("no sentence",))
+        for chunk in ("a", "b", "c")
+        for generator in ("extractive 1", "extractive 2")
+        for attempt in (0, 1)
+    ]
+    benchmark.save_candidates(db, "acme", candidates)
+    assert len(benchmark.list_candidates(db, "acme")) == 12
+    found = benchmark.list_candidates(db, "acme", [digest("a"), digest("b"), digest("z")], "extractive 2")
+    assert {(candidate.chunk_key, candidate.attempt) for candidate in found} == {
+        (digest(chunk), attempt) for chunk in "ab" for attempt in (0, 1)
+    }
+    assert benchmark.list_candidates(db, "acme", []) == []
+    assert benchmark.list_candidates(db, "other") == []
+
+
+def test_a_dataset_saved_again_is_the_same_one_with_a_new_verdict(db: Database) -> None:
+    items = make_items(3)
+    first = make_dataset(db, "acme", items)
+    again = benchmark.save_dataset(
+        db, "acme", "human", "generated", items[::-1], "someone", "corpus", False, {"unique": 2}, {"categories": {"x": 3}}
+    )
+    assert (again.id, again.kind, again.created_by, again.created_at) == (
+        first.id,
+        "imported",
+        "test",
+        first.created_at,
+    )
+    assert (again.valid, again.rule_failures, again.stats) == (False, {"unique": 2}, {"categories": {"x": 3}})
+    assert again.checked_at > first.checked_at
+    assert benchmark.dataset_items(db, first.id) == items
+    assert benchmark.get_dataset(db, first.id) == again
+    assert (count(db, tables.evaluation_datasets), count(db, tables.benchmark_items)) == (1, 3)
+
+
+def test_items_keep_every_field_and_their_order(db: Database) -> None:
+    items = [
+        Item(
+            question="wie heißt \x00 das?\ud83d",
+            answers=("a\x00", "", "𝔘"),
+            evidence=(Evidence("d'oc\"\\", 3, "the \u2028 quote"), Evidence("other")),
+            category="multi_hop",
+            answerable=False,
+            origin="human",
+            human_verified=True,
+            history=({"role": "user", "content": "hello"},),
+            principal={"groups": ["a", "b"]},
+            checks=({"name": "n", "kind": "number", "expect": 1.5},),
+        ),
+        *make_items(3),
+    ]
+    dataset = make_dataset(db, "acme", items)
+    read = benchmark.dataset_items(db, dataset.id)
+    assert read == items
+    assert [item.item_id for item in read] == [item.item_id for item in items]
+
+
+def test_the_same_question_in_another_category_is_another_version_and_both_stay(db: Database) -> None:
+    items = make_items(2)
+    changed = [replace(items[0], category="temporal"), items[1]]
+    first, second = make_dataset(db, "acme", items), make_dataset(db, "acme", changed)
+    assert first.id != second.id
+    assert benchmark.dataset_items(db, first.id) == items
+    assert benchmark.dataset_items(db, second.id) == changed
+    assert count(db, tables.benchmark_items) == 3
+
+
+def test_the_dataset_checked_last_is_the_current_one_of_its_name(db: Database) -> None:
+    old = make_dataset(db, "acme", make_items(2), "synthetic")
+    new = make_dataset(db, "acme", make_items(3), "synthetic")
+    human = make_dataset(db, "acme", make_items(1), "human")
+    make_dataset(db, "other", make_items(1), "human")
+    assert [dataset.id for dataset in benchmark.current_datasets(db, "acme")] == [human.id, new.id]
+    make_dataset(db, "acme", make_items(2), "synthetic")
+    assert [dataset.id for dataset in benchmark.current_datasets(db, "acme")] == [human.id, old.id]
+    assert len(benchmark.list_datasets(db, "acme")) == 3
+    assert len(benchmark.list_datasets(db)) == 4
+
+
+def test_a_dataset_nobody_has_is_named(db: Database) -> None:
+    with pytest.raises(DatasetError, match="no dataset 4711"):
+        benchmark.get_dataset(db, 4711)
+
+
+def test_a_dataset_may_be_empty_and_its_name_may_not(db: Database) -> None:
+    empty = make_dataset(db, "acme", [])
+    assert (empty.qa_count, benchmark.dataset_items(db, empty.id)) == (0, [])
+    with pytest.raises(RagevalError, match="dataset name"):
+        make_dataset(db, "acme", [], name="")
+
+
+def test_a_question_that_comes_twice_counts_once(db: Database) -> None:
+    items = make_items(2)
+    doubled = make_dataset(db, "acme", [*items, items[0]])
+    assert doubled.qa_count == 2
+    assert doubled.dataset_version == benchmark.dataset_version(items)
+
+
+_ITEMS = st.lists(
+    st.builds(
+        Item,
+        question=st.text(st.characters(exclude_categories=()), max_size=20),
+        answers=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+        category=st.sampled_from(["factual_lookup", "temporal"]),
+        answerable=st.booleans(),
+    ),
+    unique_by=lambda item: item.item_id,
+    max_size=5,
+)
+
+
+@given(_ITEMS, st.randoms())
+def test_the_version_does_not_depend_on_the_order(items: list[Item], random) -> None:  # noqa: ANN001
+    shuffled = items[:]
+    random.shuffle(shuffled)
+    assert benchmark.dataset_version(shuffled) == benchmark.dataset_version(items)
+
+
+@given(_ITEMS.filter(bool))
+def test_the_version_depends_on_all_that_scoring_reads(items: list[Item]) -> None:
+    version = benchmark.dataset_version(items)
+    first = items[0]
+    for changed in (
+        replace(first, category="another"),
+        replace(first, answerable=not first.answerable),
+        replace(first, checks=({"name": "n", "kind": "fact", "expect": "x"},)),
+        replace(first, evidence=(Evidence("another document"),)),
+        replace(first, answers=(*first.answers, "one more")),
+    ):
+        assert benchmark.dataset_version([changed, *items[1:]]) != version
+    assert benchmark.dataset_version([replace(first, origin="human", human_verified=True), *items[1:]]) == version

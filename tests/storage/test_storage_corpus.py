@@ -1,0 +1,84 @@
+"""The manifest of chunks: written, looked up, streamed and deleted by key, whatever the ids look like."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import sqlalchemy as sa
+
+from rageval_dagster.identity import digest
+from rageval_dagster.storage import corpus
+from rageval_dagster.storage.corpus import ManifestEntry
+from rageval_dagster.storage.database import Database
+
+FIRST_SEEN = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+
+
+def entry(chunk_id: str, document_id: str = "doc", position: int | None = 0) -> ManifestEntry:
+    return ManifestEntry(
+        chunk_key=digest(chunk_id),
+        chunk_id=chunk_id,
+        document_id=document_id,
+        page=None,
+        position=position,
+        text_hash=digest(f"text of {chunk_id}"),
+        vector_hash=digest(f"vector of {chunk_id}"),
+        added_at=None,
+        first_seen=FIRST_SEEN,
+    )
+
+
+def test_what_is_written_is_read_back(db: Database) -> None:
+    written = replace(entry("c1"), page=7, added_at=datetime(2025, 12, 31, tzinfo=timezone(timedelta(hours=2))))
+    corpus.upsert_manifest(db, "acme", [written])
+    assert corpus.manifest_lookup(db, "acme", [written.chunk_key, digest("none")]) == {written.chunk_key: written}
+    assert corpus.manifest_lookup(db, "other", [written.chunk_key]) == {}
+
+
+def test_a_changed_chunk_keeps_when_it_was_first_seen(db: Database) -> None:
+    corpus.upsert_manifest(db, "acme", [entry("c1"), entry("c2")])
+    changed = replace(entry("c1"), text_hash=digest("new"), page=2, first_seen=FIRST_SEEN + timedelta(days=1))
+    corpus.upsert_manifest(db, "acme", [changed])
+    assert corpus.manifest_lookup(db, "acme", [changed.chunk_key])[changed.chunk_key] == replace(
+        changed, first_seen=FIRST_SEEN
+    )
+
+
+def test_a_large_manifest_streams_in_key_order_and_shrinks_by_key(db: Database) -> None:
+    entries = [entry(f"chunk {n}") for n in range(2500)]
+    corpus.upsert_manifest(db, "acme", entries)
+    corpus.upsert_manifest(db, "other", entries[:3])
+    pages = list(corpus.iter_manifest(db, "acme", page_size=1000))
+    assert [len(page) for page in pages] == [1000, 1000, 500]
+    keys = [found.chunk_key for page in pages for found in page]
+    assert keys == sorted(entry.chunk_key for entry in entries)
+    assert len(corpus.manifest_lookup(db, "acme", keys)) == 2500
+    corpus.delete_manifest(db, "acme", keys[:2400])
+    assert sum(len(page) for page in corpus.iter_manifest(db, "acme")) == 100
+    assert sum(len(page) for page in corpus.iter_manifest(db, "other")) == 3
+
+
+def test_the_chunks_of_documents_come_by_position_then_id(db: Database) -> None:
+    entries = [entry("c", "d1", 1), entry("b", "d1", 0), entry("a", "d1", 1), entry("z", "d1", None), entry("q", "d2")]
+    corpus.upsert_manifest(db, "acme", entries)
+    found = corpus.document_chunks(db, "acme", ["d1", "d3", "d2"])
+    assert list(found) == ["d1", "d2"]
+    assert [chunk.chunk_id for chunk in found["d1"]] == ["b", "a", "c", "z"]
+
+
+def test_ids_longer_than_an_index_key_and_of_hostile_characters_keep_apart(db: Database) -> None:
+    ids = ["x" * 5000, "x" * 5000 + " ", "X" * 5000, "a\x00b", "a\ud800b", "'; DROP TABLE clients; --", "é", "e\u0301"]
+    entries = [entry(chunk_id, document_id=chunk_id) for chunk_id in ids]
+    corpus.upsert_manifest(db, "acme", entries)
+    corpus.upsert_manifest(db, "acme", entries)
+    assert len(corpus.manifest_lookup(db, "acme", [entry.chunk_key for entry in entries])) == len(ids)
+    assert list(corpus.document_chunks(db, "acme", ids)) == ids
+    with db.connect() as connection:
+        assert connection.execute(sa.text("SELECT COUNT(*) FROM clients")).scalar() == 0
+
+
+def test_nothing_to_write_or_delete_is_fine(db: Database) -> None:
+    corpus.upsert_manifest(db, "acme", [])
+    corpus.delete_manifest(db, "acme", [])
+    assert corpus.manifest_lookup(db, "acme", []) == {}
+    assert list(corpus.iter_manifest(db, "acme")) == []
+    assert corpus.document_chunks(db, "acme", []) == {}

@@ -1,0 +1,160 @@
+"""The native format: JSON Lines, one item a line with every field."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.benchmark.formats.rows import (
+    ReadReport,
+    Refusal,
+    RowError,
+    boolean_field,
+    json_object,
+    list_field,
+    nonblank,
+    numbered_lines,
+    object_value,
+    only_fields,
+    text_field,
+    texts_field,
+    without_repetition,
+)
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.records import Evidence, Item
+
+CHECK_KINDS = ("list", "fact", "number", "calculation")
+
+_FIELDS = frozenset(
+    [
+        *("item_id", "question", "answers", "evidence", "category", "answerable", "origin", "human_verified"),
+        *("history", "principal", "checks"),
+    ]
+)
+_EVIDENCE_FIELDS = frozenset(["document_id", "page", "quote"])
+_TURN_FIELDS = frozenset(["role", "content"])
+_CHECK_FIELDS = frozenset(["name", "kind", "expect", "any_of", "pattern", "forbid", "intermediates"])
+
+
+def read(path: Path) -> ReadReport:
+    """Reads a file strictly: an unknown field or a wrong type refuses its row, so that no typing error is lost.
+
+    Only `question` is required. `item_id` is computed from the item; one in the file is not used.
+
+    Raises:
+        DatasetError: the file cannot be read or is empty.
+    """
+    if path.is_dir():
+        raise DatasetError(f"{path} is a folder; the native format is a file of JSON Lines")
+    rows: list[tuple[int, Item]] = []
+    refused: list[Refusal] = []
+    for number, line in numbered_lines(path):
+        try:
+            rows.append((number, item_from_row(json_object(line))))
+        except RowError as error:
+            refused.append(Refusal(path.name, number, error.field, error.reason))
+    return ReadReport(without_repetition(rows, path.name, refused), refused)
+
+
+def write(items: Iterable[Item], path: Path) -> None:
+    """Writes a file that `read` gives back as equal items."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items)
+
+
+def item_from_row(row: Mapping[str, Any]) -> Item:
+    """The item of a row.
+
+    Raises:
+        RowError: naming the field that is wrong.
+    """
+    only_fields(row, _FIELDS)
+    if row.get("item_id") is not None:
+        text_field(row, "item_id")
+    category = row.get("category")
+    origin = row.get("origin")
+    principal = row.get("principal")
+    return Item(
+        question=text_field(row, "question"),
+        answers=texts_field(row, "answers"),
+        evidence=tuple(_evidence(row)),
+        category="factual_lookup" if category is None else nonblank(category, "category"),
+        answerable=boolean_field(row, "answerable", default=True),
+        origin="imported" if origin is None else nonblank(origin, "origin"),
+        human_verified=boolean_field(row, "human_verified", default=False),
+        history=tuple(_history(row)),
+        principal=None if principal is None else object_value(principal, "principal"),
+        checks=tuple(_checks(row)),
+    )
+
+
+def _evidence(row: Mapping[str, Any]) -> Iterator[Evidence]:
+    for index, value in enumerate(list_field(row, "evidence")):
+        field = f"evidence[{index}]"
+        entry = object_value(value, field)
+        only_fields(entry, _EVIDENCE_FIELDS, f"{field}.")
+        page, quote = entry.get("page"), entry.get("quote")
+        if page is not None and (not isinstance(page, int) or isinstance(page, bool) or page < 1):
+            raise RowError(f"{field}.page", "takes a whole number of at least 1")
+        yield Evidence(
+            document_id=text_field(entry, "document_id", f"{field}.document_id"),
+            page=page,
+            quote=None if quote is None else nonblank(quote, f"{field}.quote"),
+        )
+
+
+def _history(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for index, value in enumerate(list_field(row, "history")):
+        field = f"history[{index}]"
+        turn = object_value(value, field)
+        only_fields(turn, _TURN_FIELDS, f"{field}.")
+        yield {name: text_field(turn, name, f"{field}.{name}") for name in ("role", "content")}
+
+
+def _checks(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    names: set[str] = set()
+    for index, value in enumerate(list_field(row, "checks")):
+        field = f"checks[{index}]"
+        check = object_value(value, field)
+        only_fields(check, _CHECK_FIELDS, f"{field}.")
+        name = text_field(check, "name", f"{field}.name")
+        if name in names:
+            raise RowError(f"{field}.name", "names two checks of the item")
+        names.add(name)
+        if text_field(check, "kind", f"{field}.kind") not in CHECK_KINDS:
+            raise RowError(f"{field}.kind", f"takes {', '.join(CHECK_KINDS)}")
+        _check_expectation(check, field)
+        yield check
+
+
+def _check_expectation(check: Mapping[str, Any], field: str) -> None:
+    """What a check looks for: `expect`, or for its want one of several texts or a pattern."""
+    if all(check.get(name) is None for name in ("expect", "any_of", "pattern")):
+        raise RowError(f"{field}.expect", "is missing")
+    _check_expected(check.get("expect"), f"{field}.expect")
+    for index, value in enumerate(list_field(check, "any_of", f"{field}.any_of")):
+        _check_single(value, f"{field}.any_of[{index}]")
+    texts_field(check, "forbid", f"{field}.forbid")
+    if check.get("pattern") is not None:
+        try:
+            re.compile(text_field(check, "pattern", f"{field}.pattern"))
+        except (re.error, OverflowError, RecursionError):
+            raise RowError(f"{field}.pattern", "is not a regular expression") from None
+    if check.get("intermediates") is not None:
+        object_value(check["intermediates"], f"{field}.intermediates")
+
+
+def _check_expected(value: Any, field: str) -> None:
+    if isinstance(value, list):
+        for index, entry in enumerate(value):
+            _check_single(entry, f"{field}[{index}]")
+    elif value is not None:
+        _check_single(value, field)
+
+
+def _check_single(value: Any, field: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise RowError(field, "takes a text or a number")
+    if isinstance(value, str):
+        nonblank(value, field)

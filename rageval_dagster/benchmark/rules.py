@@ -1,0 +1,362 @@
+"""The quality rules of a benchmark: what each says, and the value of a question-answer pair that it looks at."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rageval_dagster.benchmark.wording import (
+    CLEAN,
+    content_tokens,
+    has_dangling_pronoun,
+    is_yes_no,
+    noise_kind,
+    normalise_whitespace,
+    refers_to_source,
+    tokens,
+)
+from rageval_dagster.identity import canonical_json, digest
+from rageval_dagster.records import Item
+
+CATEGORIES = ("factual_lookup", "multi_hop", "entity_specific", "temporal")
+"""The categories of seed 004; an imported dataset may bring its own."""
+
+Kind = Literal["generated", "imported"]
+Value = str | float | bool | None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: the column that it looks at and the Great Expectations expectation that the column has to meet.
+
+    `scope` is `pair` (one value for each pair) or `benchmark` (one for all). Whatever breaks a pair rule never gets
+    into a generated benchmark; an imported one loses nothing, its offenders are flagged. `blocking` says that a
+    generated benchmark that breaks the rule all the same may not be evaluated, `blocks_imported` the same of imported
+    ones; breaking another rule is a warning. A value of None means that the rule cannot be applied, and meets every
+    expectation but `ExpectColumnValuesToNotBeNull`.
+    """
+
+    id: str
+    description: str
+    column: str
+    expectation: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    scope: Literal["pair", "benchmark"] = "pair"
+    blocking: bool = True
+    blocks_imported: bool = False
+
+    def blocks(self, kind: Kind) -> bool:
+        return self.blocking if kind == "generated" else self.blocks_imported
+
+    def applies(self, values: Mapping[str, Value]) -> bool:
+        """Whether there is anything to check in a row of values."""
+        return self.expectation.endswith("Null") or values[self.column] is not None
+
+    def holds(self, value: Value) -> bool:
+        """Whether one value meets the expectation (uniqueness is a matter of several values, see `validation`)."""
+        if self.expectation == "ExpectColumnValuesToNotBeNull":
+            return value is not None
+        if self.expectation == "ExpectColumnValuesToBeNull":
+            return value is None
+        if value is None or self.expectation == "ExpectColumnValuesToBeUnique":
+            return True
+        if self.expectation == "ExpectColumnValuesToBeInSet":
+            return value in self.arguments["value_set"]
+        number = float(value)
+        return self.arguments.get("min_value", number) <= number <= self.arguments.get("max_value", number)
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """What came of one rule.
+
+    `failed_ids` are the pairs of the benchmark that break it (for a benchmark rule: what is amiss, where it can be
+    named), `rejected_ids` the candidates that it kept out. `checked` counts the pairs it could be applied to, kept out
+    or not, `share` is the share of them that broke it (0 to 1).
+    """
+
+    rule_id: str
+    success: bool
+    blocking: bool
+    checked: int
+    failed_ids: tuple[str, ...] = ()
+    rejected_ids: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        return (len(self.failed_ids) + len(self.rejected_ids)) / self.checked if self.checked else 0.0
+
+
+_TRUE = {"value_set": [True]}
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "question_present",
+        "Every pair has a question.",
+        "question_key",
+        "ExpectColumnValuesToNotBeNull",
+        blocks_imported=True,
+    ),
+    Rule(
+        "question_unique",
+        "No question is asked twice (case and punctuation aside).",
+        "question_key",
+        "ExpectColumnValuesToBeUnique",
+    ),
+    Rule(
+        "question_length",
+        "A question has 3 to 60 words.",
+        "question_words",
+        "ExpectColumnValuesToBeBetween",
+        {"min_value": 3, "max_value": 60},
+    ),
+    Rule(
+        "question_not_yes_no",
+        "No question can be answered with yes or no.",
+        "question_open",
+        "ExpectColumnValuesToBeInSet",
+        _TRUE,
+    ),
+    Rule(
+        "question_self_contained",
+        'A question can be understood without the passage: no "the text above", no pronoun without a noun.',
+        "question_reference",
+        "ExpectColumnValuesToBeInSet",
+        {"value_set": ["none"]},
+    ),
+    Rule(
+        "question_not_copied",
+        "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it.",
+        "question_copied_share",
+        "ExpectColumnValuesToBeBetween",
+        {"max_value": 0.75},
+    ),
+    Rule(
+        "question_keeps_answer",
+        "A question does not give its answer away.",
+        "question_keeps_answer",
+        "ExpectColumnValuesToBeInSet",
+        _TRUE,
+    ),
+    Rule(
+        "question_no_near_duplicate",
+        "No question nearly repeats another (by embedding, or by its words).",
+        "near_duplicate_of",
+        "ExpectColumnValuesToBeNull",
+    ),
+    Rule(
+        "answer_present",
+        "Every generated pair that is meant to be answerable has an answer.",
+        "answer_present",
+        "ExpectColumnValuesToBeInSet",
+        _TRUE,
+    ),
+    Rule(
+        "answer_length",
+        "An answer has at most 100 words.",
+        "answer_words",
+        "ExpectColumnValuesToBeBetween",
+        {"max_value": 100},
+    ),
+    Rule(
+        "answer_grounded",
+        "At least 70 % of an answer's words, and all its numbers, stand in the chunk or quote that it comes from.",
+        "answer_support",
+        "ExpectColumnValuesToBeBetween",
+        {"min_value": 0.7},
+    ),
+    Rule(
+        "evidence_in_chunk",
+        "Every generated pair quotes its evidence word for word from its chunk.",
+        "evidence_in_chunk",
+        "ExpectColumnValuesToBeInSet",
+        _TRUE,
+    ),
+    Rule(
+        "category_known",
+        f"The category of a generated pair is one of {', '.join(CATEGORIES)}.",
+        "category",
+        "ExpectColumnValuesToBeInSet",
+        {"value_set": list(CATEGORIES)},
+    ),
+    Rule(
+        "multi_hop_evidence",
+        "A multi_hop pair has evidence in two documents.",
+        "multi_hop_documents",
+        "ExpectColumnValuesToBeBetween",
+        {"min_value": 2},
+    ),
+    Rule(
+        "no_noise",
+        "Question, answer and source are text: no boilerplate, licence, table of contents or extraction noise.",
+        "noise",
+        "ExpectColumnValuesToBeInSet",
+        {"value_set": [CLEAN]},
+    ),
+    Rule(
+        "benchmark_not_empty",
+        "At least one pair is in the benchmark.",
+        "pairs",
+        "ExpectColumnValuesToBeBetween",
+        {"min_value": 1},
+        scope="benchmark",
+        blocks_imported=True,
+    ),
+    Rule(
+        "rejected_share",
+        "At most half of the generated pairs were rejected.",
+        "rejected_share",
+        "ExpectColumnValuesToBeBetween",
+        {"max_value": 0.5},
+        scope="benchmark",
+        blocking=False,
+    ),
+    Rule(
+        "categories_covered",
+        "Every known category has a pair.",
+        "missing_categories",
+        "ExpectColumnValuesToBeNull",
+        scope="benchmark",
+        blocking=False,
+    ),
+)
+
+SHORTEST_COPY = 5
+"""Runs of fewer words are names and phrases that nobody can say otherwise."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A question-answer pair as the rules see it.
+
+    `chunk_text` is the text of the chunk that it was generated from, None where the chunk is not known (it is gone,
+    or the pair was imported). `corpus_texts` are the other chunks' texts, white space normalised, where the quotes of
+    a multi-hop pair may stand.
+    """
+
+    id: str
+    item: Item
+    kind: Kind
+    chunk_text: str | None = None
+    corpus_texts: Sequence[str] = ()
+
+
+def measure(pair: Pair) -> dict[str, Value]:
+    """The values of a pair in every column that the pair rules look at, but those that need the other pairs."""
+    item = pair.item
+    question_tokens = tokens(item.question)
+    answers = [answer for answer in item.answers if answer.strip()] if item.answerable else []
+    sources = [quote for quote in _quotes(item) if quote]
+    if pair.chunk_text is not None:
+        sources.append(pair.chunk_text)
+    source_tokens = [tokens(source) for source in sources]
+    generated = pair.kind == "generated"
+    return {
+        "question_key": question_key(item),
+        "question_words": len(question_tokens),
+        "question_open": not is_yes_no(item.question, answers),
+        "question_reference": _reference(item),
+        "question_copied_share": _copied_share(question_tokens, source_tokens) if sources else None,
+        "question_keeps_answer": not any(_gives_away(question_tokens, tokens(answer)) for answer in answers),
+        "answer_present": bool(answers) if generated and item.answerable else None,
+        "answer_words": max(len(tokens(answer)) for answer in answers) if answers else None,
+        "answer_support": _support(answers, source_tokens) if answers and sources else None,
+        "evidence_in_chunk": _evidence_stands(pair) if generated else None,
+        "category": item.category if generated else None,
+        "multi_hop_documents": len(item.document_ids) if item.category == "multi_hop" else None,
+        "noise": _noise(item.question, answers, sources),
+    }
+
+
+def question_key(item: Item) -> str | None:
+    """What two pairs with one question have in common; None without a question.
+
+    A question asked after another conversation, or by somebody else, is another question.
+    """
+    if not item.question.strip():
+        return None
+    words = tokens(item.question) or [normalise_whitespace(item.question)]
+    return digest(
+        " ".join(words), canonical_json([dict(turn) for turn in item.history]), canonical_json(item.principal)
+    )
+
+
+def benchmark_values(accepted: Iterable[Item], rejected: int, kind: Kind) -> dict[str, Value]:
+    """The values that the benchmark rules look at."""
+    categories = [item.category for item in accepted]
+    judged = len(categories) + rejected
+    missing = [category for category in CATEGORIES if category not in categories]
+    generated = kind == "generated"
+    return {
+        "pairs": len(categories),
+        "rejected_share": rejected / judged if generated and judged else None,
+        "missing_categories": ",".join(missing) if generated and missing else None,
+    }
+
+
+def _quotes(item: Item) -> list[str | None]:
+    return [evidence.quote for evidence in item.evidence]
+
+
+def _reference(item: Item) -> str:
+    if refers_to_source(item.question):
+        return "source"
+    # What was said before may tell what a pronoun stands for.
+    if not item.history and has_dangling_pronoun(item.question):
+        return "pronoun"
+    return "none"
+
+
+def _copied_share(question: Sequence[str], sources: Iterable[Sequence[str]]) -> float:
+    longest = max((longest_common_run(question, source) for source in sources), default=0)
+    return longest / len(question) if longest >= SHORTEST_COPY else 0.0
+
+
+def longest_common_run(left: Sequence[str], right: Sequence[str]) -> int:
+    """The number of tokens in the longest run that both sequences share."""
+    places: dict[str, list[int]] = {}
+    for place, token in enumerate(right):
+        places.setdefault(token, []).append(place)
+    longest = 0
+    runs: dict[int, int] = {}
+    for token in left:
+        runs = {place: runs.get(place - 1, 0) + 1 for place in places.get(token, ())}
+        longest = max(longest, *runs.values(), 0)
+    return longest
+
+
+def _gives_away(question: Sequence[str], answer: Sequence[str]) -> bool:
+    return bool(answer) and longest_common_run(question, answer) == len(answer)
+
+
+def _support(answers: Iterable[str], sources: Iterable[Sequence[str]]) -> float:
+    """How much of the best supported answer the sources hold."""
+    known = {token for source in sources for token in source}
+    return max(share_known(answer, known) for answer in answers)
+
+
+def share_known(answer: str, known: set[str]) -> float:
+    """The share of an answer's content words that are known; 0 where one of its numbers is not."""
+    words = content_tokens(answer)
+    unknown = [word for word in words if word not in known]
+    if not words or any(character.isdigit() for word in unknown for character in word):
+        return 0.0
+    return 1 - len(unknown) / len(words)
+
+
+def _evidence_stands(pair: Pair) -> bool:
+    """Whether all evidence has quotes, one of them from the pair's own chunk, the others at least from the corpus."""
+    quotes = [normalise_whitespace(quote) for quote in _quotes(pair.item) if quote]
+    if pair.chunk_text is None or not quotes or len(quotes) != len(pair.item.evidence) or not all(quotes):
+        return False
+    own = normalise_whitespace(pair.chunk_text)
+    elsewhere = [quote for quote in quotes if quote not in own]
+    return len(elsewhere) < len(quotes) and all(any(quote in text for text in pair.corpus_texts) for quote in elsewhere)
+
+
+def _noise(question: str, answers: Sequence[str], sources: Sequence[str]) -> str:
+    """The first kind of noise found; of several answers one clean one is enough."""
+    kinds = [noise_kind(question), *map(noise_kind, sources)]
+    answer_kinds = [noise_kind(answer) for answer in answers]
+    if answer_kinds and CLEAN not in answer_kinds:
+        kinds.append(answer_kinds[0])
+    return next((kind for kind in kinds if kind != CLEAN), CLEAN)

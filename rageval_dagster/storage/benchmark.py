@@ -219,19 +219,18 @@ def save_dataset(
     hashes = [digest_json(content) for content in contents]
     with db.begin() as connection:
         if not connection.execute(sa.update(evaluation_datasets).where(is_this).values(**verdict)).rowcount:
-            connection.execute(
-                sa.insert(evaluation_datasets).values(
-                    client_id=client_id,
-                    name=name,
-                    kind=kind,
-                    dataset_version=version,
-                    qa_count=len(distinct),
-                    created_at=now,
-                    created_by=created_by,
-                    corpus_version=corpus_version,
-                    **verdict,
-                )
-            )
+            row = {
+                "client_id": client_id,
+                "name": name,
+                "kind": kind,
+                "dataset_version": version,
+                "qa_count": len(distinct),
+                "created_at": now,
+                "created_by": created_by,
+                "corpus_version": corpus_version,
+                **verdict,
+            }
+            upsert(connection, evaluation_datasets, [row], key=["client_id", "name", "dataset_version"])
         saved = Dataset(**connection.execute(sa.select(*_DATASET_COLUMNS).where(is_this)).one()._mapping)
         upsert(
             connection,

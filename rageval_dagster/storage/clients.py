@@ -43,6 +43,12 @@ class Client:
     document_count: int
     scanned_at: datetime | None
     vanished_at: datetime | None
+    lease_expires_at: datetime | None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is working on the client just now: a run, or an ingestion."""
+        return self.lease_expires_at is not None and self.lease_expires_at > utc_now()
 
 
 @dataclass(frozen=True)

@@ -107,15 +107,17 @@ def upsert(
     table: sa.Table,
     rows: Sequence[Mapping[str, Any]],
     update: Sequence[str] | Callable[[Any], Mapping[str, Any]] = (),
+    key: Sequence[str] | None = None,
 ) -> None:
-    """Inserts rows; one whose primary key is there already is left alone, or gets the new values of `update`.
+    """Inserts rows; one whose key is there already is left alone, or gets the new values of `update`.
 
-    `update` names columns, or is a function from the proposed row's columns to new values. The statement is sent as one
-    prepared batch, so that no limit on parameters applies. Rows go in key order, so that writers do not deadlock.
+    `update` names columns, or is a function from the proposed row's columns to new values; `key` names the columns of a
+    unique constraint, where that is not the primary key. The statement is sent as one prepared batch, so that no limit
+    on parameters applies. Rows go in key order, so that writers do not deadlock.
     """
     if not rows:
         return
-    key = [column.name for column in table.primary_key.columns]
+    key = key or [column.name for column in table.primary_key.columns]
     ordered = sorted(rows, key=lambda row: tuple(row[name] for name in key))
     statement: Any
     if connection.dialect.name == "mysql":

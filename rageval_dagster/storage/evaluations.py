@@ -28,7 +28,7 @@ from rageval_dagster.storage.tables import (
     reuse_keys,
     texts,
 )
-from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.types import storable, utc_now
 
 EvaluationStatus = Literal["running", "complete", "failed"]
 
@@ -188,20 +188,19 @@ def open_evaluation(
             sa.select(evaluation_runs).where(evaluation_runs.c.evaluation_id == key)
         ).one_or_none()
         if known is None:
-            connection.execute(
-                sa.insert(evaluation_runs).values(
-                    evaluation_id=key,
-                    client_id=client_id,
-                    dataset_id=dataset_id,
-                    system_name=system,
-                    system_reference=system_reference,
-                    trigger_key=trigger,
-                    error_count=0,
-                    started_at=now,
-                    headline={},
-                    **current,
-                )
-            )
+            row = {
+                "evaluation_id": key,
+                "client_id": client_id,
+                "dataset_id": dataset_id,
+                "system_name": system,
+                "system_reference": system_reference,
+                "trigger_key": trigger,
+                "error_count": 0,
+                "started_at": now,
+                "headline": {},
+                **current,
+            }
+            upsert(connection, evaluation_runs, [row], key=["evaluation_id"])
         elif known.status != "complete":
             connection.execute(sa.update(evaluation_runs).where(evaluation_runs.c.id == known.id).values(**current))
             if any(known._mapping[name] != value for name, value in measured.items()):
@@ -551,7 +550,7 @@ def save_scores(db: Database, evaluation_id: int, scores: Sequence[tuple[str, st
         for result_id, metric_id, metric_version, outcome in scores:
             takes = known.setdefault((result_id, metric_id, metric_version), [])
             if all(status == "error" for _, status, _ in takes):
-                same = (outcome.status, outcome.reason)
+                same = (outcome.status, None if outcome.reason is None else storable(outcome.reason))
                 if not takes or takes[-1][1:] != same:
                     take = takes[-1][0] + 1 if takes else 0
                     takes.append((take, *same))

@@ -80,7 +80,7 @@ def answer_key(evaluation: Evaluation, item_id: str) -> str:
 
 
 def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int = 64, salt: str = "") -> None:
-    """Retrieves and answers what has no equal retrieval or answer yet, as the stages do, and scores reciprocal ranks."""
+    """Retrieves, answers and scores (reciprocal ranks only) what has no equal yet, as the stages do."""
     rows = {row.item_id: row for row in evaluations.run_items(db, evaluation.id)}
     keys = {item_id: retrieval_key(evaluation, item_id) for item_id, row in rows.items() if row.retrieval_id is None}
     reusable = evaluations.reusable_retrievals(db, evaluation.client_id, keys.values())
@@ -88,9 +88,7 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
     evaluations.link_retrievals(db, evaluation.id, links)
     missing = [item for item in items if item.item_id in keys and item.item_id not in links]
     for start in range(0, len(missing), batch):
-        records = [
-            (retrieval_of(item, salt=salt), keys[item.item_id]) for item in missing[start : start + batch]
-        ]
+        records = [(retrieval_of(item, salt=salt), keys[item.item_id]) for item in missing[start : start + batch]]
         evaluations.save_retrievals(db, evaluation.id, records)
     rows = {row.item_id: row for row in evaluations.run_items(db, evaluation.id)}
     keys = {item_id: answer_key(evaluation, item_id) for item_id, row in rows.items() if row.result_id is None}

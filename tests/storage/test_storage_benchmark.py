@@ -71,7 +71,16 @@ def test_a_dataset_saved_again_is_the_same_one_with_a_new_verdict(db: Database) 
     items = make_items(3)
     first = make_dataset(db, "acme", items)
     again = benchmark.save_dataset(
-        db, "acme", "human", "generated", items[::-1], "someone", "corpus", False, {"unique": 2}, {"categories": {"x": 3}}
+        db,
+        "acme",
+        "human",
+        "generated",
+        items[::-1],
+        "someone",
+        "corpus",
+        False,
+        {"unique": 2},
+        {"categories": {"x": 3}},
     )
     assert (again.id, again.kind, again.created_by, again.created_at) == (
         first.id,
@@ -163,7 +172,7 @@ _ITEMS = st.lists(
 
 
 @given(_ITEMS, st.randoms())
-def test_the_version_does_not_depend_on_the_order(items: list[Item], random) -> None:  # noqa: ANN001
+def test_the_version_does_not_depend_on_the_order(items: list[Item], random) -> None:
     shuffled = items[:]
     random.shuffle(shuffled)
     assert benchmark.dataset_version(shuffled) == benchmark.dataset_version(items)

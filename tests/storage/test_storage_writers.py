@@ -1,0 +1,127 @@
+"""Many writers at once, and writers that are killed: no lock errors, and the same rows in the end."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from history_builder import MRR, finish, make_dataset, make_items, open_run, retrieval_of, work
+
+from rageval_dagster.identity import digest
+from rageval_dagster.storage import caches, clients, corpus, evaluations
+from rageval_dagster.storage.corpus import ManifestEntry
+from rageval_dagster.storage.database import Database, open_database
+from rageval_dagster.storage.tables import metadata
+from rageval_dagster.storage.types import utc_now
+
+
+def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) -> None:
+    items = make_items(30)
+    dataset = make_dataset(db, "acme", items)
+    now = utc_now()
+    entries = [ManifestEntry(digest(str(n)), str(n), "doc", None, n, digest("t"), None, None, now) for n in range(200)]
+    start = threading.Barrier(4)
+    failures: list[BaseException] = []
+
+    def write(number: int) -> None:
+        own = open_database(db.engine.url.render_as_string(hide_password=False))
+        try:
+            start.wait()
+            for turn in range(3):
+                evaluation = open_run(own, dataset, f"turn {turn} of {number % 2}")
+                work(own, evaluation, items[::-1] if number > 1 else items, batch=10)
+                corpus.upsert_manifest(own, "acme", entries[::-1] if number > 1 else entries)
+                caches.save_vectors(own, "acme", "model", {digest(str(n)): b"\x00" * 1536 for n in range(100)})
+                caches.llm_put(own, "acme", digest("request"), "model", f"answer {number}")
+                clients.observe_probe(own, "acme", f"{turn}")
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            failures.append(error)
+        finally:
+            own.dispose()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with db.connect() as connection:
+        counts = {
+            name: connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[name])).scalar()
+            for name in ("corpus_chunks", "retrievals", "item_results", "metric_scores", "embedding_cache", "run_items")
+        }
+    assert counts == {
+        "corpus_chunks": 200,
+        "retrievals": 30,
+        "item_results": 30,
+        "metric_scores": 30,
+        "embedding_cache": 100,
+        "run_items": 6 * 30,
+    }
+
+
+def evaluate(url: str, killed_at: int | None) -> None:
+    """One evaluation; the process kills itself just before its `killed_at`th statement that writes."""
+    db = open_database(url)
+    written = 0
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
+        nonlocal written
+        written += statement.startswith(("INSERT", "UPDATE", "DELETE"))
+        if written == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sa.event.listen(db.engine, "before_cursor_execute", count)
+    items = make_items(12)
+    evaluation = open_run(db, make_dataset(db, "acme", items), "night 1")
+    work(db, evaluation, items, batch=5)
+    finish(db, evaluation, {MRR: 0.75})
+    db.dispose()
+
+
+def contents(db: Database) -> dict[str, list[tuple]]:
+    """All rows without times, numbers and costs."""
+    found = {}
+    with db.connect() as connection:
+        for table in metadata.sorted_tables:
+            columns = [
+                column
+                for column in table.columns
+                if not column.name.endswith(("_at", "_seen"))
+                and column.name not in {"id", "evaluation_id", "dataset_id"}
+            ]
+            found[table.name] = sorted(map(repr, connection.execute(sa.select(*columns)).all()))
+    return found
+
+
+@pytest.mark.parametrize("killed_at", [9, 17])
+def test_a_killed_evaluation_run_again_has_the_rows_of_an_undisturbed_one(
+    db: Database, tmp_path_factory: pytest.TempPathFactory, killed_at: int
+) -> None:
+    url = db.engine.url.render_as_string(hide_password=False)
+    process = multiprocessing.get_context("spawn").Process(target=evaluate, args=(url, killed_at))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    interrupted = contents(db)
+    evaluate(url, None)
+    undisturbed_url = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'history.sqlite3'}"
+    evaluate(undisturbed_url, None)
+    undisturbed = open_database(undisturbed_url)
+    assert contents(db) == contents(undisturbed) != interrupted
+    undisturbed.dispose()
+
+
+def test_a_reader_sees_one_state_while_a_writer_writes(sqlite_db: Database) -> None:
+    items = make_items(2)
+    evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", items), "night 1")
+    count = sa.text("SELECT COUNT(*) FROM retrievals")
+    with sqlite_db.connect() as reader:
+        assert reader.execute(count).scalar() == 0
+        evaluations.save_retrievals(sqlite_db, evaluation.id, [(retrieval_of(items[0]), "key")])
+        assert reader.execute(count).scalar() == 0
+    with sqlite_db.connect() as reader:
+        assert reader.execute(count).scalar() == 1

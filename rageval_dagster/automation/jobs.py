@@ -2,13 +2,17 @@
 
 import dagster as dg
 
-from rageval_dagster.assets.partitions import clients_partitions
-
 EVALUATION_JOB = "evaluation"
+BENCHMARK_JOB = "benchmark"
 
 evaluation_job = dg.define_asset_job(
     EVALUATION_JOB,
     selection=dg.AssetSelection.groups("corpus", "benchmark", "evaluation", "history").materializable(),
-    partitions_def=clients_partitions,
     description="Scans a client's documents, renews its benchmark where due, evaluates and scores its RAG system.",
+)
+
+benchmark_job = dg.define_asset_job(
+    BENCHMARK_JOB,
+    selection=dg.AssetSelection.groups("corpus", "benchmark").materializable(),
+    description="Scans a client's documents and renews its benchmark, without evaluating anything.",
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.automation.home import prepare_dagster_home
+from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def launch(
     trigger: str,
     plan: Mapping[str, Any],
     on_step: Callable[[str], None],
+    job_name: str = EVALUATION_JOB,
 ) -> Launched:
-    """Runs the evaluation job for one client and waits for it; it shows up in the UI like any other run.
+    """Runs a job for one client and waits for it; it shows up in the UI like any other run.
 
     It bypasses the daemon's queue; the client's lease in the history database keeps it apart from other runs.
 
@@ -43,11 +45,10 @@ def launch(
         warnings.simplefilter("ignore")
         import dagster as dg
 
-        from rageval_dagster.automation.jobs import EVALUATION_JOB
         from rageval_dagster.automation.requests import TRIGGER_TAG, run_config
         from rageval_dagster.definitions import defs
 
-        job = defs.resolve_job_def(EVALUATION_JOB)
+        job = defs.resolve_job_def(job_name)
     with dg.DagsterInstance.get() as instance:
         ensure_partition(instance, client_id)
         config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}

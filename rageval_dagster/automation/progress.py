@@ -6,14 +6,19 @@ import sys
 import dagster as dg
 
 
+class _MessageOnly(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        meta = getattr(record, "dagster_meta", {})
+        return f"  {meta.get('orig_message') or record.getMessage()}"
+
+
 class _OwnLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         meta = getattr(record, "dagster_meta", {})
         return record.levelno >= logging.INFO and meta.get("dagster_event") is None
 
 
-@dg.logger(description="Progress lines on standard error.")
-def progress_logger(_context: dg.InitLoggerContext) -> logging.Logger:
+def _make(_context: dg.InitLoggerContext) -> logging.Logger:
     logger = logging.Logger("rageval")
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_OwnLines())
@@ -22,7 +27,4 @@ def progress_logger(_context: dg.InitLoggerContext) -> logging.Logger:
     return logger
 
 
-class _MessageOnly(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        meta = getattr(record, "dagster_meta", {})
-        return f"  {meta.get('orig_message') or record.getMessage()}"
+progress_logger = dg.LoggerDefinition(_make, description="Progress lines on standard error.")

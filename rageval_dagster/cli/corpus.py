@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, progress_bar, say
-from rageval_dagster.errors import RagevalError
 
 
 def ingest(
@@ -22,8 +21,6 @@ def ingest(
     from rageval_dagster.embedding.models import load_embedder
     from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
 
-    if chunk_size and overlap >= chunk_size:
-        raise RagevalError(f"--overlap ({overlap}) takes less than --chunk-size ({chunk_size})")
     settings, db = open_all()
     embedder = load_embedder(settings.embedding_model, settings)
     ensure_client(db, client)
@@ -38,6 +35,8 @@ def ingest(
             overlap=overlap,
             progress=progress,
         )
+    if report.foreign_store:
+        say("this Chroma was not made by rageval; the documents were written into it as you asked")
     for refusal in report.refused:
         say(f"refused: {refusal.file}: {refusal.reason}")
     if as_json:

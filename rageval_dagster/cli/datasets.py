@@ -23,13 +23,14 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Writes a new version of a generated dataset, without evaluating anything."""
-    from rageval_dagster.automation.launch import BENCHMARK_JOB, launch
+    from rageval_dagster.automation.jobs import BENCHMARK_JOB
+    from rageval_dagster.automation.launch import launch
     from rageval_dagster.benchmark.renewal import BenchmarkSpec
     from rageval_dagster.corpus.store import open_store
     from rageval_dagster.storage.benchmark import current_datasets
 
     settings, db = open_all()
-    open_store(settings).require(client)
+    open_store(settings).probe(client)
     plan = {"dataset_name": name, "sample_size": sample_size or 0, "strategy": strategy or "", "renew": True}
     BenchmarkSpec.from_settings(settings, size=sample_size or 0, strategy=strategy or "")
     launched = launch(

@@ -80,7 +80,7 @@ def chosen_clients(settings: Settings, client: str | None, every: bool) -> list[
         raise RagevalError("name a client with --client NAME, or take --all of them")
     store = open_store(settings)
     if client is not None:
-        store.require(client)
+        store.probe(client)  # says so where the store does not know the client
         return [client]
     clients = store.clients()
     if not clients:

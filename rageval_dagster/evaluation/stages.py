@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from rageval_dagster.benchmark.validation import require_valid
 from rageval_dagster.evaluation.request import EvaluationRequest, chosen_datasets
+from rageval_dagster.identity import digest
 from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
@@ -61,7 +62,7 @@ def open_evaluations(
                         corpus=client.corpus_version,
                         index=client.index_version,
                         dataset=dataset.dataset_version,
-                        system=system.version,
+                        system=digest(system.version, str(request.depth)),
                         judge=None,
                     ),
                     dagster_run_id=dagster_run_id,

@@ -27,7 +27,7 @@ class Observation:
 def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s: float, now: float) -> Observation:
     """Compares every client's probe with the last one and counts a change once it has stood still for `settle_s`.
 
-    A bulk load is so one change, not fifty. Clients that vanished from the store are marked, and unmarked when they
+    A bulk load is so one change, not fifty; while a run or an ingestion works on the client, its changes wait. Clients that vanished from the store are marked, and unmarked when they
     come back.
     """
     known = {client.client_id: client for client in client_storage.list_clients(db)}
@@ -41,7 +41,7 @@ def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s:
         last_probe, since = pending.get(client_id, (None, now))
         if last_probe != probe:
             since = now
-        if now - since < settle_s:
+        if now - since < settle_s or (client is not None and client.is_busy):
             moving[client_id] = (probe, since)
             continue
         client_storage.ensure_client(db, client_id)

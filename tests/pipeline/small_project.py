@@ -1,0 +1,65 @@
+"""A small project to evaluate: its own RAGEVAL_HOME, with made-up documents in embedded Chroma."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rageval_dagster.automation.launch import Launched, launch
+from rageval_dagster.corpus.ingest import ingest
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database, open_database
+
+CANARY = "quinzical-ostrakon"
+
+PLACES = ["Avonlea", "Brightwater", "Caldera", "Dunmore", "Eastwick", "Fairhaven", "Glenrock", "Harrowgate"]
+
+
+def documents(topic: str, count: int = 8) -> list[dict[str, str]]:
+    """Made-up documents in plain English sentences, each about one place."""
+    return [
+        {
+            "id": f"{topic}-{place.lower()}",
+            "title": f"The {topic} of {place}",
+            "text": (
+                f"The {topic} of {place} was founded in {1801 + 7 * number} by the engineer {place[::-1].title()}. "
+                f"It is known as the {CANARY} {topic} because {number + 3} towers stand on its northern side. "
+                f"Visitors of {place} are allowed to enter from {8 + number % 3} in the morning. "
+                f"A ticket for {place} is sold for {12 + number} crowns at the gate near the river.\n\n"
+                f"The keeper of {place} was appointed in {1950 + number} after a long dispute with the council. "
+                f"The archive of {place} is located in a vault below the great hall of the {topic}."
+            ),
+        }
+        for number, place in enumerate(PLACES[:count])
+    ]
+
+
+@dataclass
+class Project:
+    """One RAGEVAL_HOME with what a user would do in it."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.environment, env_file=self.folder / "none.env")
+
+    def database(self) -> Database:
+        self.settings.ensure_home()
+        return open_database(self.settings.database_url)
+
+    def write(self, client: str, rows: list[dict[str, str]]) -> Path:
+        path = self.folder / f"{client}.jsonl"
+        path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+        return path
+
+    def ingest(self, client: str, rows: list[dict[str, str]]) -> None:
+        settings = self.settings
+        settings.ensure_home()
+        embedder = load_embedder(settings.embedding_model, settings)
+        ingest(self.write(client, rows), client, open_store(settings), embedder, chunk_size=300, overlap=40)
+
+    def evaluate(self, client: str, trigger: str, **plan: object) -> Launched:
+        return launch(self.settings, client, trigger, plan, lambda _: None)

@@ -1,0 +1,137 @@
+"""The sensor and the schedule: which runs they ask for, and how often."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.definitions import defs
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.storage.clients import get_client, keep_lease
+from tests.pipeline.small_project import Project, documents
+
+RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
+
+
+@pytest.fixture
+def instance(loaded: Project) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.get() as opened:
+        yield opened
+
+
+def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
+    sensor = defs.resolve_sensor_def("document_store_sensor")
+    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources=RESOURCES)
+    result = sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def keys(result: dg.SensorResult) -> list[str | None]:
+    return [request.run_key for request in result.run_requests or []]
+
+
+def test_a_new_client_gets_a_partition_and_one_run(instance: dg.DagsterInstance) -> None:
+    first = tick(instance)
+    assert keys(first) == ["acme:1:1"]
+    [addition] = first.dynamic_partitions_requests or []
+    assert (addition.partitions_def_name, list(addition.partition_keys)) == (CLIENTS_PARTITIONS, ["acme"])
+    # The same key again: Dagster drops what it has seen, so that a request that was lost is made up for.
+    assert keys(tick(instance, first.cursor)) == ["acme:1:1"]
+
+
+def test_nothing_is_asked_for_where_nothing_changed(loaded: Project, instance: dg.DagsterInstance) -> None:
+    tick(instance)
+    assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is None
+    assert keys(tick(instance)) == []
+
+
+def test_only_the_changed_client_is_evaluated_again(loaded: Project, instance: dg.DagsterInstance) -> None:
+    loaded.ingest("globex", documents("castle", count=2))
+    assert keys(tick(instance)) == ["acme:1:1", "globex:1:1"]
+    for client in ("acme", "globex"):
+        assert loaded.evaluate(client, "change:1").message is None
+    rows = documents("castle", count=2)
+    rows[0]["text"] += " A new wing was opened in 1999."
+    loaded.ingest("globex", rows)
+    assert keys(tick(instance)) == ["globex:2:1"]
+
+
+def test_a_failed_run_is_tried_again_under_a_new_key(
+    loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys(tick(instance)) == ["acme:1:1"]
+    monkeypatch.setenv("RAGEVAL_EMBEDDING_MODEL", str(loaded.folder / "no-such-model"))
+    for attempt in (2, 3):
+        assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is not None
+        assert keys(tick(instance)) == [f"acme:1:{attempt}"]
+    assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is not None
+    assert keys(tick(instance)) == []
+
+
+def test_a_bulk_load_is_one_change(
+    loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGEVAL_SETTLE_S", "3600")
+    first = tick(instance)
+    assert keys(first) == []
+    loaded.ingest("acme", documents("lighthouse", count=5))
+    assert keys(tick(instance, first.cursor)) == []
+    monkeypatch.setenv("RAGEVAL_SETTLE_S", "0")
+    assert keys(tick(instance, first.cursor)) == ["acme:1:1"]
+
+
+def test_changes_wait_while_somebody_works_on_the_client(loaded: Project, instance: dg.DagsterInstance) -> None:
+    tick(instance)
+    assert loaded.evaluate("acme", "change:1").message is None
+    db = loaded.database()
+    with keep_lease(db, "acme", "ingest"):
+        loaded.ingest("acme", documents("lighthouse", count=5))
+        assert keys(tick(instance)) == []
+    assert keys(tick(instance)) == ["acme:2:1"]
+
+
+def test_a_client_that_vanished_is_marked_and_comes_back(loaded: Project, instance: dg.DagsterInstance) -> None:
+    tick(instance)
+    db = loaded.database()
+    path = str(loaded.settings.embedded_chroma_path)
+    program = f"import chromadb; chromadb.PersistentClient({path!r}).delete_collection('acme')"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert keys(tick(instance)) == []
+    assert get_client(db, "acme").vanished_at is not None
+    loaded.ingest("acme", documents("lighthouse", count=4))
+    assert keys(tick(instance)) == ["acme:2:1"]
+    assert get_client(db, "acme").vanished_at is None
+
+
+def test_the_schedule_asks_for_every_client_once_a_slot(loaded: Project, instance: dg.DagsterInstance) -> None:
+    loaded.ingest("globex", documents("castle", count=2))
+    tick(instance)
+    schedule = defs.resolve_schedule_def("nightly_evaluation")
+    context = dg.build_schedule_context(
+        instance=instance,
+        scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
+        resources={"database": RESOURCES["database"]},
+    )
+    requests = [request for request in schedule(context) if isinstance(request, dg.RunRequest)]
+    assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00", "globex:2026-05-03T02:00"]
+    assert [request.partition_key for request in requests] == ["acme", "globex"]
+
+
+def test_a_cron_that_does_not_parse_names_the_variable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rageval_dagster.automation.schedules import nightly_schedule
+
+    monkeypatch.setenv("EVALUATION_SCHEDULE_CRON", "every night")
+    with pytest.raises(SettingsError, match="EVALUATION_SCHEDULE_CRON takes a cron expression"):
+        nightly_schedule()
+
+
+def test_evaluation_disabled_stops_the_sensor(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALUATION_ENABLED", "false")
+    sensor = defs.resolve_sensor_def("document_store_sensor")
+    assert isinstance(sensor(dg.build_sensor_context(instance=instance, resources=RESOURCES)), dg.SkipReason)

@@ -1,0 +1,126 @@
+"""The whole chain in one process, over real documents in a real Chroma: what it stores, and what it stores again."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.evaluation.summary import reports_of
+from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
+from rageval_dagster.storage.tables import evaluation_datasets, metadata
+from tests.pipeline.small_project import CANARY, Project, documents
+
+PER_RUN_TABLES = {"evaluation_runs", "run_items", "metric_summaries"}
+
+
+def row_counts(project: Project) -> dict[str, int]:
+    with project.database().connect() as connection:
+        return {
+            table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        }
+
+
+def test_a_client_is_evaluated_from_documents_to_history(loaded: Project) -> None:
+    launched = loaded.evaluate("acme", "command:one")
+    assert launched.message is None
+    [report] = reports_of(loaded.database(), "acme", "command:one")
+    assert report.evaluation.status == "complete"
+    assert report.evaluation.item_count == 8
+    headline = report.headline()
+    assert headline["hit_rate_at_5"].n_scored == 8
+    assert 0.5 < (headline["mrr"].mean or 0) <= 1
+    with dg.DagsterInstance.get() as instance:
+        run = instance.get_run_by_id(launched.run_id)
+        assert run is not None
+        assert run.status == dg.DagsterRunStatus.SUCCESS
+        event = instance.get_latest_materialization_event(dg.AssetKey("evaluation_runs"))
+        assert event is not None
+        assert event.asset_materialization is not None
+        shown = event.asset_materialization.metadata
+        assert shown["synthetic/mrr"].value == headline["mrr"].mean
+        assert event.asset_materialization.partition == "acme"
+
+
+def test_an_unchanged_night_adds_only_the_runs_own_rows(loaded: Project) -> None:
+    assert loaded.evaluate("acme", "schedule:one").message is None
+    before = row_counts(loaded)
+    assert loaded.evaluate("acme", "schedule:two").message is None
+    grown = {name for name, count in row_counts(loaded).items() if count != before[name]}
+    assert grown == PER_RUN_TABLES
+    first, second = (reports_of(loaded.database(), "acme", f"schedule:{night}")[0] for night in ("one", "two"))
+    assert {id: s.mean for id, s in first.summaries.items()} == {id: s.mean for id, s in second.summaries.items()}
+
+
+def test_a_run_for_a_change_that_was_evaluated_ends_early(loaded: Project) -> None:
+    assert loaded.evaluate("acme", "command:one").message is None
+    assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is None
+    assert reports_of(loaded.database(), "acme", "change:1") == []
+
+
+def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(loaded: Project) -> None:
+    loaded.evaluate("acme", "command:one")
+    db = loaded.database()
+    [before] = current_datasets(db, "acme")
+    old = {item.item_id: item for item in dataset_items(db, before.id)}
+    rows = documents("lighthouse")
+    victim = next(iter(old.values()))
+    document_id, quote = victim.evidence[0].document_id, victim.evidence[0].quote or ""
+    for row in rows:
+        if row["id"] == document_id:
+            row["text"] = " ".join(row["text"].split()).replace(" ".join(quote.split()), "Nothing is left of it.")
+    loaded.ingest("acme", rows)
+    assert loaded.evaluate("acme", "command:two").message is None
+    [after] = current_datasets(db, "acme")
+    new = {item.item_id for item in dataset_items(db, after.id)}
+    assert after.qa_count == before.qa_count
+    gone = {id for id, item in old.items() if (item.evidence[0].quote or "") == quote}
+    assert set(old) - new == gone
+    retired = [candidate for candidate in list_candidates(db, "acme") if candidate.status == "retired"]
+    assert {candidate.item.item_id for candidate in retired if candidate.item} == gone
+
+
+def test_no_text_of_documents_reaches_dagster(loaded: Project) -> None:
+    loaded.evaluate("acme", "command:one")
+    loaded.evaluate("acme", "command:two", systems=["nonsense"])
+    home = loaded.settings.dagster_home
+    planted = [path for path in home.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    assert planted == []
+    assert any(CANARY.encode() in path.read_bytes() for path in loaded.settings.home.glob("*.sqlite3*"))
+
+
+def test_two_systems_on_one_dataset_stand_side_by_side(loaded: Project) -> None:
+    loaded.evaluate("acme", "command:one", systems=["dense", "bm25", "hybrid"])
+    reports = reports_of(loaded.database(), "acme", "command:one")
+    assert [report.evaluation.system for report in reports] == ["dense", "bm25", "hybrid"]
+    assert {report.evaluation.dataset_id for report in reports} == {reports[0].evaluation.dataset_id}
+    assert all(report.evaluation.system_reference for report in reports)
+
+
+def test_a_benchmark_that_fails_a_blocking_rule_is_refused(loaded: Project) -> None:
+    launched = loaded.evaluate("acme", "command:one")
+    assert launched.message is None
+    db = loaded.database()
+    [dataset] = current_datasets(db, "acme")
+    with db.begin() as connection:
+        connection.execute(sa.update(evaluation_datasets).values(valid=False))
+    launched = loaded.evaluate("acme", "command:two")
+    assert f"dataset {dataset.id} may not be evaluated" in (launched.message or "")
+    assert reports_of(db, "acme", "command:two") == []
+
+
+def test_same_documents_in_another_home_give_the_same_scores(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        other = Project(tmp_path / name, {**project.environment, "RAGEVAL_HOME": str(tmp_path / name / "home")})
+        monkeypatch.setenv("RAGEVAL_HOME", other.environment["RAGEVAL_HOME"])
+        other.ingest("acme", documents("castle"))
+        assert other.evaluate("acme", "command:one").message is None
+        [report] = reports_of(other.database(), "acme", "command:one")
+        [dataset] = current_datasets(other.database(), "acme")
+        found.append((dataset.dataset_version, {id: s.mean for id, s in report.summaries.items()}))
+    assert found[0] == found[1]

@@ -1,0 +1,47 @@
+"""What Dagster is given: the assets, groups and automation, without importing what a run needs."""
+
+import subprocess
+import sys
+
+HEAVY = ("torch", "chromadb", "great_expectations", "pandas", "alembic", "openai", "sentence_transformers")
+
+
+def test_importing_the_definitions_imports_nothing_heavy() -> None:
+    program = (
+        f"import sys, rageval_dagster.definitions\nprint([module for module in {HEAVY!r} if module in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_assets_stand_in_the_four_groups() -> None:
+    from rageval_dagster.definitions import defs
+
+    graph = defs.resolve_asset_graph()
+    groups: dict[str, set[str]] = {}
+    for key in graph.get_all_asset_keys():
+        groups.setdefault(graph.get(key).group_name or "", set()).add(key.to_user_string())
+    assert groups == {
+        "corpus": {"document_store", "corpus_version"},
+        "benchmark": {"chunk_sample", "synthetic_qa", "validated_benchmark"},
+        "evaluation": {"retrieval_runs", "generated_answers", "metric_scores"},
+        "history": {
+            "evaluation_runs",
+            "metric_history",
+            "metric_trend",
+            "latest_per_client",
+            "run_against_previous",
+            "hardest_questions",
+            "dataset_overview",
+            "fleet_overview",
+        },
+    }
+
+
+def test_every_check_has_one_status_a_client() -> None:
+    from rageval_dagster.assets.partitions import clients_partitions
+    from rageval_dagster.definitions import defs
+
+    graph = defs.resolve_asset_graph()
+    partitions = {graph.get(key).partitions_def for key in graph.asset_check_keys}
+    assert partitions == {clients_partitions}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
@@ -99,7 +100,7 @@ def _on_server(server: sa.URL, statement: str, variable: str) -> None:
     try:
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)
-    except sa.exc.OperationalError as error:
+    except OperationalError as error:
         pytest.fail(f"{variable} is set, but its server does not answer: {error.orig}", pytrace=False)
     finally:
         engine.dispose()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from rageval_dagster.errors import LeaseHeldError, RagevalError
 from rageval_dagster.storage import clients
@@ -181,7 +182,7 @@ def test_a_kept_lease_is_renewed_while_the_block_lasts_and_free_after_it(sqlite_
     clients.ensure_client(sqlite_db, "acme")
     renewed = threading.Event()
 
-    @sa.event.listens_for(sqlite_db.engine, "commit")
+    @event.listens_for(sqlite_db.engine, "commit")
     def notice(_connection: sa.Connection) -> None:
         if threading.current_thread() is not threading.main_thread():
             renewed.set()
@@ -206,10 +207,12 @@ def test_a_lease_that_somebody_has_is_waited_for(sqlite_db: Database, monkeypatc
 
 def test_a_block_that_lost_its_lease_ends_with_an_error(sqlite_db: Database) -> None:
     clients.ensure_client(sqlite_db, "acme")
-    with (
-        pytest.raises(LeaseHeldError, match="lost"),
-        clients.keep_lease(sqlite_db, "acme", "run 1", ttl_s=0.2) as lease,
-    ):
-        clients.release_lease(sqlite_db, lease)
-        heartbeat = next(thread for thread in threading.enumerate() if thread.name == f"lease-{lease.token}")
-        heartbeat.join(10)
+
+    def work() -> None:
+        with clients.keep_lease(sqlite_db, "acme", "run 1", ttl_s=0.2) as lease:
+            clients.release_lease(sqlite_db, lease)
+            heartbeat = next(thread for thread in threading.enumerate() if thread.name == f"lease-{lease.token}")
+            heartbeat.join(10)
+
+    with pytest.raises(LeaseHeldError, match="lost"):
+        work()

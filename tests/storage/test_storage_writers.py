@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from history_builder import MRR, finish, make_dataset, make_items, open_run, retrieval_of, work
+from sqlalchemy import event
 
 from rageval_dagster.identity import digest
 from rageval_dagster.storage import caches, clients, corpus, evaluations
@@ -74,7 +75,7 @@ def evaluate(url: str, killed_at: int | None) -> None:
         if written == killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sa.event.listen(db.engine, "before_cursor_execute", count)
+    event.listen(db.engine, "before_cursor_execute", count)
     items = make_items(12)
     evaluation = open_run(db, make_dataset(db, "acme", items), "night 1")
     work(db, evaluation, items, batch=5)

@@ -1,0 +1,195 @@
+"""The command line as a user meets it: what it prints, where, and how it ends."""
+
+import json
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.cli import main
+from tests.pipeline.small_project import Project, documents
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def call(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rageval", *map(str, arguments)])
+        capfd.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            code = exit_.code if isinstance(exit_.code, int) else 1
+        printed = capfd.readouterr()
+        return Ended(code, printed.out, printed.err)
+
+    return call
+
+
+def refused(ended: Ended, *words: str) -> None:
+    """One clear line with these words, no traceback, exit code 2."""
+    assert ended.code == 2, ended
+    lines = [line for line in ended.err.strip().splitlines() if line.startswith("rageval: ")]
+    assert len(lines) == 1, ended.err
+    assert "Traceback" not in ended.err
+    for word in words:
+        assert word in lines[0]
+
+
+def test_an_unknown_client_is_named_with_what_to_do(loaded: Project, run: Run) -> None:
+    refused(run("evaluate", "--client", "nobody"), "'nobody'", "rageval status")
+
+
+def test_neither_client_nor_all(project: Project, run: Run) -> None:
+    refused(run("evaluate"), "--client NAME", "--all")
+
+
+def test_an_empty_folder(project: Project, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")
+
+
+def test_a_broken_pdf_among_good_files_is_named_and_the_rest_loads(project: Project, run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Ferries\n\nThe ferry leaves at nine from the old harbour.", encoding="utf-8")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing that a reader could use")
+    ended = run("ingest", folder, "--client", "acme")
+    assert ended.code == 4
+    assert "refused: broken.pdf" in ended.err
+    assert "acme: 1 document, 1 chunk added" in ended.out
+
+
+def test_a_database_that_does_not_answer(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("RAGEVAL_DATABASE_URL", f"postgresql+psycopg://me:topsecret@127.0.0.1:{port}/history")
+    ended = run("status")
+    refused(ended, "127.0.0.1")
+    assert "topsecret" not in ended.err + ended.out
+
+
+def test_a_chroma_server_that_is_down(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("RAGEVAL_CHROMA_URL", f"http://127.0.0.1:{port}")
+    refused(run("evaluate", "--client", "acme"), f"127.0.0.1:{port}")
+
+
+def test_a_collection_of_another_dimension_names_both_numbers(project: Project, run: Run) -> None:
+    import numpy as np
+
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.records import Chunk
+
+    project.settings.ensure_home()
+    store = open_store(project.settings)
+    store.ensure_client("acme")
+    chunks = [Chunk(f"c{n}", f"The ferry number {n} leaves from the old harbour at nine.", f"d{n}") for n in range(8)]
+    vectors = np.eye(8, dtype=np.float32)
+    store.upsert("acme", chunks, vectors, [{"document_id": chunk.document_id} for chunk in chunks])
+    ended = run("evaluate", "--client", "acme")
+    refused(ended, "8", "384")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "word"),
+    [
+        ("EVALUATION_DEFAULT_K", "0", "whole number of at least 1"),
+        ("EVALUATION_SCHEDULE_CRON", "every night", "cron expression"),
+        ("RAGEVAL_MAX_ERROR_SHARE", "2", "from 0 to 1"),
+        ("EVALUATION_ENABLED", "perhaps", "true or false"),
+    ],
+)
+def test_a_bad_setting_names_the_variable_and_what_it_takes(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, word: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    refused(run("evaluate", "--client", "acme"), variable, word, repr(value))
+
+
+def test_k_of_0_is_refused(project: Project, run: Run) -> None:
+    ended = run("evaluate", "--client", "acme", "--k", "0")
+    assert ended.code == 2
+    assert "--k" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_an_unknown_system_names_those_there_are(loaded: Project, run: Run) -> None:
+    refused(run("evaluate", "--client", "acme", "--system", "magic"), "'magic'", "dense", "bm25", "hybrid")
+
+
+def test_an_unknown_dataset(loaded: Project, run: Run) -> None:
+    refused(run("evaluate", "--client", "acme", "--dataset", "99"), "99")
+
+
+def test_bad_rows_of_an_import_are_named_and_the_rest_goes_on(project: Project, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    rows = [
+        '{"question": "Where does the ferry leave from?", "answers": ["the old harbour"]}',
+        '{"answers": ["x"]}',
+        "{",
+    ]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    ended = run("datasets", "import", path, "--client", "acme", "--json")
+    assert ended.code == 4
+    printed = json.loads(ended.out)
+    assert printed["imported"] == 1
+    assert [row["row"] for row in printed["refused"]] == [2, 3]
+
+
+def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path: Path) -> None:
+    source = project.write("acme", documents("lighthouse"))
+    assert run("ingest", source, "--client", "acme").code == 0
+
+    dry = run("evaluate", "--client", "acme", "--dry-run", "--json")
+    assert json.loads(dry.out)[0]["questions"] == 8
+
+    ended = run("evaluate", "--client", "acme")
+    assert ended.code == 0, ended.err
+    assert "metric_scores" in ended.err
+    assert "built-in reference system" in ended.out
+    assert "rageval runs show 1" in ended.out
+
+    [printed] = json.loads(run("evaluate", "--client", "acme", "--json").out)
+    assert set(printed["versions"]) == {"corpus", "index", "dataset", "system", "judge"}
+    assert printed["metrics"]["retrieval.mrr"]["n_scored"] == 8
+
+    [client] = json.loads(run("status", "--json").out)
+    assert client["client_id"] == "acme"
+    assert len(json.loads(run("runs", "list", "--json").out)) == 2
+    shown = run("runs", "show", "1")
+    assert "retrieval.mrr" in shown.out
+    [dataset] = json.loads(run("datasets", "list", "--json").out)
+    assert json.loads(run("datasets", "show", dataset["id"], "--json").out)["items"][0]["evidence"][0]["quote"]
+
+    exported = run("runs", "export", "1", "--out", tmp_path / "trec")
+    assert exported.code == 0
+    qrels, results = (Path(line) for line in exported.out.splitlines()[:2])
+    assert len({line.split()[0] for line in qrels.read_text().splitlines()}) == 8
+    assert results.exists()
+
+
+def test_doctor_says_what_is_wrong(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("doctor").code == 0
+    monkeypatch.setenv("RAGEVAL_EMBEDDING_MODEL", str(project.folder / "no-such-model"))
+    ended = run("doctor", "--json")
+    assert ended.code == 2
+    findings = {row["check"]: row["ok"] for row in json.loads(ended.out)}
+    assert findings["embedding model"] == "no"
+    assert findings["database"] == "yes"

@@ -1,0 +1,210 @@
+"""The SQL views: what they say of a small history, the same on all three databases."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import pytest
+from history_builder import (
+    MRR,
+    finish,
+    make_dataset,
+    make_items,
+    open_run,
+    result_of,
+    retrieval_of,
+    summary,
+    work,
+)
+
+from rageval_dagster.errors import DatabaseError
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Outcome
+from rageval_dagster.storage import clients, evaluations
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.views import read_view, view_names, view_preview
+
+RECALL = "retrieval.recall_at_5"
+PRECISION = "retrieval.precision_at_5"
+
+
+def record(
+    db: Database, dataset: Dataset, trigger: str, means: Mapping[str, float | None], system: str = "dense", k: int = 5
+) -> int:
+    evaluation = open_run(db, dataset, trigger, system=system, k=k)
+    finish(db, evaluation, means)
+    return evaluation.id
+
+
+@pytest.fixture
+def history(db: Database) -> Database:
+    """acme fell, beta rose a little, calm was evaluated once, document knows documents only, new not at all."""
+    acme = make_dataset(db, "acme", make_items(2))
+    record(db, acme, "n1", {MRR: 0.8, RECALL: 0.9, "judge.x": 0.9})
+    record(db, acme, "n2", {MRR: 0.5, RECALL: 0.85, "judge.x": 0.1})
+    record(db, acme, "n1", {MRR: 0.4}, system="bm25")
+    record(db, acme, "n2", {MRR: 0.45}, system="bm25")
+    beta = make_dataset(db, "beta", make_items(2))
+    record(db, beta, "n1", {MRR: 0.2, RECALL: 0.2})
+    record(db, beta, "n2", {MRR: 0.3, RECALL: 0.25})
+    calm = make_dataset(db, "calm", make_items(2))
+    record(db, calm, "n1", {MRR: 0.7, RECALL: 0.1})
+    document = make_dataset(db, "document", make_items(2))
+    record(db, document, "n1", {MRR: None, "retrieval.document_mrr": 0.9})
+    record(db, document, "n2", {MRR: None, "retrieval.document_mrr": 0.8})
+    gone = make_dataset(db, "gone", make_items(2))
+    record(db, gone, "n1", {MRR: 0.9})
+    record(db, gone, "n2", {MRR: 0.1})
+    clients.mark_vanished(db, "gone", vanished=True)
+    clients.observe_probe(db, "new", "1")
+    return db
+
+
+def test_every_view_reads_on_an_empty_history(db: Database) -> None:
+    assert view_names() == [
+        "dataset_overview",
+        "fleet_overview",
+        "hardest_questions",
+        "latest_per_client",
+        "metric_history",
+        "metric_trend",
+        "run_against_previous",
+    ]
+    assert {name: read_view(db, name) for name in view_names()} == dict.fromkeys(view_names(), [])
+    with pytest.raises(DatabaseError, match="no view 'clients'"):
+        read_view(db, "clients")
+
+
+def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
+    rows = read_view(history, "fleet_overview")
+    assert [row["client_id"] for row in rows] == ["acme", "document", "calm", "beta", "new", "gone"]
+    assert [row["worst_rank"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    acme, document, calm, beta, new, gone = rows
+    assert (acme["worst_metric"], acme["system_name"], acme["evaluations"]) == (MRR, "dense", 2)
+    assert acme["worst_delta"] == pytest.approx(-0.3)
+    assert (acme["mrr"], acme["items"], acme["errors"]) == (0.5, 4, 0)
+    assert (document["worst_metric"], document["mrr"]) == ("retrieval.document_mrr", 0.8)
+    assert document["worst_delta"] == pytest.approx(-0.1)
+    assert (calm["worst_delta"], calm["worst_metric"], calm["mrr"]) == (None, MRR, 0.7)
+    assert beta["worst_delta"] == pytest.approx(0.05)
+    assert (new["evaluations"], new["evaluated_at"], new["pending_changes"]) == (0, None, 1)
+    assert isinstance(gone["vanished_at"], datetime)
+    assert gone["vanished_at"].utcoffset() is not None
+    assert read_view(history, "fleet_overview", limit=2) == rows[:2]
+
+
+def test_the_latest_evaluation_of_each_dataset_and_system_has_its_headlines(history: Database) -> None:
+    rows = {(row["client_id"], row["system_name"]): row for row in read_view(history, "latest_per_client")}
+    assert len(rows) == 6
+    acme = rows["acme", "dense"]
+    assert (acme["metric_level"], acme["mrr"], acme["recall_at_k"]) == ("chunk", 0.5, 0.85)
+    assert (acme["precision_at_k"], acme["ndcg_at_10"], acme["n_scored"]) == (None, None, 10)
+    document = rows["document", "dense"]
+    assert (document["metric_level"], document["mrr"]) == ("document", 0.8)
+
+
+def test_headlines_are_those_of_the_evaluations_own_k(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(1))
+    means = {
+        MRR: 0.5,
+        "retrieval.precision_at_1": 0.1,
+        "retrieval.precision_at_10": 0.2,
+        "retrieval.ndcg_at_1": 0.3,
+        "retrieval.ndcg_at_10": 0.4,
+    }
+    record(db, dataset, "n1", means, k=1)
+    [row] = read_view(db, "latest_per_client")
+    assert (row["precision_at_k"], row["ndcg_at_10"]) == (0.1, 0.4)
+
+
+def test_a_run_stands_against_the_one_before_it_with_the_reasons(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(1))
+    first = open_run(db, dataset, "n1")
+    finish(db, first, {MRR: 0.5, RECALL: 0.5})
+    evaluations.save_summaries(db, first.id, [summary(PRECISION, 0.25, version="1")])
+    unfinished = open_run(db, dataset, "n2")
+    evaluations.save_summaries(db, unfinished.id, [summary(MRR, 0.0)])
+    third = open_run(db, dataset, "n3", corpus="corpus-2")
+    finish(db, third, {MRR: 0.75, RECALL: None})
+    evaluations.save_summaries(db, third.id, [summary(PRECISION, 0.5, version="2")])
+    rows = {row["metric_id"]: row for row in read_view(db, "run_against_previous")}
+    assert set(rows) == {MRR, RECALL, PRECISION}
+    mrr, recall, precision = rows[MRR], rows[RECALL], rows[PRECISION]
+    assert (mrr["evaluation_id"], mrr["previous_evaluation_id"]) == (third.id, first.id)
+    assert (mrr["mean"], mrr["previous_mean"], mrr["delta"], mrr["improvement"]) == (0.75, 0.5, 0.25, 0.25)
+    assert (mrr["corpus_changed"], mrr["index_changed"], mrr["system_changed"]) == (1, 0, 0)
+    assert (recall["delta"], recall["n_scored"]) == (None, 0)
+    assert (precision["metric_changed"], precision["delta"], precision["mean"]) == (1, None, 0.5)
+
+
+def test_a_trend_holds_the_last_ten_runs(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(1))
+    for night in range(12):
+        record(db, dataset, f"n{night}", {MRR: night / 20})
+    rows = read_view(db, "metric_trend")
+    assert [row["run_age"] for row in rows] == list(range(1, 11))
+    assert [row["mean"] for row in rows] == [night / 20 for night in range(11, 1, -1)]
+    assert rows[0]["moving_average"] == pytest.approx(9 / 20)
+    assert all(row["delta"] == pytest.approx(1 / 20) for row in rows)
+    renewed = make_dataset(db, "acme", make_items(2))
+    record(db, renewed, "n12", {MRR: 1.0})
+    latest = read_view(db, "metric_trend")[0]
+    assert (latest["run_age"], latest["dataset_id"], latest["mean"], latest["delta"]) == (1, renewed.id, 1.0, None)
+    assert len(read_view(db, "metric_history")) == 13
+    assert read_view(db, "metric_history")[0]["evaluation_id"] == latest["evaluation_id"]
+
+
+def test_the_hardest_questions_come_first_and_perfect_ones_not_at_all(db: Database) -> None:
+    items = make_items(4)
+    dataset = make_dataset(db, "acme", items)
+    old = open_run(db, dataset, "n1", corpus="corpus-0")
+    work(db, old, items)
+    finish(db, old, {MRR: 0.75})
+    evaluation = open_run(db, dataset, "n2")
+    outcomes = [Outcome.scored(0.5), Outcome.error("timed out"), Outcome.scored(1.0), Outcome.scored(0.25)]
+    retrievals = [retrieval_of(item, salt="n2") for item in items]
+    evaluations.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
+    results = [result_of(found) for found in retrievals]
+    evaluations.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
+    scores = [(result.result_id, MRR, "1", outcome) for result, outcome in zip(results, outcomes, strict=True)]
+    evaluations.save_scores(db, evaluation.id, scores)
+    evaluations.save_scores(db, evaluation.id, [(results[0].result_id, MRR, "0", Outcome.scored(0.0))])
+    finish(db, evaluation, {MRR: 0.5})
+    rows = read_view(db, "hardest_questions")
+    assert [(row["item_id"], row["status"], row["reciprocal_rank"]) for row in rows] == [
+        (items[1].item_id, "error", None),
+        (items[3].item_id, "scored", 0.25),
+        (items[0].item_id, "scored", 0.5),
+    ]
+    assert {row["evaluation_id"] for row in rows} == {evaluation.id}
+
+
+def test_datasets_show_their_use(history: Database) -> None:
+    make_dataset(history, "acme", make_items(3))
+    rows = [row for row in read_view(history, "dataset_overview") if row["client_id"] == "acme"]
+    assert [(row["qa_count"], row["newest"], row["evaluations"], row["systems"]) for row in rows] == [
+        (3, 1, 0, 0),
+        (2, 0, 4, 2),
+    ]
+    assert rows[1]["valid"] == "yes"
+    assert isinstance(rows[1]["last_evaluated_at"], datetime)
+    assert isinstance(rows[1]["checked_at"], datetime)
+
+
+def test_no_view_shows_a_text(db: Database) -> None:
+    items = make_items(2, prefix="canary")
+    dataset = make_dataset(db, "acme", items)
+    evaluation = open_run(db, dataset, "n1")
+    work(db, evaluation, items, salt="canary")
+    finish(db, evaluation, {MRR: 0.5})
+    for name in view_names():
+        rows = read_view(db, name)
+        assert "canary" not in str(rows) and "answer 0" not in str(rows) and "quote 0" not in str(rows)
+    assert len(read_view(db, "hardest_questions")) == 1
+
+
+def test_a_preview_counts_all_rows_and_shows_the_first(history: Database) -> None:
+    preview = view_preview(history, "metric_history", rows=3)
+    assert preview.row_count == len(read_view(history, "metric_history"))
+    assert len(preview.markdown.splitlines()) == 5
+    assert "| gone |" in preview.markdown

@@ -13,9 +13,9 @@ from rageval_dagster.errors import RagevalError
 
 Scalar = str | int | float | bool
 
-_UNSEEN_TAGS = ["script", "style", "template", "noscript", "head"]
+_UNSEEN_TAGS = ["script", "style", "template", "noscript", "head", "title"]
 _BLOCK_TAGS = frozenset(
-    "address article aside blockquote body br caption dd details div dl dt fieldset figcaption figure footer form "  # noqa: SIM905
+    "address article aside blockquote body caption dd details div dl dt fieldset figcaption figure footer form "
     "h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table tbody td tfoot th thead tr ul".split()
 )
 
@@ -99,7 +99,7 @@ def html_text(page: bytes) -> str:
         for child in node.children:
             if isinstance(child, Tag):
                 edge = "\n" if child.name in _BLOCK_TAGS else ""
-                pieces.append(edge)
+                pieces.append("\n" if child.name == "br" else edge)
                 walk(child, preformatted or child.name == "pre")
                 pieces.append(edge)
             elif isinstance(child, NavigableString) and not isinstance(child, PreformattedString):  # no comments

@@ -53,7 +53,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     Raises:
         StoreError: the store does not answer or does not know the client.
     """
-    total = store.count(client_id) if progress is not None else 0
+    total = store.count(client_id)
     before = ensure_client(db, client_id)
     corpus, index = VersionSum(), VersionSum()
     found: Counter[str] = Counter()

@@ -30,5 +30,5 @@ def chunk_digest(chunk: Chunk) -> int:
 
 
 def vector_digest(chunk_id: str, vector: bytes) -> int:
-    """What a chunk adds to the index version: SHA-256 over its length-prefixed id and vector (little-endian float32)."""
+    """What a chunk adds to the index version: SHA-256 over its id and vector (float32, little-endian)."""
     return int(digest(chunk_id, vector), 16)

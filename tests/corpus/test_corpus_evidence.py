@@ -1,0 +1,124 @@
+"""Evidence to chunks: quotes are found whatever the chunks are, and what is gone is said to be gone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rageval_dagster.corpus.evidence import matching_chunks, nearest_matches, resolve
+from rageval_dagster.corpus.scanning import scan_corpus
+from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.storage.database import Database
+
+
+def chunked(*texts: str, page: int | None = None) -> list[Chunk]:
+    return [Chunk(f"c{number}", text, "d", page) for number, text in enumerate(texts)]
+
+
+def test_every_chunk_with_the_quote_counts_whitespace_aside() -> None:
+    chunks = chunked("the quick\n  brown fox", "a quick brown fox jumps", "quickbrown fox")
+    assert matching_chunks(" quick brown\tfox ", None, chunks) == ["c0", "c1"]
+
+
+def test_a_quote_across_two_chunks_belongs_to_the_one_with_half_of_it() -> None:
+    chunks = chunked("it began with one two three four", "five six and so on")
+    assert matching_chunks("one two three four five", None, chunks) == ["c0"]
+
+
+def test_a_quote_cut_in_the_middle_belongs_to_both_halves() -> None:
+    assert matching_chunks("abcd efgh", None, chunked("x abcd", "efgh y", "z")) == ["c0", "c1"]
+
+
+def test_a_quote_longer_than_two_chunks_belongs_to_those_within_it() -> None:
+    chunks = chunked("alpha one two", "three four five", "six seven eight", "nine omega and more words here")
+    quote = "one two three four five six seven eight nine"
+    assert matching_chunks(quote, None, chunks) == ["c0", "c1", "c2"]
+
+
+def test_a_heading_that_the_quote_mentions_is_not_the_quote() -> None:
+    assert (
+        matching_chunks("see Installation for how the package is set up", None, chunked("Installation", "else")) == []
+    )
+
+
+def test_a_quote_that_is_gone_matches_nothing() -> None:
+    assert matching_chunks("no such words", None, chunked("all other text", "")) == []
+    assert matching_chunks("no such words", None, []) == []
+
+
+def test_the_page_narrows_and_an_outdated_page_does_not_hide_the_quote() -> None:
+    chunks = [Chunk("p1", "the same words", "d", 1), Chunk("p2", "the same words", "d", 2)]
+    assert matching_chunks("same words", 2, chunks) == ["p2"]
+    assert matching_chunks("same words", 9, chunks) == ["p1", "p2"]
+
+
+@given(st.text("ab \n", min_size=1, max_size=60), st.integers(1, 30), st.integers(0, 59), st.integers(1, 30))
+def test_a_quote_of_the_document_is_always_found(text: str, size: int, start: int, length: int) -> None:
+    quote = text[start : start + length]
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    if quote.strip() and size >= length:  # then two neighbours hold it, one of them half of it
+        assert matching_chunks(quote, None, chunked(*pieces))
+
+
+@pytest.fixture
+def corpus(store: ChromaStore, db: Database, embedder) -> ChromaStore:
+    chunks = [
+        Chunk("a0", "Rome was founded in 753 BC.", "rome.md"),
+        Chunk("a1", "It fell much later.", "rome.md"),
+        Chunk("b0", "Rome was founded in 753 BC.", "copy.md"),
+        Chunk("b1", "Paris lies on the Seine.", "paris.pdf", 2),
+    ]
+    store.ensure_client("acme")
+    metadatas = [{"document_id": chunk.document_id} | ({"page": chunk.page} if chunk.page else {}) for chunk in chunks]
+    store.upsert("acme", chunks, embedder.encode([chunk.text for chunk in chunks]), metadatas)
+    scan_corpus(db, store, "acme")
+    return store
+
+
+def test_resolving_items(corpus: ChromaStore, db: Database) -> None:
+    rome = Evidence("rome.md", quote="founded in  753 BC")
+    paris = Evidence("paris.pdf", 2, "on the Seine")
+    gone = Evidence("rome.md", quote="founded in 754 BC")
+    missing = Evidence("athens.md", quote="anything")
+    items = {
+        "quote": Item("q", evidence=(rome,)),
+        "two documents": Item("q", evidence=(rome, paris)),
+        "document only": Item("q", evidence=(Evidence("rome.md"),)),
+        "in part": Item("q", evidence=(paris, gone, missing)),
+        "gone": Item("q", evidence=(gone, missing)),
+        "document gone": Item("q", evidence=(Evidence("athens.md"),)),
+        "none": Item("q"),
+    }
+    found = resolve(items.values(), db, corpus, "acme")
+    seen = {name: found[item.item_id] for name, item in items.items()}
+    assert {name: each.chunks for name, each in seen.items()} == {
+        "quote": {"a0"},
+        "two documents": {"a0", "b1"},
+        "document only": None,
+        "in part": {"b1"},
+        "gone": None,
+        "document gone": None,
+        "none": None,
+    }
+    assert {name: each.documents for name, each in seen.items()} == {
+        "quote": {"rome.md"},
+        "two documents": {"rome.md", "paris.pdf"},
+        "document only": {"rome.md"},
+        "in part": {"paris.pdf"},
+        "gone": None,
+        "document gone": None,
+        "none": None,
+    }
+    assert {name: each.unresolved for name, each in seen.items() if each.unresolved} == {
+        "in part": (gone, missing),
+        "gone": (gone, missing),
+        "document gone": (Evidence("athens.md"),),
+    }
+
+
+def test_nearest_matches_prefer_the_same_file_name() -> None:
+    known = ["guide/install.md", "guide/intro.md", "api/instal.txt", "zzz"]
+    assert nearest_matches("install.html", known)[0] == "guide/install.md"
+    assert nearest_matches("guide/instal.md", known)[0] == "api/instal.txt"
+    assert "guide/install.md" in nearest_matches("guide/instal.md", known)
+    assert nearest_matches("quite different", known) == []

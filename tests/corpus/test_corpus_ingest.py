@@ -1,0 +1,271 @@
+"""Ingestion: what did not change stays, what changed is renewed, what is gone is removed, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.corpus.ingest import IngestReport, Refusal, ingest
+from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.errors import EmbeddingError, IngestError
+from rageval_dagster.records import Chunk
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "guide").mkdir(parents=True)
+    (folder / "intro.md").write_text("# Intro\n\nWelcome to the product.\n")
+    (folder / "guide" / "install.md").write_text("# Install\n\nRun the installer.\n\n# Remove\n\nRun it again.\n")
+    (folder / "notes.txt").write_text("Some notes.")
+    (folder / "logo.png").write_bytes(b"\x89PNG")
+    (folder / ".hidden.md").write_text("not for reading")
+    return folder
+
+
+def stored(store: ChromaStore, client: str = "acme") -> dict[str, Chunk]:
+    return {chunk.id: chunk for page in store.scan(client) for chunk in page.chunks}
+
+
+def documents(store: ChromaStore, client: str = "acme") -> set[str]:
+    return {chunk.document_id for chunk in stored(store, client).values()}
+
+
+def counts(report: IngestReport) -> tuple[int, int, int, int]:
+    return report.documents, report.added, report.unchanged, report.removed
+
+
+class TestLoading:
+    def test_a_folder(self, store: ChromaStore, docs: Path, embedder) -> None:
+        seen: list[tuple[int, int]] = []
+        report = ingest(docs, "acme", store, embedder, progress=lambda done, total: seen.append((done, total)))
+        assert counts(report) == (3, 3, 0, 0)
+        assert (report.refused, report.ignored, report.foreign_store) == ([], 1, False)
+        assert documents(store) == {"intro.md", "guide/install.md", "notes.txt"}
+        assert seen[-1] == (3, 3)
+        for chunk in stored(store).values():
+            assert chunk.position == 0
+            assert chunk.added_at is not None
+        assert json.dumps(report.to_dict())
+
+    def test_pages_and_rows(self, store: ChromaStore, tmp_path: Path, embedder, make_pdf) -> None:
+        (tmp_path / "a.pdf").write_bytes(make_pdf(["First page", "Second page"]))
+        rows = [
+            {"id": "r1", "title": "One", "text": "text one", "metadata": {"lang": "en", "added_at": "2024-05-01"}},
+            {"id": "r2", "text": "text two", "metadata": {"page": 5}},
+        ]
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        report = ingest(tmp_path, "acme", store, embedder)
+        assert report.documents == 3
+        found = {chunk.text: chunk for chunk in stored(store).values()}
+        assert [(found[text].document_id, found[text].page) for text in ("First page", "Second page")] == [
+            ("a.pdf", 1),
+            ("a.pdf", 2),
+        ]
+        added_at = found["One\ntext one"].added_at
+        assert added_at is not None
+        assert added_at.date().isoformat() == "2024-05-01"
+        assert found["text two"].page == 5
+
+    def test_chunks_are_written_in_batches_that_the_store_takes(
+        self, store: ChromaStore, tmp_path: Path, embedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "_batch_size", lambda: 60)
+        rows = [json.dumps({"id": str(number), "text": f"text {number}"}) for number in range(260)]
+        (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+        assert counts(ingest(tmp_path / "rows.jsonl", "acme", store, embedder)) == (260, 260, 0, 0)
+        assert store.count("acme") == 260
+
+    def test_several_clients_in_one_collection(self, settings, docs: Path, embedder) -> None:
+        shared = settings.model_copy(update={"client_field": "tenant"})
+        for client in ("acme", "beta"):
+            ingest(docs, client, open_store(shared), embedder)
+        (docs / "notes.txt").unlink()
+        assert counts(ingest(docs, "acme", open_store(shared), embedder)) == (2, 0, 2, 1)
+        store = open_store(shared)
+        assert store.clients() == ["acme", "beta"]
+        assert documents(store) == {"intro.md", "guide/install.md"}
+        assert documents(store, "beta") == {"intro.md", "guide/install.md", "notes.txt"}
+
+
+class TestLoadingAgain:
+    def test_nothing_is_renewed_when_nothing_changed(self, store: ChromaStore, settings, docs: Path, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        before = stored(store)
+        embedder.encoded.clear()
+        again = open_store(settings)
+        assert counts(ingest(docs, "acme", again, embedder)) == (3, 0, 3, 0)
+        assert embedder.encoded == []
+        assert stored(again) == before
+
+    def test_an_edit_renews_the_chunk_it_touches(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
+        path = tmp_path / "a.md"
+        parts = [f"# Part {number}\n\nText {number}." for number in range(5)]
+        path.write_text("\n\n".join(parts))
+        ingest(path, "acme", store, embedder, chunk_size=30, overlap=0)
+        before = stored(store)
+        parts[0] = "# Part 0\n\nEdited."
+        parts.insert(1, "# New\n\nInserted.")
+        path.write_text("\n\n".join(parts))
+        embedder.encoded.clear()
+        report = ingest(path, "acme", store, embedder, chunk_size=30, overlap=0)
+        assert counts(report) == (1, 2, 4, 1)
+        assert sorted(embedder.encoded) == ["# New\n\nInserted.", "# Part 0\n\nEdited."]
+        after = stored(store)
+        assert len(before.keys() & after.keys()) == 4
+        for chunk_id in before.keys() & after.keys():
+            assert after[chunk_id].added_at == before[chunk_id].added_at
+            assert after[chunk_id].position == (before[chunk_id].position or 0) + 1
+
+    def test_a_file_that_is_gone_takes_its_document_along(self, store: ChromaStore, docs: Path, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        (docs / "intro.md").unlink()
+        assert counts(ingest(docs, "acme", store, embedder)) == (2, 0, 2, 1)
+        assert documents(store) == {"guide/install.md", "notes.txt"}
+
+    def test_a_single_file_touches_its_own_document_alone(self, store: ChromaStore, docs: Path, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        (docs / "notes.txt").unlink()
+        (docs / "guide" / "install.md").write_text("# Install\n\nDownload it.\n")
+        report = ingest(docs / "guide" / "install.md", "acme", store, embedder)
+        assert counts(report) == (1, 1, 0, 1)
+        assert documents(store) == {"intro.md", "guide/install.md", "notes.txt"}
+
+    def test_a_subfolder_keeps_the_ids_and_removes_only_its_own(self, store: ChromaStore, docs: Path, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        (docs / "notes.txt").unlink()
+        (docs / "guide" / "install.md").rename(docs / "guide" / "setup.md")
+        ingest(docs / "guide", "acme", store, embedder)
+        assert documents(store) == {"intro.md", "guide/setup.md", "notes.txt"}
+
+    def test_a_folder_of_another_place_removes_nothing(
+        self, store: ChromaStore, docs: Path, tmp_path, embedder
+    ) -> None:
+        ingest(docs, "acme", store, embedder)
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "more.md").write_text("More.")
+        assert counts(ingest(other, "acme", store, embedder)) == (1, 1, 0, 0)
+        assert documents(store) == {"intro.md", "guide/install.md", "notes.txt", "more.md"}
+
+    def test_the_first_file_of_a_client_is_named_by_its_name_or_under_the_root(
+        self, store, docs: Path, embedder
+    ) -> None:
+        ingest(docs / "guide" / "install.md", "acme", store, embedder)
+        assert documents(store) == {"install.md"}
+        ingest(docs / "guide" / "install.md", "beta", store, embedder, root=docs)
+        assert documents(store, "beta") == {"guide/install.md"}
+        with pytest.raises(IngestError, match="is not inside the root"):
+            ingest(docs / "intro.md", "beta", store, embedder, root=docs / "guide")
+
+    def test_rows_that_are_gone_are_removed(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
+        path = tmp_path / "rows.jsonl"
+        path.write_text('{"id": "a", "text": "first"}\n{"id": "b", "text": "second"}')
+        ingest(path, "acme", store, embedder)
+        path.write_text('{"id": "b", "text": "second"}')
+        assert counts(ingest(path, "acme", store, embedder)) == (1, 0, 1, 1)
+        assert documents(store) == {"b"}
+
+    def test_what_cannot_be_read_just_now_stays(self, store: ChromaStore, tmp_path: Path, embedder, make_pdf) -> None:
+        (tmp_path / "a.pdf").write_bytes(make_pdf(["A page"]))
+        (tmp_path / "rows.jsonl").write_text('{"id": "a", "text": "first"}\n{"id": "b", "text": "second"}')
+        (tmp_path / "c.txt").write_text("text")
+        ingest(tmp_path, "acme", store, embedder)
+        (tmp_path / "a.pdf").write_bytes(b"half a fi")
+        (tmp_path / "rows.jsonl").write_text('{"id": "a", "text": "fir\n{"id": "b", "text": "second"}')
+        report = ingest(tmp_path, "acme", store, embedder)
+        assert [refusal.file for refusal in report.refused] == ["a.pdf", "rows.jsonl"]
+        assert report.removed == 0
+        assert documents(store) == {"a.pdf", "a", "b", "c.txt"}
+
+    def test_another_model_embeds_everything_again(self, store: ChromaStore, docs: Path, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        before = stored(store)
+        newer = type(embedder)(version="2")
+        assert counts(ingest(docs, "acme", store, newer)) == (3, 3, 0, 0)
+        [chunk_id, *_] = before
+        vector = store.vectors("acme", [chunk_id])[0]
+        assert vector @ newer.encode([before[chunk_id].text])[0] == pytest.approx(1, abs=1e-5)
+        assert stored(store).keys() == before.keys()
+
+    def test_an_ingestion_that_was_killed_is_finished_by_the_next(
+        self, store: ChromaStore, docs: Path, embedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ingest(docs, "acme", store, embedder)
+        (docs / "intro.md").write_text("# Intro\n\nAnother text.\n")
+
+        def die(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(store, "delete", die)
+        with pytest.raises(KeyboardInterrupt):
+            ingest(docs, "acme", store, embedder)
+        monkeypatch.undo()
+        ingest(docs, "acme", store, embedder)
+        assert sorted(chunk.text[:9] for chunk in stored(store).values()) == ["# Install", "# Intro\n\n", "Some note"]
+
+
+class TestRefusing:
+    def test_a_broken_file_among_good_ones_is_named(self, store: ChromaStore, docs: Path, embedder) -> None:
+        (docs / "guide" / "broken.pdf").write_bytes(b"%PDF-1.4 nonsense")
+        (docs / "latin.txt").write_bytes("Größe".encode("latin-1"))
+        report = ingest(docs, "acme", store, embedder)
+        assert documents(store) == {"intro.md", "guide/install.md", "notes.txt"}
+        assert [refusal.file for refusal in report.refused] == ["guide/broken.pdf", "latin.txt"]
+        assert report.refused[0].reason.startswith("is not a readable PDF")
+        assert report.refused[1].reason == "is not UTF-8 text"
+
+    def test_a_bad_row_is_named_and_the_rest_goes_on(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
+        path = tmp_path / "rows.jsonl"
+        path.write_text(
+            '{"id": "a", "text": "first"}\n{"id": "b"}\n{"id": "a", "text": "again"}\n{"id": "c", "text": "x"}'
+        )
+        report = ingest(path, "acme", store, embedder)
+        assert report.refused == [
+            Refusal("rows.jsonl", "row 2: field 'text' takes a text"),
+            Refusal("rows.jsonl", "document id 'a' was there before; the first is kept"),
+        ]
+        assert documents(store) == {"a", "c"}
+
+    def test_nothing_to_load_is_one_line_and_makes_no_client(
+        self, store: ChromaStore, tmp_path: Path, embedder
+    ) -> None:
+        empty, others, broken = (tmp_path / name for name in ("empty", "others", "broken"))
+        for folder in (empty, others, broken):
+            folder.mkdir()
+        (others / "a.png").write_bytes(b"x")
+        (broken / "a.pdf").write_bytes(b"x")
+        for path, message in (
+            (tmp_path / "nowhere", "there is no file or folder .*nowhere"),
+            (empty, r"empty holds no .md, .* file \(0 others\)"),
+            (others, r"others holds no .md, .* file \(1 others\)"),
+            (others / "a.png", "a.png is not a .md,"),
+            (broken, "nothing could be loaded, 1 refused; the first: a.pdf is not a readable PDF"),
+        ):
+            with pytest.raises(IngestError, match=message) as caught:
+                ingest(path, "acme", store, embedder)
+            assert "\n" not in str(caught.value)
+        assert store.clients() == []
+
+    @pytest.mark.parametrize(("size", "overlap"), [(-1, 0), (100, 100), (100, 200), (100, -1)])
+    def test_impossible_sizes(self, store: ChromaStore, docs: Path, embedder, size: int, overlap: int) -> None:
+        with pytest.raises(IngestError, match=f"chunk size {size} with overlap {overlap} is not possible"):
+            ingest(docs, "acme", store, embedder, chunk_size=size, overlap=overlap)
+
+    def test_another_dimension_is_refused_before_anything_is_written(self, store: ChromaStore, docs, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        (docs / "intro.md").write_text("Changed.")
+        before = stored(store)
+        with pytest.raises(EmbeddingError, match="32 dimensions"):
+            ingest(docs, "acme", store, type(embedder)(dimension=48))
+        assert stored(store) == before
+
+    def test_a_collection_of_another_model_is_not_polluted(self, store: ChromaStore, docs: Path, embedder) -> None:
+        theirs = store._backend.client(write=True).create_collection("theirs", embedding_function=None)
+        texts = [f"their text {number}" for number in range(8)]
+        theirs.upsert(ids=[str(number) for number in range(8)], embeddings=embedder.encode(texts), documents=texts)
+        with pytest.raises(EmbeddingError, match="are not from"):
+            ingest(docs, "theirs", store, type(embedder)(version="2"))
+        assert store.count("theirs") == 8
+        assert ingest(docs, "theirs", store, embedder).added == 3
+        assert store.count("theirs") == 11

@@ -1,0 +1,196 @@
+"""Reading documents from files and cutting them into chunks."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rageval_dagster.corpus.readers import Document, ReadError, Section, count_documents, html_text, read_documents
+from rageval_dagster.corpus.splitting import ChunkSize, split_document
+from rageval_dagster.records import Chunk
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def to_file(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return to_file
+
+
+def read_one(path: Path) -> Document:
+    [document] = read_documents(path)
+    assert isinstance(document, Document)
+    return document
+
+
+def test_text_is_cleaned_of_what_databases_refuse(write) -> None:
+    assert read_one(write("a.txt", b"\xef\xbb\xbfone\r\ntwo\x00 three\r\n\r\n")).sections == [Section("one\ntwo three")]
+
+
+def test_markdown_is_kept_as_it_is_written(write) -> None:
+    document = read_one(write("a.MD", "# Title\n\n- *item*\n"))
+    assert document.sections == [Section("# Title\n\n- *item*")]
+    assert document.is_markdown
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html"])
+def test_files_without_text_are_refused(write, name: str) -> None:
+    with pytest.raises(ReadError, match="holds no text"):
+        list(read_documents(write(name, " \n---\n")))
+
+
+def test_text_that_is_not_utf8_is_refused(write) -> None:
+    with pytest.raises(ReadError, match="is not UTF-8 text"):
+        list(read_documents(write("a.txt", "Müller".encode("latin-1"))))
+
+
+def test_html_gives_what_a_reader_sees() -> None:
+    page = b"""<!DOCTYPE html><html><head><title>The  guide</title><style>p {color: red}</style></head>
+    <body><script>var x = 1;</script><!-- a comment -->
+    <h1>Setting <em>up</em></h1><p>First
+       line,<br>second line.</p><ul><li>one</li><li>two</li></ul>
+    <pre>if a:
+    b()</pre><noscript>no</noscript></body></html>"""
+    assert html_text(page) == ("The guide\n\nSetting up\n\nFirst line,\nsecond line.\n\none\n\ntwo\n\nif a:\n    b()")
+
+
+def test_html_says_its_encoding_and_its_title_once() -> None:
+    page = '<meta charset="iso-8859-1"><title>Größe</title><h1>Größe</h1><p>Maß'.encode("latin-1")
+    assert html_text(page) == "Größe\n\nMaß"
+
+
+def test_pages_of_a_pdf_are_sections(write, make_pdf) -> None:
+    document = read_one(write("a.pdf", make_pdf(["First page", "", "Third page"])))
+    assert document.sections == [Section("First page", 1), Section("Third page", 3)]
+
+
+def test_a_broken_pdf_is_refused(write, make_pdf) -> None:
+    for content in (b"%PDF-1.4 nonsense", b"", make_pdf(["x"])[:200]):
+        with pytest.raises(ReadError, match=r"is not a readable PDF"):
+            list(read_documents(write("a.pdf", content)))
+    with pytest.raises(ReadError, match="holds no text"):
+        list(read_documents(write("b.pdf", make_pdf([""]))))
+
+
+def test_an_encrypted_pdf_is_refused(write, make_pdf, tmp_path: Path) -> None:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(write("plain.pdf", make_pdf(["secret"]))))
+    writer.encrypt("password", algorithm="RC4-128")
+    writer.write(tmp_path / "a.pdf")
+    with pytest.raises(ReadError, match="is an encrypted PDF"):
+        list(read_documents(tmp_path / "a.pdf"))
+
+
+def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:
+    rows = [
+        '{"id": "a", "title": "Title", "text": "Body", "metadata": {"lang": "en", "year": 2024, "none": null}}',
+        "",
+        '{"_id": 7, "text": "seven"}',
+        "{broken",
+        "[1]",
+        '{"text": "no id"}',
+        '{"id": true, "text": "x"}',
+        '{"id": "b"}',
+        '{"id": "b", "text": " "}',
+        '{"id": "b", "text": "x", "title": 3}',
+        '{"id": "b", "text": "x", "metadata": {"tags": ["y"]}}',
+        '{"id": "b", "text": "x", "metadata": {"n": NaN}}',
+        '{"id": "c", "text": "last"}',
+    ]
+    path = write("rows.jsonl", "\n".join(rows))
+    assert count_documents(path) == 12
+    found = list(read_documents(path))
+    documents = {each.id: each for each in found if isinstance(each, Document)}
+    assert {name: each.sections[0].text for name, each in documents.items()} == {
+        "a": "Title\nBody",
+        "7": "seven",
+        "c": "last",
+    }
+    assert documents["a"].metadata == {"lang": "en", "year": 2024}
+    assert [str(each) for each in found if isinstance(each, ReadError)] == [
+        "row 4: is not JSON",
+        "row 5: is not a JSON object",
+        "row 6: field 'id' takes a text or a whole number",
+        "row 7: field 'id' takes a text or a whole number",
+        "row 8: field 'text' takes a text",
+        "row 9: holds no text",
+        "row 10: field 'title' takes a text",
+        "row 11: field 'metadata' takes texts, numbers, true and false, no lists or objects",
+        "row 12: field 'metadata' takes texts, numbers, true and false, no lists or objects",
+    ]
+
+
+@given(st.text())
+def test_any_text_survives_as_something_that_can_be_stored(text: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.jsonl"
+        path.write_text(json.dumps({"id": "a", "text": f"x {text}"}) + "\n", encoding="utf-8")
+        document = read_one(path)
+    stored = document.sections[0].text
+    assert "\x00" not in stored
+    assert stored.encode("utf-8")
+
+
+def split(
+    sections: Sequence[Section], characters: int = 800, overlap: int = 0, is_markdown: bool = False
+) -> list[Chunk]:
+    document = Document(list(sections), is_markdown=is_markdown)
+    return split_document("acme", "d.md", document, ChunkSize(characters, overlap))
+
+
+def test_chunks_are_no_longer_than_asked_and_hold_the_whole_text() -> None:
+    text = " ".join(f"Sentence {number} has some words." for number in range(200))
+    chunks = split([Section(text)], 200, 40)
+    assert all(0 < len(chunk.text) <= 200 for chunk in chunks)
+    assert [chunk.position for chunk in chunks] == list(range(len(chunks)))
+    for number in range(200):
+        assert any(f"Sentence {number} has some words." in chunk.text for chunk in chunks)
+
+
+def test_chunk_size_zero_keeps_a_document_whole() -> None:
+    [chunk] = split([Section("word " * 5000)], 0)
+    assert chunk.text == "word " * 5000
+
+
+def test_chunks_never_span_pages() -> None:
+    chunks = split([Section("one", 1), Section("two " * 100, 2)], 300)
+    assert [(chunk.page, chunk.position) for chunk in chunks] == [(1, 0), (2, 1), (2, 2)]
+
+
+def test_markdown_is_cut_at_its_headings() -> None:
+    text = "# One\n\n" + "a " * 50 + "\n\n# Two\n\n" + "b " * 50
+    assert [chunk.text[:5] for chunk in split([Section(text)], 150, is_markdown=True)] == ["# One", "# Two"]
+
+
+def test_pieces_without_a_word_are_left_out() -> None:
+    assert [chunk.text for chunk in split([Section("word\n\n" + "-" * 30 + "\n\nother")], 30)] == ["word", "other"]
+
+
+def test_repeated_pieces_are_different_chunks() -> None:
+    chunks = split([Section("same words", 1), Section("same words", 2)])
+    assert len({chunk.id for chunk in chunks}) == 2
+
+
+def test_an_edit_at_the_top_renews_few_ids() -> None:
+    paragraphs = [f"Paragraph {number} " + "with words " * (20 + number % 7) for number in range(60)]
+    before = {chunk.id for chunk in split([Section("\n\n".join(paragraphs))], 800, 120)}
+    paragraphs[0] = "A wholly new beginning of this document."
+    after = {chunk.id for chunk in split([Section("\n\n".join(paragraphs))], 800, 120)}
+    assert len(before & after) > 0.8 * len(before)
+
+
+def test_ids_belong_to_client_and_document() -> None:
+    document = Document([Section("same words")])
+    ids = {
+        split_document(client, name, document, ChunkSize(800, 0))[0].id for client in "ab" for name in ("x.md", "y.md")
+    }
+    assert len(ids) == 4

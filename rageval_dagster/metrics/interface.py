@@ -1,0 +1,140 @@
+"""What a metric is: its declaration, how it scores a batch, and the tools that the metrics of one run share."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from rageval_dagster.records import Answer, Outcome, Result
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rageval_dagster.embedding.models import Embedder
+
+T = TypeVar("T")
+
+Need = Literal["evidence", "hits", "answer", "reference", "contexts", "embedder", "judge"]
+
+Unanswerable = Literal["undefined", "if_answered", "scored"]
+"""What holds on an unanswerable item: no value, a value if the system answered all the same, or always a value."""
+
+Columns = Mapping[str, Sequence[Outcome | None]]
+"""A family's outcomes by metric name, one a result in order; None where a metric does not apply."""
+
+Score = Callable[[Sequence[Result], "Tools"], Columns]
+
+scored = lru_cache(maxsize=65_536)(Outcome.scored)
+"""`Outcome.scored` with one shared object for equal values, because most scores take few distinct values."""
+
+
+def gave_answer(answer: Answer | None) -> bool:
+    """Whether the system answered: it said something, and did not decline."""
+    return answer is not None and not answer.declined and bool(answer.text.strip())
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric as it is declared; its value is always in [0, 1].
+
+    `id` is `family.name` with the cutoff filled in (`retrieval.precision_at_5`). `version` changes whenever the number
+    for the same result may change: it holds the definition's own version, its parameters and the embedding model.
+    `score` computes its whole family (it is called once per batch) and returns this metric's column under its name.
+    `ceiling` is the highest value that a result allows, for metrics that cannot always reach 1.
+    """
+
+    id: str
+    version: str
+    score: Score
+    needs: frozenset[Need]
+    unanswerable: Unanswerable
+    description: str
+    edge_cases: str
+    source: str
+    higher_is_better: bool = True
+    good_value: float | None = None
+    ceiling: Callable[[Result], float] | None = None
+
+    @property
+    def family(self) -> str:
+        return self.id.partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.id.partition(".")[2]
+
+    def compute(self, results: Sequence[Result], tools: "Tools") -> list[Outcome]:
+        """One outcome a result, in order.
+
+        Raises:
+            TypeError: the family's score did not give one outcome for every result that this metric applies to.
+        """
+        barred = tools.once(results, (self.needs, self.unanswerable), lambda: list(map(self.inapplicable, results)))
+        column = tools.once(results, self.score, lambda: self.score(results, tools))[self.name]
+        outcomes = [reason or outcome for reason, outcome in zip(barred, column, strict=True)]
+        if not all(isinstance(outcome, Outcome) for outcome in outcomes):
+            raise TypeError(f"{self.id} left results without an outcome")
+        return outcomes  # pyright: ignore[reportReturnType]
+
+    def inapplicable(self, result: Result) -> Outcome | None:
+        """The outcome of a result that this metric cannot or must not judge; None for all others."""
+        if result.error is not None:
+            return Outcome.error(result.error)
+        if not result.item.answerable:
+            if self.unanswerable == "undefined":
+                return _UNANSWERABLE
+            if self.unanswerable == "if_answered" and not gave_answer(result.answer):
+                return _NOT_ANSWERED
+        if "answer" in self.needs and result.answer is None:
+            return _NO_ANSWER
+        if "reference" in self.needs and not result.item.answers:
+            return _NO_REFERENCE
+        return None
+
+
+_UNANSWERABLE = Outcome.undefined("the question is unanswerable")
+_NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answered")
+_NO_ANSWER = Outcome.undefined("no answer was asked for")
+_NO_REFERENCE = Outcome.undefined("no reference answer")
+
+
+class Tools:
+    """What the metrics of one run share: the embedder, its vectors, and what a family computed for the batch."""
+
+    def __init__(self, embedder: "Embedder | None" = None) -> None:
+        self.embedder = embedder
+        self._vectors: dict[str, np.ndarray] = {}
+        self._batch: Sequence[Result] | None = None
+        self._made: dict[Hashable, tuple[Any, Exception | None]] = {}
+
+    def once(self, results: Sequence[Result], key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, computed once per batch and key; a failure is kept and raised again, not repeated."""
+        if results is not self._batch:
+            self._batch, self._made = results, {}
+        if key not in self._made:
+            try:
+                self._made[key] = (make(), None)
+            except Exception as error:  # noqa: BLE001  (kept, and raised again below)
+                self._made[key] = (None, error)
+        value, failure = self._made[key]
+        if failure is not None:
+            raise failure
+        return value
+
+    def embed(self, texts: Iterable[str]) -> Mapping[str, "np.ndarray"]:
+        """The vectors of each text, float32 [windows, dimension], rows of length 1; at least the texts asked for.
+
+        Each distinct text, and each distinct window of long ones, is embedded once in the life of these tools.
+
+        Raises:
+            LookupError: there is no embedder.
+        """
+        if self.embedder is None:
+            raise LookupError("these tools have no embedder")
+        windows = {text: self.embedder.windows(text) or [text] for text in texts if text not in self._vectors}
+        if windows:
+            pieces = {piece: row for row, piece in enumerate(dict.fromkeys(w for ws in windows.values() for w in ws))}
+            matrix = self.embedder.encode(list(pieces))
+            for text, parts in windows.items():
+                self._vectors[text] = matrix[[pieces[part] for part in parts]]
+        return self._vectors

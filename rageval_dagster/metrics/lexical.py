@@ -1,0 +1,295 @@
+"""The `lexical` family: an answer compared with the reference by its words, keywords and numbers (seed 003)."""
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
+
+from rageval_dagster.metrics.interface import Columns, Metric, Tools, scored
+from rageval_dagster.metrics.numbers import numbers
+from rageval_dagster.records import Outcome, Result
+from rageval_dagster.text import is_character, separate_characters, word_spans
+
+VERSION = "1"
+
+SOURCE_INDICATORS = ("source:", "table:", "page", "document", "pdf", "according to", "based on", "from")
+"""Words that point to a source, as seed 003 lists them."""
+
+FULL_CITATION = 3
+"""Distinct source indicators that give the full score."""
+
+_ENGLISH = """
+a about above across after again against all almost along already also although always am among an and another any
+anyone anything are around as at away back be became because been before behind being below between both but by came
+can cannot come could did do does doing done down during each either else ever every everything few for from further
+gave get gets give given goes going gone got had has have having he hence her here hers herself him himself his how
+however i if in into is it its itself just least less like made make makes many may me might mine more most much must
+my myself near need neither never no nobody none nor not nothing now of off often on once one only onto or other others
+ought our ours ourselves out over own per perhaps put quite rather really same shall she should since so some someone
+something still such take taken than that the their theirs them themselves then there therefore these they this those
+though through thus till to together too toward towards under unless until up upon us used uses using very via was we
+well went were what whatever when where whether which while who whole whom whose why will with within without would yet
+you your yours yourself
+"""
+STOP_WORDS = {"en": frozenset(_ENGLISH.split())}
+"""Words that are no keywords, by language; a language that is not here has none."""
+
+_SQUAD_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_BEYOND_LATIN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
+_FRACTION = re.compile(r"[.,']\d")
+_LONGEST_PHRASE = 6
+"""Words after which a run of capitalised words is cut, so that a text in capitals stays many phrases."""
+
+_NO_KEYWORDS = Outcome.undefined("the reference has no keywords")
+_NO_NUMBERS = Outcome.undefined("the reference has no numbers")
+
+
+def metrics() -> list[Metric]:
+    declare = partial(
+        Metric, version=VERSION, score=_score, needs=frozenset({"answer", "reference"}), unanswerable="undefined"
+    )
+    best = "Several references: the best one."
+    return [
+        declare(
+            id="lexical.exact_match",
+            description="1 if answer and reference are equal but for case and whitespace, else 0.",
+            edge_cases=best,
+            source="seed 003",
+        ),
+        declare(
+            id="lexical.keyword_coverage",
+            description="Share of the reference's keywords found in the answer: capitalised phrases, numbers, and "
+            "words of four or more letters that are no stop words; in scripts without spaces, pairs of characters.",
+            edge_cases=f"Numbers are compared as in number_match. No keywords in the reference: undefined. {best}",
+            source="seed 003",
+        ),
+        declare(
+            id="lexical.number_match",
+            description="Share of the reference's distinct numbers found in the answer, compared as numbers.",
+            edge_cases="$604 = 604.00, 1,234 = 1234, digits of any script; sign and percent count. No numbers in the "
+            f"reference: undefined. {best}",
+            source="seed 003",
+        ),
+        declare(
+            id="lexical.answer_completeness",
+            description="Mean of keyword_coverage and min(words / words of the reference, 1).",
+            edge_cases=f"No keywords in the reference: undefined. {best}",
+            source="seed 003",
+        ),
+        declare(
+            id="lexical.source_citation",
+            needs=frozenset({"answer"}),
+            unanswerable="if_answered",
+            description=f"min(distinct source indicators / {FULL_CITATION}, 1); the indicators are "
+            + ", ".join(f"'{indicator}'" for indicator in SOURCE_INDICATORS)
+            + ".",
+            edge_cases="Empty answer: 0.",
+            source="seed 003",
+        ),
+        declare(
+            id="lexical.token_f1",
+            description="Harmonic mean of precision and recall of the answer's tokens against the reference's, after "
+            "SQuAD's normalisation.",
+            edge_cases="Characters of scripts without spaces are single tokens. Both empty after normalisation: 1; "
+            f"one: 0. {best}",
+            source="SQuAD 2.0 (Rajpurkar et al. 2018)",
+        ),
+    ]
+
+
+def _score(results: Sequence[Result], _tools: Tools) -> Columns:
+    # The answers of several systems to one question, and one reference to several questions, tend to stand together.
+    reference_of = lru_cache(maxsize=4096)(_Text)
+    rows = [_outcomes(result, reference_of) for result in results]
+    return {name: [row[name] if row else None for row in rows] for name in _NAMES}
+
+
+_NAMES = (
+    "exact_match",
+    "keyword_coverage",
+    "number_match",
+    "answer_completeness",
+    "source_citation",
+    "token_f1",
+)
+
+
+def _outcomes(result: Result, reference_of: Callable[[str], "_Text"]) -> dict[str, Outcome | None] | None:
+    if result.answer is None:
+        return None
+    answer = _Text(result.answer.text)
+    row: dict[str, Outcome | None] = dict.fromkeys(_NAMES)
+    row["source_citation"] = scored(_source_citation(answer))
+    references = [reference_of(text) for text in result.item.answers]
+    if references:
+        coverages = [_keyword_coverage(answer, reference) for reference in references]
+        row["exact_match"] = scored(float(any(answer.normalised == reference.normalised for reference in references)))
+        row["keyword_coverage"] = _best(coverages, _NO_KEYWORDS)
+        row["number_match"] = _best([_number_match(answer, reference) for reference in references], _NO_NUMBERS)
+        row["answer_completeness"] = _best(
+            [
+                None if coverage is None else (_length_share(answer, reference) + coverage) / 2
+                for reference, coverage in zip(references, coverages, strict=True)
+            ],
+            _NO_KEYWORDS,
+        )
+        row["token_f1"] = scored(max(_token_f1(answer, reference) for reference in references))
+    return row
+
+
+def _best(values: Sequence[float | None], otherwise: Outcome) -> Outcome:
+    defined = [value for value in values if value is not None]
+    return scored(max(defined)) if defined else otherwise
+
+
+def _keyword_coverage(answer: "_Text", reference: "_Text") -> float | None:
+    expected = len(reference.numbers) + sum(map(len, reference.keywords.values()))
+    if not expected:
+        return None
+    found = sum(len(phrases & answer.phrases(length)) for length, phrases in reference.keywords.items())
+    return (found + len(reference.numbers & answer.numbers)) / expected
+
+
+def _number_match(answer: "_Text", reference: "_Text") -> float | None:
+    return len(reference.numbers & answer.numbers) / len(reference.numbers) if reference.numbers else None
+
+
+def _length_share(answer: "_Text", reference: "_Text") -> float:
+    return min(answer.word_count / reference.word_count, 1.0)
+
+
+def _source_citation(answer: "_Text") -> float:
+    return min(sum(indicator in answer.normalised for indicator in SOURCE_INDICATORS) / FULL_CITATION, 1.0)
+
+
+def _token_f1(answer: "_Text", reference: "_Text") -> float:
+    ours, theirs = answer.squad_tokens, reference.squad_tokens
+    if not ours or not theirs:
+        return float(ours == theirs)
+    common = sum(min(count, ours[token]) for token, count in theirs.items() if token in ours)
+    return 2 * common / (ours.total() + theirs.total())
+
+
+def squad_tokens(text: str) -> list[str]:
+    """The tokens that SQuAD's evaluation compares: lower case, without punctuation and articles, cut at spaces.
+
+    Beyond SQuAD, which knows ASCII punctuation alone: characters of scripts without spaces are single tokens, and in
+    texts with letters beyond Latin all Unicode punctuation goes, as in MLQA (Lewis et al. 2020).
+    """
+    text = text.lower().translate(_ASCII_PUNCTUATION)
+    if not text.isascii() and _BEYOND_LATIN.search(text):
+        text = "".join(character for character in text if not _is_punctuation(character))
+        text = separate_characters(text)
+    return _SQUAD_ARTICLE.sub(" ", text).split()
+
+
+@lru_cache(maxsize=65_536)
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] == "P"
+
+
+class _Text:
+    """One text with what the measures read of it, each computed when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text if text.isascii() else unicodedata.normalize("NFC", text)
+        self._phrases: dict[int, set[str]] = {}
+
+    @cached_property
+    def normalised(self) -> str:
+        return " ".join(self.text.casefold().split())
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        return numbers(self.text)
+
+    @cached_property
+    def word_count(self) -> int:
+        return len(separate_characters(self.text).split())
+
+    @cached_property
+    def squad_tokens(self) -> Counter[str]:
+        return Counter(squad_tokens(self.text))
+
+    @cached_property
+    def keywords(self) -> dict[int, set[str]]:
+        """The keywords that are not numbers, in lower case, by their number of words."""
+        words = list(word_spans(self.text))
+        found: dict[int, set[str]] = {}
+        for phrase in (
+            *_long_words(words, STOP_WORDS["en"]),
+            *_character_pairs(words),
+            *_capitalised(self.text, words, STOP_WORDS["en"]),
+        ):
+            found.setdefault(len(phrase), set()).add(" ".join(phrase))
+        return found
+
+    def phrases(self, length: int) -> set[str]:
+        """All that stands in the text as so many words in a row."""
+        if length not in self._phrases:
+            rows = (self._words[first:] for first in range(length))
+            self._phrases[length] = set(self._words if length == 1 else map(" ".join, zip(*rows, strict=False)))
+        return self._phrases[length]
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return [match.group().casefold() for match in word_spans(self.text)]
+
+
+def _long_words(words: Sequence[re.Match[str]], stop_words: frozenset[str]) -> set[tuple[str, ...]]:
+    distinct = {match.group().casefold() for match in words}
+    return {(word,) for word in distinct - stop_words if _letters(word) >= 4 and not is_character(word)}
+
+
+def _letters(word: str) -> int:
+    return len(word) if word.isalpha() else sum(not character.isdigit() for character in word)
+
+
+def _character_pairs(words: Sequence[re.Match[str]]) -> set[tuple[str, ...]]:
+    """Neighbouring characters of scripts without spaces, two by two; one that stands alone is its own keyword."""
+    found: set[tuple[str, ...]] = set()
+    previous, end, paired = "", -1, True
+    for match in words:
+        character = match.group() if is_character(match.group()) else ""
+        if previous and character and match.start() == end:
+            found.add((previous, character))
+            paired = True
+        else:
+            if not paired:
+                found.add((previous,))
+            paired = not character
+        previous, end = character, match.end()
+    if not paired:
+        found.add((previous,))
+    return found
+
+
+def _capitalised(text: str, words: Sequence[re.Match[str]], stop_words: frozenset[str]) -> set[tuple[str, ...]]:
+    """Runs of capitalised words, and of numbers after one (`Rule C-1`, `Territory 118`), without outer stop words."""
+    found: set[tuple[str, ...]] = set()
+    run: list[str] = []
+    end = -1
+    for match in words:
+        word = match.group()
+        if run and text[end : match.start()] not in (" ", "-", "\u00a0"):
+            found |= _phrases_of_run(run, stop_words)
+            run = []
+        end = match.end()
+        if word[0].isupper() or (run and word.isdecimal() and not _FRACTION.match(text, end)):
+            run.append(word.casefold())
+        elif run:
+            found |= _phrases_of_run(run, stop_words)
+            run = []
+    return found | _phrases_of_run(run, stop_words)
+
+
+def _phrases_of_run(run: list[str], stop_words: frozenset[str]) -> set[tuple[str, ...]]:
+    first, last = 0, len(run)
+    while first < last and run[first] in stop_words:
+        first += 1
+    while last > first and run[last - 1] in stop_words:
+        last -= 1
+    return {tuple(run[at : min(at + _LONGEST_PHRASE, last)]) for at in range(first, last, _LONGEST_PHRASE)}

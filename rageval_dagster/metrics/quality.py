@@ -1,0 +1,31 @@
+"""The `quality` family: heuristics on an answer that need no model."""
+
+from collections.abc import Sequence
+
+from rageval_dagster.metrics.interface import Columns, Metric, Tools, gave_answer, scored
+from rageval_dagster.records import Outcome, Result
+
+VERSION = "1"
+
+
+def metrics() -> list[Metric]:
+    return [
+        Metric(
+            id="quality.refusal_correct",
+            version=VERSION,
+            score=_score_refusal,
+            needs=frozenset({"answer"}),
+            unanswerable="scored",
+            description="1 if the system declined an unanswerable question or answered an answerable one, else 0.",
+            edge_cases="An empty answer counts as declined. No answer was asked for: undefined.",
+            source="own",
+        )
+    ]
+
+
+def _score_refusal(results: Sequence[Result], _tools: Tools) -> Columns:
+    return {"refusal_correct": [_refusal(result) for result in results]}
+
+
+def _refusal(result: Result) -> Outcome:
+    return scored(float(gave_answer(result.answer) == result.item.answerable))

@@ -1,0 +1,99 @@
+"""How text is cut: sentences by a real segmenter, and words in any script."""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+# Scripts without spaces between words, and Hangul, whose words carry their particles: in them a character is a token,
+# as in the evaluation scripts of the Chinese, Japanese and Korean question answering sets.
+CHARACTER_SCRIPTS = (
+    "\u0e01-\u0e4e\u0e81-\u0ece"  # Thai, Lao
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109f\u1780-\u17d3"  # Myanmar, Khmer
+    "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc"  # Hangul
+    "\u3005-\u3007\u3021-\u3029\u3041-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f"  # kana, bopomofo
+    "\u2e80-\u2fd5\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
+_CITATION = re.compile(r"\[[^\[\]]{1,200}\]")
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
+_BLOCK = 2_000
+"""Characters given to the segmenter at once: on a megabyte of unclosed quotes it takes minutes (quadratic)."""
+
+_WORD_CHARACTER = re.compile(r"[^\W_]")
+
+
+def sentences(text: str, language: str = "en") -> list[str]:
+    """The sentences of a text, without those that hold only marks and citations; the text itself if none is left.
+
+    Full stops of CJK and Indic scripts end a sentence in every language; `language` decides the abbreviations.
+    """
+    found = [sentence.strip() for sentence in _segments(text, language)]
+    return [sentence for sentence in found if _says_something(sentence)] or ([text.strip()] if text.strip() else [])
+
+
+def _segments(text: str, language: str) -> Iterator[str]:
+    """The segmenter's pieces; long texts go through it block by block, a block's last piece again with the next."""
+    from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
+
+    # The segmenter takes UTF-8, so no lone surrogates, and crashes on spaces of more than one byte after an initial.
+    if not text.isascii():
+        text = _WIDE_SPACE.sub(" ", text).encode("utf-8", "replace").decode("utf-8")
+    start = 0
+    while start < len(text):
+        block = text[start : start + _BLOCK]
+        pieces = segment(language, block)
+        if start + _BLOCK < len(text) and len(pieces) > 1:
+            pieces = pieces[:-1]
+        yield from pieces
+        start += sum(map(len, pieces))
+
+
+def _says_something(sentence: str) -> bool:
+    return _WORD_CHARACTER.search(sentence if "[" not in sentence else _CITATION.sub("", sentence)) is not None
+
+
+def word_spans(text: str) -> Iterator[re.Match[str]]:
+    """The words of a text; each character (with its marks) is a word in scripts that put no spaces between words."""
+    return (_ASCII_WORD if text.isascii() else _word_pattern()).finditer(text)
+
+
+def separate_characters(text: str) -> str:
+    """The text with spaces around each character of the scripts that put no spaces between words."""
+    return text if text.isascii() else " ".join(_captured_character().split(text))
+
+
+def is_character(word: str) -> bool:
+    """Whether a word is one character of a script that puts no spaces between words."""
+    return not word.isascii() and _character_pattern().match(word) is not None
+
+
+@lru_cache(maxsize=1)
+def _word_pattern() -> re.Pattern[str]:
+    """A word: a character of the scripts without spaces, or a run of letters and digits of the others, with marks."""
+    marks = _marks()
+    return re.compile(rf"{_character_pattern().pattern}|(?:(?![{CHARACTER_SCRIPTS}])[^\W_][{marks}]*)+")
+
+
+@lru_cache(maxsize=1)
+def _character_pattern() -> re.Pattern[str]:
+    return re.compile(rf"(?=[^\W\d_])[{CHARACTER_SCRIPTS}][{_marks()}]*")
+
+
+@lru_cache(maxsize=1)
+def _captured_character() -> re.Pattern[str]:
+    return re.compile(f"({_character_pattern().pattern})")
+
+
+@lru_cache(maxsize=1)
+def _marks() -> str:
+    """All combining marks and joiners, as the inside of a character class: `\\w` does not hold them."""
+    ranges: list[list[int]] = []
+    for code in (code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"):
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "\u200c\u200d" + "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)

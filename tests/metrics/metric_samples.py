@@ -1,0 +1,77 @@
+"""What the tests of the metrics share: a small deterministic embedder, results made short, and where the data is."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rageval_dagster.records import Answer, Hit, Item, Outcome, Owner, Result
+
+DATA_DIR = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[3] / "shared" / "data"))
+
+
+class TinyEmbedder:
+    """Adds up a pseudo-random vector a word; its window is 200 characters. Counts what it is asked to embed."""
+
+    name = "tiny"
+    version = "tiny@1"
+    dimension = 16
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        self.embedded.extend(texts)
+        rows = np.stack(
+            [sum(map(self._word, text.lower().split() or [""]), np.zeros(self.dimension)) for text in texts]
+        )
+        return (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+
+    def windows(self, text: str) -> list[str]:
+        return [text[first : first + 200] for first in range(0, len(text), 200)] or [text]
+
+    def _word(self, word: str) -> np.ndarray:
+        data = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:16]
+        return np.frombuffer(data, dtype=np.int8).astype(float)
+
+
+def make_result(
+    chunks: Sequence[str] = (),
+    relevant: Sequence[str] | None = None,
+    *,
+    documents: Sequence[str] | None = None,
+    relevant_documents: Sequence[str] | None = None,
+    owners: Sequence[Owner] | None = None,
+    k: int = 5,
+    question: str = "Who?",
+    answer: str | None = None,
+    declined: bool = False,
+    references: Sequence[str] = (),
+    contexts: Sequence[str] = (),
+    answerable: bool = True,
+    error: str | None = None,
+) -> Result:
+    of_documents = documents if documents is not None else [f"doc of {chunk}" for chunk in chunks]
+    all_own: list[Owner] = ["own" for _ in chunks]
+    of_owners = owners if owners is not None else all_own
+    hits = tuple(
+        Hit(chunk, document, rank, 1.0 / rank, owner=owner)
+        for rank, (chunk, document, owner) in enumerate(zip(chunks, of_documents, of_owners, strict=True), start=1)
+    )
+    return Result(
+        item=Item(question, answers=tuple(references), answerable=answerable),
+        relevant_chunks=None if relevant is None else frozenset(relevant),
+        relevant_documents=None if relevant_documents is None else frozenset(relevant_documents),
+        hits=hits,
+        k=k,
+        answer=None if answer is None else Answer(answer, declined),
+        contexts=tuple(contexts),
+        error=error,
+    )
+
+
+def value_of(outcome: Outcome) -> float:
+    assert outcome.value is not None, outcome
+    return outcome.value

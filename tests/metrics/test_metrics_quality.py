@@ -1,0 +1,24 @@
+"""quality.refusal_correct: declined exactly when it should."""
+
+import pytest
+from metric_samples import make_result, value_of
+
+from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
+
+
+@pytest.mark.parametrize(
+    ("answerable", "answer", "declined", "expected"),
+    [
+        (True, "Paris", False, 1.0),
+        (True, "I cannot say.", True, 0.0),
+        (True, " ", False, 0.0),
+        (False, "Paris", False, 0.0),
+        (False, "I cannot say.", True, 1.0),
+        (False, "", False, 1.0),
+    ],
+)
+def test_refusal_correct(answerable, answer, declined, expected):
+    metrics = [metric for metric in all_metrics(5) if metric.family == "quality"]
+    result = make_result(answer=answer, declined=declined, answerable=answerable)
+    (outcome,) = compute_scores(metrics, [result], Tools())["quality.refusal_correct"]
+    assert value_of(outcome) == expected

@@ -1,0 +1,149 @@
+"""The registry: what is declared, to whom a metric applies, and that failures stay where they happen."""
+
+from dataclasses import replace
+
+import pytest
+from metric_samples import TinyEmbedder, make_result
+
+from rageval_dagster.metrics.interface import Metric
+from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores, metrics_for
+from rageval_dagster.records import Answer
+
+
+def by_id(metrics):
+    return {metric.id: metric for metric in metrics}
+
+
+def test_the_metrics_at_a_cutoff():
+    level = ["precision_at_3", "recall_at_3", "hit_rate_at_3", "mrr", "ndcg_at_3", "ndcg_at_10", "map"]
+    embedding = ["context_relevance", "context_sufficiency", "answer_relevance", "answer_correctness"]
+    lexical = ["exact_match", "keyword_coverage", "number_match", "answer_completeness", "source_citation", "token_f1"]
+    assert [metric.id for metric in metrics_for(3, TinyEmbedder())] == [
+        *(f"retrieval.{name}" for name in level),
+        *(f"retrieval.document_{name}" for name in level),
+        "retrieval.foreign_hits",
+        *(f"embedding.{name}" for name in (*embedding, "question_alignment", "answer_hallucination")),
+        *(f"lexical.{name}" for name in lexical),
+        "quality.refusal_correct",
+    ]
+
+
+def test_ndcg_at_10_is_there_once_at_cutoff_10():
+    ids = [metric.id for metric in metrics_for(10)]
+    assert ids.count("retrieval.ndcg_at_10") == 1
+
+
+def test_without_an_embedder_its_metrics_are_not_run():
+    assert not [metric for metric in metrics_for(5) if metric.family == "embedding"]
+
+
+def test_every_metric_documents_itself():
+    for metric in all_metrics(5):
+        assert metric.description.endswith(".")
+        assert metric.edge_cases.endswith(".")
+        assert metric.source
+        assert metric.good_value is None or 0.0 <= metric.good_value <= 1.0
+    lower = {metric.id for metric in all_metrics(5) if not metric.higher_is_better}
+    assert lower == {"retrieval.foreign_hits", "embedding.answer_hallucination"}
+
+
+def test_a_cutoff_below_one_is_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        all_metrics(0)
+
+
+def test_a_version_changes_with_the_model_and_the_parameter_that_the_metric_uses():
+    base = by_id(all_metrics(5, "model@1"))
+    other_model = by_id(all_metrics(5, "model@2"))
+    other_threshold = by_id(all_metrics(5, "model@1", hallucination_threshold=0.3))
+    for metric in base.values():
+        assert (other_model[metric.id].version != metric.version) == ("embedder" in metric.needs)
+        assert (other_threshold[metric.id].version != metric.version) == (metric.name == "answer_hallucination")
+
+
+def outcomes(result):
+    columns = compute_scores(all_metrics(5, TinyEmbedder.version), [result], Tools(TinyEmbedder()))
+    return {metric_id: column[0] for metric_id, column in columns.items()}
+
+
+def test_a_failed_system_is_an_error_everywhere():
+    found = outcomes(make_result(["a"], ["a"], answer="Paris", references=["Paris"], error="TimeoutError"))
+    assert {(outcome.status, outcome.reason) for outcome in found.values()} == {("error", "TimeoutError")}
+
+
+def scored_ids(result):
+    return {metric_id for metric_id, outcome in outcomes(result).items() if outcome.status == "scored"}
+
+
+ANSWER_METRICS = {"embedding.question_alignment", "embedding.answer_hallucination", "lexical.source_citation"}
+ALWAYS = {"retrieval.foreign_hits", "quality.refusal_correct"}
+
+
+def test_an_unanswerable_item_that_was_answered_keeps_its_answer_metrics():
+    result = make_result(["a"], ["a"], answer="Paris", references=["London"], contexts=["Rome"], answerable=False)
+    assert scored_ids(result) == ANSWER_METRICS | ALWAYS
+
+
+@pytest.mark.parametrize(("answer", "declined"), [("I cannot say.", True), ("", False)])
+def test_an_unanswerable_item_that_was_declined_has_none(answer, declined):
+    result = make_result(["a"], ["a"], answer=answer, declined=declined, contexts=["Rome"], answerable=False)
+    assert scored_ids(result) == ALWAYS
+
+
+def test_a_decline_on_an_answerable_item_counts_as_an_answer():
+    answered = make_result(["a"], ["a"], answer="I cannot say.", references=["Paris 5"], contexts=["Rome"])
+    declined = replace(answered, answer=Answer("I cannot say.", declined=True))
+    assert outcomes(declined) | {"quality.refusal_correct": None} == outcomes(answered) | {
+        "quality.refusal_correct": None
+    }
+
+
+def test_a_system_without_answers_is_not_scored_on_them():
+    found = scored_ids(make_result(["a"], ["a"], references=["Paris"], contexts=["Rome"]))
+    assert {metric_id for metric_id in found if not metric_id.startswith("retrieval.")} == {
+        "embedding.context_relevance",
+        "embedding.context_sufficiency",
+    }
+
+
+def failing(calls):
+    def score(_results, _tools):
+        calls.append(1)
+        raise KeyError("the text of a customer")
+
+    return score
+
+
+def with_score(metric_id, score):
+    return replace(by_id(all_metrics(5))["lexical.token_f1"], id=metric_id, score=score)
+
+
+def test_a_failing_metric_is_an_error_without_text_and_the_others_go_on(caplog):
+    calls: list[int] = []
+    score = failing(calls)
+    metrics: list[Metric] = [with_score("own.first", score), with_score("own.second", score), *all_metrics(5)]
+    results = [make_result(answer="x", references=["x"]), make_result(answer="x", answerable=False)]
+    columns = compute_scores(metrics, results, Tools())
+    assert [(outcome.status, outcome.reason) for outcome in columns["own.first"]] == [
+        ("error", "KeyError"),
+        ("undefined", "the question is unanswerable"),
+    ]
+    assert columns["own.second"] == columns["own.first"]
+    assert len(calls) == 1, "a family that failed is not computed again for its next metric"
+    assert columns["embedding.answer_relevance"][0].reason == "LookupError"
+    assert columns["lexical.token_f1"][0].value == 1.0
+    assert "customer" not in caplog.text
+
+
+@pytest.mark.parametrize("column", [[None], [0.5], []])
+def test_a_metric_that_leaves_results_without_an_outcome_is_an_error(column):
+    metric = with_score("own.bad", lambda _results, _tools: {"bad": column})
+    (outcome,) = compute_scores([metric], [make_result(answer="x", references=["x"])], Tools())["own.bad"]
+    assert outcome.status == "error"
+
+
+def test_progress_counts_the_metrics():
+    seen: list[tuple[int, int]] = []
+    metrics = metrics_for(5)[:3]
+    compute_scores(metrics, [], Tools(), lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]

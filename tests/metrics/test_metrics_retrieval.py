@@ -1,0 +1,168 @@
+"""The ranking measures: against their plain definitions, against trec_eval's own files, and at their edges."""
+
+import math
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_samples import DATA_DIR, make_result, value_of
+
+from rageval_dagster.metrics.registry import Tools, compute_scores, metrics_for
+
+
+def scores(results, k=5):
+    metrics = [metric for metric in metrics_for(k) if metric.family == "retrieval"]
+    columns = compute_scores(metrics, results, Tools())
+    return {metric_id.removeprefix("retrieval."): column for metric_id, column in columns.items()}
+
+
+def score(*args, k=5, **kwargs):
+    return {name: column[0].value for name, column in scores([make_result(*args, k=k, **kwargs)], k).items()}
+
+
+def plain(ranked, relevant, k):
+    """The definitions of METRICS, item by item."""
+    gains = [1.0 if key in relevant else 0.0 for key in ranked]
+    ranks = [rank for rank, gain in enumerate(gains, start=1) if gain]
+
+    def ndcg(cutoff):
+        ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(len(relevant), cutoff) + 1))
+        return sum(1 / math.log2(rank + 1) for rank in ranks if rank <= cutoff) / ideal
+
+    return {
+        f"precision_at_{k}": sum(gains[:k]) / k,
+        f"recall_at_{k}": sum(gains[:k]) / len(relevant),
+        f"hit_rate_at_{k}": float(any(gains[:k])),
+        "mrr": 1 / ranks[0] if ranks else 0.0,
+        f"ndcg_at_{k}": ndcg(k),
+        "ndcg_at_10": ndcg(10),
+        "map": sum(count / rank for count, rank in enumerate(ranks, start=1)) / len(relevant),
+    }
+
+
+ids = st.sampled_from([f"c{number}" for number in range(15)])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.lists(ids, max_size=25), st.sets(ids, min_size=1)), max_size=5), st.integers(1, 12))
+def test_equal_to_the_plain_definitions_on_both_levels(questions, k):
+    results = [
+        make_result(
+            ranked,
+            relevant,
+            documents=[f"d{key}" for key in ranked],
+            relevant_documents=[f"d{key}" for key in relevant],
+            k=k,
+        )
+        for ranked, relevant in questions
+    ]
+    found = scores(results, k)
+    for number, (ranked, relevant) in enumerate(questions):
+        for name, expected in plain(list(dict.fromkeys(ranked)), relevant, k).items():
+            assert found[name][number].value == pytest.approx(expected, abs=1e-9)
+            assert found[f"document_{name}"][number].value == pytest.approx(expected, abs=1e-9)
+
+
+def test_precision_divides_by_k_and_has_a_ceiling():
+    precision = next(metric for metric in metrics_for(5) if metric.name == "precision_at_5")
+    assert precision.ceiling is not None
+    result = make_result(["a", "b"], ["a"])
+    assert precision.compute([result], Tools())[0].value == precision.ceiling(result) == 0.2
+    assert precision.ceiling(make_result([], [str(number) for number in range(9)])) == 1.0
+
+
+def test_a_chunk_that_comes_back_twice_keeps_its_best_rank():
+    found = score(["a", "b", "a", "b", "b"], ["b"])
+    assert found["recall_at_5"] == 1.0
+    assert found["precision_at_5"] == 0.2
+    assert found["mrr"] == 0.5
+
+
+def test_the_system_s_order_is_the_ranking_whatever_the_scores():
+    result = make_result([f"c{number}" for number in range(10)], ["c5"])
+    tied = type(result)(
+        **{**vars(result), "hits": tuple(type(hit)(**{**vars(hit), "score": 0.5}) for hit in reversed(result.hits))}
+    )
+    found = {name: column[0].value for name, column in scores([tied]).items()}
+    assert found["mrr"] == pytest.approx(1 / 6)
+    assert found["hit_rate_at_5"] == 0.0, "the rank that mrr sees and the cut at 5 come from one order"
+
+
+def test_mrr_and_map_look_at_the_whole_depth():
+    found = score([f"c{number}" for number in range(20)], ["c19"])
+    assert found["mrr"] == found["map"] == 0.05
+    assert found["recall_at_5"] == found["ndcg_at_10"] == 0.0
+
+
+def test_nothing_retrieved_scores_0():
+    found = score([], ["a"], relevant_documents=["d"])
+    assert found.pop("foreign_hits") is None
+    assert set(found.values()) == {0.0}
+
+
+@pytest.mark.parametrize("relevant", [None, []])
+def test_without_evidence_the_measures_are_undefined(relevant):
+    found = scores([make_result(["a"], relevant, relevant_documents=["doc of a"])])
+    assert found["recall_at_5"][0].status == "undefined"
+    assert found["document_recall_at_5"][0].value == 1.0
+
+
+def test_documents_count_at_their_first_chunk():
+    chunks = [f"c{number}" for number in range(7)]
+    documents = ["d1", "d1", "d1", "d1", "d1", "d2", "d3"]
+    found = score(chunks, ["c6"], documents=documents, relevant_documents=["d3"])
+    assert found["hit_rate_at_5"] == 0.0
+    assert found["document_hit_rate_at_5"] == 1.0
+    assert found["document_mrr"] == pytest.approx(1 / 3)
+
+
+def test_foreign_hits_counts_each_chunk_once_and_tells_the_kinds_apart():
+    result = make_result(["a", "b", "b", "c", "d"], owners=["own", "foreign", "foreign", "unknown", "own"])
+    (outcome,) = scores([result])["foreign_hits"]
+    assert value_of(outcome) == 0.5
+    assert outcome.detail == {"foreign": 1, "unknown": 1}
+
+
+def test_a_leak_on_an_unanswerable_question_is_seen():
+    (outcome,) = scores([make_result(["a"], owners=["foreign"], answerable=False)])["foreign_hits"]
+    assert value_of(outcome) == 1.0
+
+
+TREC = DATA_DIR / "trec_eval"
+TREC_NAMES = {"precision": "P", "recall": "recall", "ndcg": "ndcg_cut", "hit_rate": "success"}
+
+
+@pytest.mark.skipif(not TREC.is_dir(), reason=f"no trec_eval test files in {DATA_DIR} (RAGEVAL_DATA_DIR)")
+@pytest.mark.parametrize("k", [1, 5, 10, 15, 20, 30, 100, 200, 500, 1000])
+def test_trec_eval_s_own_files(k):
+    relevant = defaultdict(set)
+    for line in (TREC / "qrels.test").read_text().splitlines():
+        query, _, document, grade = line.split()
+        if int(grade) > 0:
+            relevant[query].add(document)
+    runs = defaultdict(list)
+    for line in (TREC / "results.test").read_text().splitlines():
+        query, _, document, _, similarity, _ = line.split()
+        runs[query].append((float(similarity), document))
+    # A run file is sorted by score, then id, both descending; that order is then the system's.
+    queries = sorted(runs)
+    results = [
+        make_result([document for _, document in sorted(runs[query], reverse=True)], sorted(relevant[query]), k=k)
+        for query in queries
+    ]
+    found = scores(results, k)
+    expected = {}
+    for line in (TREC / "out.test.aq").read_text().splitlines():
+        measure, query, value = line.split()
+        expected[measure, query] = value
+    pairs = {f"{ours}_at_{k}": f"{theirs}_{k}" for ours, theirs in TREC_NAMES.items()}
+    pairs |= {"mrr": "recip_rank", "map": "map", "ndcg_at_10": "ndcg_cut_10"}
+    compared = 0
+    for ours, theirs in pairs.items():
+        values = [value_of(outcome) for outcome in found[ours]]
+        for query, value in [*zip(queries, values, strict=True), ("all", sum(values) / len(values))]:
+            if (theirs, query) in expected:
+                assert f"{value:.4f}" == expected[theirs, query], (theirs, query)
+                compared += 1
+    assert compared >= 4 * 4

@@ -1,0 +1,129 @@
+"""Every metric gives a typed outcome in [0, 1] for every input, and none of them fails on it."""
+
+import random
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_samples import TinyEmbedder, make_result
+
+from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
+from rageval_dagster.records import Answer, Hit, Item, Outcome, Result
+
+METRICS = all_metrics(5, TinyEmbedder.version)
+
+texts = st.one_of(
+    st.text(max_size=60),
+    st.text(alphabet="aA1 .,-%$[]'\n\u00a0\u0301中한ก。٣👍\x00\x85\ud800", max_size=60),
+    st.sampled_from(
+        [
+            "",
+            " \n\t",
+            "Paris.",
+            "Rule C-1 costs $604.00, or -0.133%.",
+            "six hundred and four, 604, 六百零四",
+            "巴黎是法国的首都。人口很多！",
+            "العاصمة هي باريس ٣٫١٤٪",
+            "हिन्दी में उत्तर है। दो",
+            "👩‍👩‍👧‍👦🇫🇷",
+            "\x00\x01\x1b[31m\u200b\u202e\ufeff",
+            "\ud800 alone",
+            "[1] [2]",
+            "…?!",
+        ]
+    ),
+)
+ids = st.sampled_from(["a", "b", "c", "\x00", "é", "\ud800", "", "1"])
+hits = st.lists(
+    st.builds(
+        Hit,
+        chunk_id=ids,
+        document_id=ids,
+        rank=st.integers(1, 30),
+        score=st.floats(),
+        owner=st.sampled_from(["own", "foreign", "unknown"]),
+    ),
+    max_size=30,
+).map(tuple)
+id_sets = st.one_of(st.none(), st.frozensets(ids, max_size=4))
+results = st.builds(
+    Result,
+    item=st.builds(
+        Item, question=texts, answers=st.lists(texts, max_size=3).map(tuple), answerable=st.sampled_from([True, False])
+    ),
+    relevant_chunks=id_sets,
+    relevant_documents=id_sets,
+    hits=hits,
+    k=st.just(5),
+    answer=st.one_of(st.none(), st.builds(Answer, text=texts, declined=st.booleans())),
+    contexts=st.lists(texts, max_size=6).map(tuple),
+    error=st.sampled_from([None, None, None, "TimeoutError"]),
+)
+
+
+def check_typed(results: list[Result], columns: dict[str, list[Outcome]]) -> None:
+    for metric in METRICS:
+        assert len(columns[metric.id]) == len(results)
+        for result, outcome in zip(results, columns[metric.id], strict=True):
+            assert (outcome.status == "error") == (result.error is not None), (metric.id, outcome)
+            if outcome.status == "scored":
+                assert outcome.value is not None
+                assert 0.0 <= outcome.value <= 1.0
+            else:
+                assert outcome.reason
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(results, max_size=4))
+def test_every_metric_is_total(batch):
+    check_typed(batch, dict(compute_scores(METRICS, batch, Tools(TinyEmbedder()))))
+
+
+@settings(max_examples=50, deadline=None)
+@given(results, st.integers(1, 40))
+def test_every_cutoff_is_total(result, k):
+    metrics = [metric for metric in all_metrics(k) if metric.family == "retrieval"]
+    result = replace(result, k=k, error=None)
+    for metric, (outcome,) in zip(metrics, compute_scores(metrics, [result], Tools()).values(), strict=True):
+        assert outcome.status in ("scored", "undefined")
+        if metric.ceiling is not None and outcome.value is not None:
+            assert outcome.value <= metric.ceiling(result)
+
+
+MEGABYTE = 1_000_000
+ONE_SENTENCE = " ".join(random.Random(0).choices([f"word{number}" for number in range(5_000)], k=MEGABYTE // 9)) + "."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("x" * MEGABYTE, id="one word", marks=pytest.mark.slow),
+        pytest.param(ONE_SENTENCE, id="one sentence", marks=pytest.mark.slow),
+        pytest.param(" ".join(f"Sentence {number} here." for number in range(MEGABYTE // 21)), id="many sentences"),
+        pytest.param("1234567890" * (MEGABYTE // 10), id="one number", marks=pytest.mark.slow),
+        pytest.param("1,11" * (MEGABYTE // 4), id="separators"),
+        pytest.param("TERRITORY " * (MEGABYTE // 10), id="one phrase in capitals", marks=pytest.mark.slow),
+        pytest.param("「あ。" * (MEGABYTE // 3), id="unclosed quotes"),
+        pytest.param("[1" * (MEGABYTE // 2), id="unclosed citations", marks=pytest.mark.slow),
+        pytest.param("\x00" * MEGABYTE, id="control characters", marks=pytest.mark.slow),
+        pytest.param("👍🏽" * (MEGABYTE // 2), id="emoji", marks=pytest.mark.slow),
+        pytest.param("的" * MEGABYTE, id="one character", marks=pytest.mark.slow),
+        pytest.param("\n\n" * (MEGABYTE // 2), id="blank", marks=pytest.mark.slow),
+    ],
+)
+def test_a_megabyte_takes_bounded_time(answer):
+    result = make_result(["a"], ["a"], answer=answer, references=[answer, "Paris"], contexts=["Paris.", answer[:5_000]])
+    started = time.perf_counter()
+    columns = compute_scores(METRICS, [result], Tools(TinyEmbedder()))
+    assert time.perf_counter() - started < 60
+    check_typed([result], dict(columns))
+
+
+def test_a_thousand_contexts_and_hits():
+    chunks = [f"c{number}" for number in range(1_000)]
+    contexts = [f"context {number} of the town" for number in range(500)] * 2
+    answer = " ".join(f"Sentence {number} says so." for number in range(2_000))
+    result = make_result(chunks, chunks[500:], answer=answer, references=["a town"], contexts=contexts)
+    check_typed([result], dict(compute_scores(METRICS, [result], Tools(TinyEmbedder()))))

@@ -11,8 +11,8 @@ from rageval_dagster.benchmark.rules import longest_common_run, share_known
 from rageval_dagster.benchmark.wording import tokens
 from rageval_dagster.identity import digest
 from rageval_dagster.llm.client import ChatRequest, Completion, Failure
-from rageval_dagster.metrics.text import sentences
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
+from rageval_dagster.text import sentences
 
 if TYPE_CHECKING:
     from rageval_dagster.llm.client import ChatClient

@@ -1,8 +1,9 @@
 """Finding questions that say almost the same as an earlier one: by embedding, or by their words where there is none."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
@@ -73,18 +74,22 @@ def _are_similar(left: frozenset[str], right: frozenset[str]) -> bool:
     return len(left & right) >= JACCARD_LIMIT * len(left | right)
 
 
+@lru_cache(maxsize=4096)
 def _prefix_length(size: int) -> int:
     """How many of its rarest tokens a set shares at least one of with every set similar to it."""
     return size - ceil(JACCARD_LIMIT * size) + 1 if size else 0
 
 
-def _possible_meetings(size: int, position: int) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=4096)
+def _possible_meetings(size: int, position: int) -> tuple[tuple[int, int], ...]:
     """The sizes and positions at which a similar set can have the token at `position` as the first shared one."""
+    meetings = []
     for other_size in range(ceil(JACCARD_LIMIT * size), floor(size / JACCARD_LIMIT) + 1):
         needed = ceil(JACCARD_LIMIT / (1 + JACCARD_LIMIT) * (size + other_size))
         for other_position in range(_prefix_length(other_size)):
             if min(size - position, other_size - other_position) >= needed:
-                yield other_size, other_position
+                meetings.append((other_size, other_position))
+    return tuple(meetings)
 
 
 def _by_embedding(

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from rageval_dagster.benchmark.english import AUXILIARIES, COPULAS, STOPWORDS
-from rageval_dagster.metrics.text import word_spans
+from rageval_dagster.text import word_spans
 
 
 def tokens(text: str) -> list[str]:
@@ -34,7 +34,7 @@ _AUXILIARIES = AUXILIARIES | frozenset(
 _QUESTION_WORDS = frozenset("what when where which who whom whose why how".split())
 _YES_NO_ANSWERS = frozenset("yes no ja nein oui non sí да нет 是 否 はい いいえ".split())
 _YES_NO_PHRASE = re.compile(r"\b(?:true or false|yes or no)\b|吗[？?]?\s*$", re.IGNORECASE)
-_YES_NO_OPENING = re.compile(r"\s*(?:yes|no)\b\s*[,.;:—–-]", re.IGNORECASE)
+_YES_NO_OPENING = re.compile(r"\s*(?:yes|no)\b(?:\s*[,.;:—–]|\s+-\s)", re.IGNORECASE)
 _CLAUSE_BREAK = re.compile(r"[,;:]\s+")
 
 
@@ -117,7 +117,7 @@ _OPENERS = frozenset(
 _PREPOSITIONS = frozenset("of in for by to with about on from".split())
 _TIME_WORDS = frozenset("days day year years century decade month week time times".split())
 _EXPLETIVE = re.compile(
-    r"\bit\s+(?:(?:takes?|took|costs?|rains?|snows?|gets?)\b"
+    r"\bit\s+(?:(?:takes?|took|costs?|rains?|snows?|gets?)\b|(?=(?:that|to)\b)"
     r"|(?:(?:is|was|be)\s+)?(?:\w+ly\s+)?(?:possible|impossible|necessary|important|legal|illegal|common|safe|better|best"
     r"|useful|known|said|believed|thought|estimated|recommended)\b"
     r"|\w+(?=\s+(?:to|for|that|when|whether|how|if)\b))",
@@ -199,7 +199,8 @@ def _may_be_antecedent(words: Sequence[str], lowered: Sequence[str], place: int)
 
 CLEAN = "clean"
 _URL = re.compile(r"(?:https?://|www\.)[^\s)>\]]+", re.IGNORECASE)
-_DOT_LEADER = re.compile(r"(?:\.\s?){4,}\s*(?:\d+|[ivxlc]+)\b")
+# Tried at the start of a run of dots only: a megabyte of dots is no reason to take minutes.
+_DOT_LEADER = re.compile(r"(?<!\.)(?<!\.\s)(?:\.\s?){4,}+\s*+(?:\d+|[ivxlc]+)\b")
 _CHARACTER_CODE = re.compile(r"\(cid:\d+\)")
 _LICENCE = re.compile(
     r"permission is hereby granted, free of charge|redistributions of source code must retain"

@@ -1,0 +1,281 @@
+"""Dataset files: every field survives a round trip, and a bad row is refused by file, row and field."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rageval_dagster.benchmark.formats import FORMATS, read_dataset, write_dataset
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.records import Evidence, Item
+
+FULL = {
+    "question": "Who built the Fram?",
+    "answers": ["Colin Archer"],
+    "evidence": [{"document_id": "ships.md", "page": 3, "quote": "built by Colin Archer"}, {"document_id": "towns.md"}],
+    "category": "entity_specific",
+    "answerable": True,
+    "origin": "human",
+    "human_verified": True,
+    "history": [{"role": "user", "content": "Tell me about ships."}],
+    "principal": {"groups": ["staff"], "level": 2},
+    "checks": [
+        {"name": "builder", "kind": "fact", "expect": "Archer", "any_of": ["Colin Archer"], "pattern": "Ar.her"},
+        {"name": "year", "kind": "number", "expect": 1892, "forbid": ["cannot say"]},
+        {"name": "rules", "kind": "list", "expect": ["C-1", "C-2"]},
+        {"name": "sum", "kind": "calculation", "expect": "604.00", "intermediates": {"rate": 0.305}},
+    ],
+}
+
+# What a file can hold: any text but the halves of surrogate pairs, and NUL, which no database takes.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20).filter(
+    str.strip
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+checks = st.lists(
+    st.fixed_dictionaries(
+        {"name": texts, "kind": st.sampled_from(["list", "fact", "number", "calculation"]), "expect": texts},
+        optional={"any_of": st.lists(texts), "forbid": st.lists(texts), "intermediates": st.dictionaries(texts, texts)},
+    ),
+    max_size=2,
+    unique_by=lambda check: str(check["name"]),
+)
+items = st.builds(
+    Item,
+    question=texts,
+    answers=st.lists(texts, max_size=3).map(tuple),
+    evidence=st.lists(st.builds(Evidence, texts, st.none() | st.integers(1, 999), st.none() | texts), max_size=3).map(
+        tuple
+    ),
+    category=texts,
+    answerable=st.booleans(),
+    origin=texts,
+    human_verified=st.booleans(),
+    history=st.lists(st.fixed_dictionaries({"role": texts, "content": texts}), max_size=2).map(tuple),
+    principal=st.none() | st.dictionaries(texts, json_values, min_size=1, max_size=2),
+    checks=checks.map(tuple),
+)
+item_lists = st.lists(items, min_size=1, max_size=4, unique_by=lambda item: item.item_id)
+
+
+def native_file(folder: Path, *rows: object) -> Path:
+    path = folder / "items.jsonl"
+    path.write_text(
+        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
+    )
+    return path
+
+
+def beir_folder(folder: Path, queries: list[dict], qrels: str, qrels_name: str = "qrels.tsv") -> Path:
+    (folder / qrels_name).parent.mkdir(exist_ok=True)
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries), encoding="utf-8")
+    (folder / qrels_name).write_text(qrels, encoding="utf-8")
+    return folder
+
+
+@settings(max_examples=50, deadline=None)
+@given(item_lists)
+def test_native_files_give_back_what_was_written(tmp_path_factory: pytest.TempPathFactory, written: list[Item]) -> None:
+    path = tmp_path_factory.mktemp("native") / "items.jsonl"
+    write_dataset(written, path)
+    report = read_dataset(path)
+    assert report.refused == []
+    assert report.items == written
+    assert [item.item_id for item in report.items] == [item.item_id for item in written]
+
+
+@settings(max_examples=50, deadline=None)
+@given(item_lists)
+def test_beir_folders_give_back_questions_answers_and_documents(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Item]
+) -> None:
+    folder = tmp_path_factory.mktemp("beir")
+    documents = [evidence.document_id for item in written for evidence in item.evidence]
+    if any(character in document for document in documents for character in "\t\r\n"):
+        with pytest.raises(DatasetError, match="tab or line break"):
+            write_dataset(written, folder, "beir")
+        return
+    write_dataset(written, folder, "beir")
+    report = read_dataset(folder, "beir")
+    expected = {
+        (item.question, item.answers, item.answerable, tuple(dict.fromkeys(e.document_id for e in item.evidence)))
+        for item in written
+    }
+    found = {
+        (item.question, item.answers, item.answerable, tuple(e.document_id for e in item.evidence))
+        for item in report.items
+    }
+    assert found == expected
+    assert all(refusal.reason.startswith("is the same item") for refusal in report.refused)
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    [item] = read_dataset(native_file(tmp_path, FULL)).items
+    assert item.to_dict() == {**FULL, "item_id": item.item_id}
+
+
+def test_only_the_question_is_required(tmp_path: Path) -> None:
+    [item] = read_dataset(native_file(tmp_path, {"question": "Who built the Fram?", "principal": None})).items
+    assert item == Item("Who built the Fram?")
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "reason"),
+    [
+        ({"question": None}, "question", "missing"),
+        ({"question": "  "}, "question", "empty"),
+        ({"question": 5}, "question", "takes a string, not a number"),
+        ({"answer": "Archer"}, "answer", "no field"),
+        ({"answers": "Archer"}, "answers", "takes a list, not a string"),
+        ({"answers": ["Archer", ""]}, "answers[1]", "empty"),
+        ({"evidence": [{"quote": "x"}]}, "evidence[0].document_id", "missing"),
+        ({"evidence": [{"document_id": "d", "page": 0}]}, "evidence[0].page", "at least 1"),
+        ({"evidence": [{"document_id": "d", "page": True}]}, "evidence[0].page", "at least 1"),
+        ({"evidence": [{"document_id": "d", "qoute": "x"}]}, "evidence[0].qoute", "no field"),
+        ({"evidence": ["ships.md"]}, "evidence[0]", "takes an object"),
+        ({"answerable": "yes"}, "answerable", "true or false"),
+        ({"category": []}, "category", "takes a string"),
+        ({"history": [{"role": "user"}]}, "history[0].content", "missing"),
+        ({"principal": "staff"}, "principal", "takes an object"),
+        ({"checks": [{"name": "n", "kind": "regex", "expect": "x"}]}, "checks[0].kind", "list, fact"),
+        ({"checks": [{"name": "n", "kind": "fact"}]}, "checks[0].expect", "missing"),
+        ({"checks": [{"name": "n", "kind": "fact", "pattern": "("}]}, "checks[0].pattern", "regular expression"),
+        ({"checks": [{"name": "n", "kind": "fact", "expect": True}]}, "checks[0].expect", "text or a number"),
+        ({"checks": FULL["checks"][:1] * 2}, "checks[1].name", "names two"),
+        ({"question": "NUL \0"}, "question", "NUL"),
+        ({"principal": {"half": ["\ud800"]}}, "principal", "surrogate"),
+    ],
+)
+def test_a_bad_row_is_refused_and_the_rest_goes_on(tmp_path: Path, change: dict, field: str, reason: str) -> None:
+    report = read_dataset(native_file(tmp_path, {"question": "First?"}, {**FULL, **change}, FULL))
+    assert [item.question for item in report.items] == ["First?", FULL["question"]]
+    [refusal] = report.refused
+    assert (refusal.file, refusal.row, refusal.field) == ("items.jsonl", 2, field)
+    assert reason in refusal.reason
+    assert str(refusal).startswith(f"items.jsonl, row 2, field {field}: ")
+    assert refusal.to_dict()["row"] == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        '"text"',
+        '{"question": "a", "question": "b"}',
+        '{"question": "a", "principal": {"n": NaN}}',
+        '{"question": "a", "principal": {"n": 1e999}}',
+        "[" * 100_000,
+        '{"principal": ' + "9" * 5000 + "}",
+    ],
+)
+def test_a_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
+    report = read_dataset(native_file(tmp_path, FULL, line))
+    assert len(report.items) == 1
+    assert [refusal.row for refusal in report.refused] == [2]
+
+
+def test_bytes_that_are_no_text_are_refused_and_blank_lines_and_marks_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"question": "a?"}\r\n\r\n{"question": "\xff"}\n{"question": "b\xe2\x80\xa8?"}')
+    report = read_dataset(path)
+    assert [item.question for item in report.items] == ["a?", "b\u2028?"]
+    assert [(refusal.row, refusal.reason) for refusal in report.refused] == [(3, "is not UTF-8")]
+
+
+def test_an_item_that_stands_twice_is_refused_once(tmp_path: Path) -> None:
+    report = read_dataset(native_file(tmp_path, FULL, {**FULL, "category": "temporal"}))
+    assert len(report.items) == 1
+    assert [str(refusal) for refusal in report.refused] == ["items.jsonl, row 2: is the same item as row 1"]
+
+
+def test_refusals_never_quote_the_row(tmp_path: Path) -> None:
+    report = read_dataset(native_file(tmp_path, '{"question": canary}', {"question": ["canary"]}))
+    assert len(report.refused) == 2
+    assert "canary" not in " ".join(map(str, report.refused))
+
+
+@pytest.mark.parametrize("format_name", list(FORMATS))
+def test_an_absent_place_is_one_clear_line(tmp_path: Path, format_name: str) -> None:
+    with pytest.raises(DatasetError, match=r"absent does not exist$"):
+        read_dataset(tmp_path / "absent", format_name)
+
+
+def test_unusable_files_are_one_clear_line(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n \n")
+    with pytest.raises(DatasetError, match=r"empty\.jsonl is empty$"):
+        read_dataset(empty)
+    with pytest.raises(DatasetError, match="is a folder"):
+        read_dataset(tmp_path)
+    with pytest.raises(DatasetError, match="is not a folder"):
+        read_dataset(empty, "beir")
+    with pytest.raises(DatasetError, match=r"neither qrels\.tsv nor qrels/test\.tsv"):
+        read_dataset(tmp_path, "beir")
+    (tmp_path / "qrels.tsv").write_text("q\td\t1\n")
+    with pytest.raises(DatasetError, match=r"queries\.jsonl cannot be read"):
+        read_dataset(tmp_path, "beir")
+    with pytest.raises(DatasetError, match="unknown format 'xml'; known: native, beir"):
+        read_dataset(empty, "xml")
+    with pytest.raises(DatasetError, match="cannot be written"):
+        write_dataset([Item("a?")], empty / "below" / "items.jsonl")
+
+
+QUERIES = [
+    {"_id": "q1", "text": "Who built the Fram?", "answers": ["Colin Archer"], "metadata": {"from": "elsewhere"}},
+    {"id": 2, "text": "Who sank the Fram?", "is_impossible": True},
+    {"id": "q3", "text": "Who built the Maud?"},
+]
+
+
+@pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n"])
+def test_beir_judgements_become_evidence(tmp_path: Path, header: str) -> None:
+    report = read_dataset(beir_folder(tmp_path, QUERIES, f"{header}q1\td2\t2\nq1\td1\t1\nq1\td3\t0\n"), "beir")
+    assert report.refused == []
+    assert report.items == [
+        Item("Who built the Fram?", ("Colin Archer",), (Evidence("d2"), Evidence("d1"))),
+        Item("Who sank the Fram?", answerable=False),
+        Item("Who built the Maud?"),
+    ]
+
+
+def test_queries_of_another_beir_split_are_left_out_and_counted(tmp_path: Path) -> None:
+    report = read_dataset(beir_folder(tmp_path, QUERIES, "q1\td1\t1\n", "qrels/test.tsv"), "beir")
+    assert [item.question for item in report.items] == ["Who built the Fram?", "Who sank the Fram?"]
+    assert report.left_out == 1
+
+
+def test_bad_beir_rows_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    queries = [*QUERIES, {"text": "No id?"}, {"_id": "q1", "text": "Again?"}, {"_id": "q5", "text": ""}]
+    qrels = "q1\td1\t1\nnobody\td1\t1\nq1\td1\n\nq1\t \t1\nq1\td2\tmuch\nq1\td1\t0\nq3\td9\t1\n"
+    report = read_dataset(beir_folder(tmp_path, queries, qrels), "beir")
+    assert [item.document_ids for item in report.items] == [{"d1"}, set(), {"d9"}]
+    assert [(refusal.file, refusal.row, refusal.field) for refusal in report.refused] == [
+        ("queries.jsonl", 4, "_id"),
+        ("queries.jsonl", 5, "_id"),
+        ("queries.jsonl", 6, "text"),
+        ("qrels.tsv", 2, "query-id"),
+        ("qrels.tsv", 3, None),
+        ("qrels.tsv", 5, "corpus-id"),
+        ("qrels.tsv", 6, "score"),
+        ("qrels.tsv", 7, "score"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "items", "unanswerable"), [("clapnq", 600, 300), ("xquad_en", 1188, 0)])
+def test_human_sets_are_read(name: str, items: int, unanswerable: int) -> None:
+    folder = Path(__file__).parents[2] / os.environ.get("RAGEVAL_DATA_DIR", "../shared/data") / name
+    if not folder.exists():
+        pytest.skip(f"no data at {folder}")
+    report = read_dataset(folder, "beir")
+    assert len(report.items) == items
+    assert sum(not item.answerable for item in report.items) == unanswerable
+    assert all(bool(item.evidence) == item.answerable for item in report.items)
+    assert all(refusal.reason.startswith("is the same item") for refusal in report.refused)

@@ -1,0 +1,137 @@
+"""The table of rules, and what it says of single pairs."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rageval_dagster.benchmark.rules import RULES, Pair, benchmark_values, longest_common_run, measure
+from rageval_dagster.records import Evidence, Item
+
+CHUNK = (
+    "The Fram was built in 1892 by Colin Archer in Larvik. Its rounded hull let the ice lift the ship. "
+    "Roald Amundsen sailed on it to the Bay of Whales in 1911."
+)
+GOOD = Item(
+    "Who designed and built the polar ship Fram?",
+    ("Colin Archer",),
+    (Evidence("ships.md", quote="The Fram was built in 1892 by Colin Archer in Larvik."),),
+    category="entity_specific",
+    origin="extractive",
+)
+
+
+def broken(item: Item, kind: str = "generated", chunk: str | None = CHUNK, elsewhere: tuple[str, ...] = ()) -> set[str]:
+    values = measure(Pair("p", item, "imported" if kind == "imported" else "generated", chunk, elsewhere))
+    return {rule.id for rule in RULES if rule.column in values and not rule.holds(values[rule.column])}
+
+
+def test_a_good_pair_breaks_no_rule() -> None:
+    assert broken(GOOD) == set()
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("question_present", {"question": "  "}),
+        ("question_length", {"question": "Fram builder?"}),
+        ("question_length", {"question": "Who " + "really " * 60 + "built the Fram?"}),
+        ("question_not_yes_no", {"question": "Was the polar ship Fram built by an Englishman?"}),
+        ("question_self_contained", {"question": "According to the passage, who built the polar ship Fram?"}),
+        ("question_self_contained", {"question": "By whom was it built and where?"}),
+        ("question_not_copied", {"question": "Who: the Fram was built in 1892 by?"}),
+        ("question_keeps_answer", {"question": "Which ship did Colin Archer design and build?"}),
+        ("answer_present", {"answers": ()}),
+        ("answer_present", {"answers": (" ",)}),
+        ("answer_length", {"answers": ("Colin Archer in Larvik " * 30,)}),
+        ("answer_grounded", {"answers": ("Fridtjof Nansen",)}),
+        ("answer_grounded", {"answers": ("Colin Archer in Larvik in 1893",)}),
+        ("evidence_in_chunk", {"evidence": ()}),
+        ("evidence_in_chunk", {"evidence": (Evidence("ships.md"),)}),
+        ("evidence_in_chunk", {"evidence": (Evidence("ships.md", quote="The Fram was built by Colin Archer."),)}),
+        ("category_known", {"category": "trivia"}),
+        ("multi_hop_evidence", {"category": "multi_hop"}),
+        ("no_noise", {"answers": ("...", "--")}),
+    ],
+)
+def test_each_rule_finds_its_offence(rule: str, change: dict) -> None:
+    assert rule in broken(replace(GOOD, **change))
+
+
+def test_white_space_in_a_quote_does_not_matter() -> None:
+    quote = "The Fram was built in 1892\n   by Colin Archer in Larvik."
+    assert broken(replace(GOOD, evidence=(Evidence("ships.md", quote=quote),))) == set()
+
+
+def test_a_pair_whose_chunk_is_gone_is_no_good() -> None:
+    assert "evidence_in_chunk" in broken(GOOD, chunk=None)
+
+
+def test_a_multi_hop_pair_quotes_two_documents() -> None:
+    other = "Larvik is a town in Vestfold."
+    evidence = (*GOOD.evidence, Evidence("towns.md", quote=other))
+    item = replace(GOOD, question="In which county was the Fram built?", answers=("Vestfold",), evidence=evidence)
+    item = replace(item, category="multi_hop")
+    assert broken(item, elsewhere=(f"Towns. {other} It has a harbour.",)) == set()
+    assert broken(item, elsewhere=("Towns. Bergen is a town in Vestland.",)) == {"evidence_in_chunk"}
+
+
+def test_an_unanswerable_pair_needs_no_answer() -> None:
+    assert broken(replace(GOOD, answerable=False, answers=())) == set()
+
+
+def test_a_conversation_may_explain_a_pronoun() -> None:
+    item = replace(
+        GOOD, question="By whom was it designed?", history=({"role": "user", "content": "What is the Fram?"},)
+    )
+    assert "question_self_contained" not in broken(item)
+
+
+def test_imported_questions_are_not_asked_for_what_they_need_not_have() -> None:
+    assert broken(Item("Who built the Fram?", category="our own"), "imported", None) == set()
+    ungrounded = replace(GOOD, answers=("Fridtjof Nansen",))
+    assert broken(ungrounded, "imported", None) == {"answer_grounded"}
+    assert broken(replace(ungrounded, evidence=(Evidence("ships.md"),)), "imported", None) == set()
+
+
+def test_the_question_may_be_in_any_script() -> None:
+    item = Item(
+        "奥斯陆大约建于哪一年？",
+        ("公元1040年",),
+        (Evidence("a", quote="奥斯陆是挪威的首都，建于公元1040年左右。"),),
+    )
+    assert broken(item, chunk="奥斯陆是挪威的首都，建于公元1040年左右。人口七十万。") == set()
+
+
+def test_values_hold_no_text() -> None:
+    item = replace(GOOD, question="Who designed the canary ship?", answers=("canary",))
+    values = measure(Pair("p", item, "generated", "A canary text."))
+    assert "canary" not in repr(values)
+
+
+def test_rules_have_distinct_ids_and_say_what_they_want() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert all(rule.id.isidentifier() and rule.description.endswith(".") for rule in RULES)
+
+
+def test_missing_categories_are_named() -> None:
+    values = benchmark_values([GOOD, replace(GOOD, category="temporal")], rejected=6, kind="generated")
+    assert values == {"pairs": 2, "rejected_share": 0.75, "missing_categories": "factual_lookup,multi_hop"}
+
+
+letters = st.lists(st.sampled_from("abc"), max_size=12)
+
+
+@given(letters, letters)
+def test_the_longest_common_run_is_that_of_trying_all(left: list[str], right: list[str]) -> None:
+    runs = [left[i:j] for i in range(len(left)) for j in range(i + 1, len(left) + 1)]
+    shared = (len(run) for run in runs if any(right[k : k + len(run)] == run for k in range(len(right))))
+    assert longest_common_run(left, right) == max(shared, default=0)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=120), st.sampled_from(["generated", "imported"]))
+def test_any_pair_can_be_measured(question: str, answer: str, chunk: str, kind: str) -> None:
+    item = Item(question, (answer,), (Evidence("d", quote=answer),), answerable=bool(answer))
+    broken(item, kind, chunk)

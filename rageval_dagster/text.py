@@ -30,12 +30,15 @@ def sentences(text: str, language: str = "en") -> list[str]:
 
     Full stops of CJK and Indic scripts end a sentence in every language; `language` decides the abbreviations.
     """
-    found = [sentence.strip() for sentence in _segments(text, language)]
+    found = [sentence.strip() for sentence in segments(text, language)]
     return [sentence for sentence in found if _says_something(sentence)] or ([text.strip()] if text.strip() else [])
 
 
-def _segments(text: str, language: str) -> Iterator[str]:
-    """The segmenter's pieces; long texts go through it block by block, a block's last piece again with the next."""
+def segments(text: str, language: str = "en") -> Iterator[str]:
+    """The segmenter's pieces with their white space: joined, they are as long as the text, character by character.
+
+    Long texts go through it block by block, a block's last piece again with the next.
+    """
     from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
 
     # The segmenter takes UTF-8, so no lone surrogates, and crashes on spaces of more than one byte after an initial.

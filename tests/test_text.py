@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.text import sentences, separate_characters, word_spans
+from rageval_dagster.text import segments, sentences, separate_characters, word_spans
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,7 @@ def test_sentences_lose_no_word(text):
     found = sentences(text)
     assert all(sentence.strip() for sentence in found)
     assert bool(found) == bool(text.strip())
+    assert len("".join(segments(text))) == len(text)
 
 
 def test_a_long_text_is_cut_as_its_parts_are():

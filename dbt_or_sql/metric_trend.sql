@@ -2,12 +2,26 @@
 -- latest), with the mean of it and the up to four before, and the change since the one before where both asked the same
 -- questions and measured the same way.
 -- order by: client_id, dataset_name, system_name, metric_id, run_age
-WITH series AS (
+WITH runs AS (
     SELECT
+        r.id,
         r.client_id,
         d.name AS dataset_name,
         r.system_name,
+        r.dataset_id,
+        r.finished_at,
+        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+    FROM evaluation_runs r
+    JOIN evaluation_datasets d ON d.id = r.dataset_id
+    WHERE r.status = 'complete'
+),
+series AS (
+    SELECT
+        r.client_id,
+        r.dataset_name,
+        r.system_name,
         s.metric_id,
+        r.run_age,
         r.id AS evaluation_id,
         r.dataset_id,
         r.finished_at,
@@ -16,26 +30,23 @@ WITH series AS (
         s.ci_high,
         s.n_scored,
         s.metric_version,
-        ROW_NUMBER() OVER (
-            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id DESC
-        ) AS run_age,
         AVG(s.mean) OVER (
-            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id
+            PARTITION BY r.client_id, r.dataset_name, r.system_name, s.metric_id
             ORDER BY r.id ROWS BETWEEN 4 PRECEDING AND CURRENT ROW
         ) AS moving_average,
         LAG(s.mean) OVER (
-            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id
+            PARTITION BY r.client_id, r.dataset_name, r.system_name, s.metric_id ORDER BY r.id
         ) AS previous_mean,
         LAG(r.dataset_id) OVER (
-            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id
+            PARTITION BY r.client_id, r.dataset_name, r.system_name, s.metric_id ORDER BY r.id
         ) AS previous_dataset_id,
         LAG(s.metric_version) OVER (
-            PARTITION BY r.client_id, d.name, r.system_name, s.metric_id ORDER BY r.id
+            PARTITION BY r.client_id, r.dataset_name, r.system_name, s.metric_id ORDER BY r.id
         ) AS previous_metric_version
-    FROM metric_summaries s
-    JOIN evaluation_runs r ON r.id = s.evaluation_id
-    JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    FROM runs r
+    JOIN metric_summaries s ON s.evaluation_id = r.id
+    -- Four more than are shown, for the first moving averages.
+    WHERE r.run_age <= 14
 )
 SELECT
     client_id,

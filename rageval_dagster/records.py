@@ -228,8 +228,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its confidence interval; low and high are None where no interval can be given."""
+    """A mean with its confidence interval."""
 
     mean: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float

@@ -1,1 +1,7 @@
-"""Confidence intervals and comparisons."""
+"""Intervals of means, summaries of outcomes and comparisons of two runs. Importing it does not import numpy."""
+
+from rageval_dagster.statistics.comparisons import Comparison, benjamini_hochberg, compare
+from rageval_dagster.statistics.intervals import mean_interval
+from rageval_dagster.statistics.summaries import Summary, summarise
+
+__all__ = ["Comparison", "Summary", "benjamini_hochberg", "compare", "mean_interval", "summarise"]

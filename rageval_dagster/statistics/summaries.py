@@ -1,0 +1,60 @@
+"""The summary of a metric over an evaluation: counts, mean with interval, range, worst-case bounds."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from rageval_dagster.records import Outcome
+from rageval_dagster.statistics.intervals import mean_interval
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the outcomes of one metric come to. Mean, interval and range are None where nothing was scored.
+
+    n = n_scored + n_undefined + n_error. `worst_low` and `worst_high` bound the mean that the scored and the failed
+    items would have together, had all the failed ones scored 0, or 1; None where there are neither.
+    """
+
+    n: int
+    n_scored: int
+    n_undefined: int
+    n_error: int
+    mean: float | None
+    ci_low: float | None
+    ci_high: float | None
+    min: float | None
+    max: float | None
+    worst_low: float | None
+    worst_high: float | None
+
+
+def summarise(
+    outcomes: Mapping[str, Outcome], clusters: Mapping[str, Hashable] | None = None, confidence: float = 0.95
+) -> Summary:
+    """Sums up the outcomes of one metric, {item: outcome}; undefined ones and errors are counted, never averaged.
+
+    `clusters` maps items to clusters, as in `comparisons.compare`.
+    """
+    scores = {item: outcome.value for item, outcome in sorted(outcomes.items()) if outcome.value is not None}
+    values = list(scores.values())
+    n_error = sum(outcome.status == "error" for outcome in outcomes.values())
+    reachable = len(values) + n_error
+    share = len(values) / reachable if reachable else None
+    interval = None
+    if values:
+        labels = None if clusters is None else [clusters.get(item) for item in scores]
+        interval = mean_interval(values, labels, confidence)
+    scored_part = interval.mean * share if interval and share else 0.0
+    return Summary(
+        n=len(outcomes),
+        n_scored=len(values),
+        n_undefined=len(outcomes) - reachable,
+        n_error=n_error,
+        mean=interval.mean if interval else None,
+        ci_low=interval.low if interval else None,
+        ci_high=interval.high if interval else None,
+        min=min(values, default=None),
+        max=max(values, default=None),
+        worst_low=scored_part if share is not None else None,
+        worst_high=min(1.0, scored_part + (1.0 - share)) if share is not None else None,
+    )

@@ -1,0 +1,80 @@
+"""Summaries count what was not scored and never average it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rageval_dagster.records import Outcome
+from rageval_dagster.statistics import mean_interval, summarise
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return value
+
+
+outcomes = st.dictionaries(
+    st.text(max_size=4),
+    st.floats(0, 1).map(Outcome.scored) | st.just(Outcome.undefined("no evidence")) | st.just(Outcome.error("timeout")),
+    max_size=30,
+)
+
+
+def test_a_summary_of_all_three():
+    summary = summarise(
+        {
+            "a": Outcome.scored(1.0),
+            "b": Outcome.scored(0.5),
+            "c": Outcome.undefined("no evidence"),
+            "d": Outcome.error("timeout"),
+            "e": Outcome.error("timeout"),
+        }
+    )
+    assert (summary.n, summary.n_scored, summary.n_undefined, summary.n_error) == (5, 2, 1, 2)
+    assert (summary.mean, summary.min, summary.max) == (0.75, 0.5, 1.0)
+    assert (summary.worst_low, summary.worst_high) == (0.375, 0.875)
+    interval = mean_interval([1.0, 0.5])
+    assert (summary.ci_low, summary.ci_high) == (interval.low, interval.high)
+
+
+def test_nothing_scored_has_no_mean():
+    summary = summarise({"a": Outcome.undefined("no claims")})
+    assert (summary.n, summary.n_undefined) == (1, 1)
+    assert {summary.mean, summary.ci_low, summary.ci_high, summary.min, summary.max} == {None}
+    assert (summary.worst_low, summary.worst_high) == (None, None)
+    assert summarise({}).mean is None
+
+
+def test_only_errors_could_have_been_anything():
+    summary = summarise({"a": Outcome.error("timeout"), "b": Outcome.error("timeout")})
+    assert summary.mean is None
+    assert (summary.worst_low, summary.worst_high) == (0.0, 1.0)
+
+
+def test_clusters_widen_the_interval():
+    column = {f"q{position}": Outcome.scored(float(position // 10 % 2)) for position in range(100)}
+    documents = {item: f"document {int(item[1:]) // 10}" for item in column}
+    alone, together = summarise(column), summarise(column, documents)
+    assert together.mean == alone.mean
+    assert _number(together.ci_low) < _number(alone.ci_low)
+    assert _number(together.ci_high) > _number(alone.ci_high)
+
+
+def test_an_item_without_a_cluster_stands_alone():
+    column = {f"q{position}": Outcome.scored(position / 10) for position in range(10)}
+    assert summarise(column, {}) == summarise(column)
+
+
+@settings(deadline=None, max_examples=50)
+@given(outcomes)
+def test_counts_add_up_and_bounds_enclose_the_mean(column):
+    summary = summarise(column)
+    assert summary.n == summary.n_scored + summary.n_undefined + summary.n_error == len(column)
+    if summary.mean is not None:
+        assert 0 <= _number(summary.worst_low) <= _number(summary.mean) + 1e-12
+        assert _number(summary.mean) <= _number(summary.worst_high) + 1e-12
+        assert _number(summary.worst_high) <= 1
+        assert _number(summary.ci_low) <= _number(summary.mean) <= _number(summary.ci_high)
+        assert _number(summary.min) <= _number(summary.mean) <= _number(summary.max)
+    if summary.n_error == 0:
+        assert (summary.worst_low, summary.worst_high) == (pytest.approx(summary.mean), pytest.approx(summary.mean))

@@ -1,0 +1,287 @@
+"""The client of language models, against a real server on loopback."""
+
+import asyncio
+import socket
+import traceback
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.errors import LanguageModelError, SettingsError
+from rageval_dagster.llm import client as client_module
+from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, endpoint_of
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.tables import llm_cache, llm_calls
+from tests.llm.scripted_server import Fault, Received, ScriptedServer
+
+KEY = "sk-canary-1234567890"
+
+
+def settings(server: ScriptedServer | None, **overrides: str) -> Settings:
+    values = {"RAGEVAL_ANSWER_MODEL": "small", "OPENAI_API_KEY": KEY, "RAGEVAL_LLM_TIMEOUT_S": "5"}
+    if server is not None:
+        values["OPENAI_BASE_URL"] = server.base_url
+    return load_settings(values | overrides)
+
+
+def client(server: ScriptedServer, db: Database, client_id: str = "acme", **overrides: str) -> ChatClient:
+    return ChatClient(settings(server, **overrides), "answer", db, client_id, dagster_run_id="run-1")
+
+
+def rows(db: Database, table: sa.Table) -> list[dict[str, Any]]:
+    with db.connect() as connection:
+        return [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+
+
+def requests(count: int) -> list[ChatRequest]:
+    return [ChatRequest(f"question {number}") for number in range(count)]
+
+
+def echo(body: dict[str, Any]) -> str:
+    return "said: " + body["messages"][-1]["content"]
+
+
+def test_replies_come_in_the_order_of_the_requests(sqlite_db: Database) -> None:
+    with ScriptedServer(echo) as server:
+        replies = client(server, sqlite_db).complete(requests(40))
+    assert [reply.text for reply in replies if isinstance(reply, Completion)] == [
+        f"said: question {number}" for number in range(40)
+    ]
+
+
+def test_what_goes_over_the_wire(sqlite_db: Database) -> None:
+    with ScriptedServer() as server:
+        client(server, sqlite_db).complete([ChatRequest("ask", system="be brief", max_tokens=9, seed=3)])
+    (received,) = server.requests
+    assert received.path == "/v1/chat/completions"
+    assert received.headers["authorization"] == f"Bearer {KEY}"
+    assert received.body == {
+        "model": "small",
+        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "ask"}],
+        "temperature": 0.0,
+        "max_tokens": 9,
+        "seed": 3,
+    }
+
+
+def test_as_many_at_once_as_set_and_no_more(sqlite_db: Database) -> None:
+    with ScriptedServer(gate_size=4) as server:
+        client(server, sqlite_db, RAGEVAL_LLM_CONCURRENCY="4").complete(requests(12))
+    assert server.most_at_once == 4
+
+
+def test_equal_requests_are_sent_once_and_kept_for_the_next_time(sqlite_db: Database) -> None:
+    with ScriptedServer(echo) as server:
+        first = client(server, sqlite_db).complete([ChatRequest("a"), ChatRequest("b"), ChatRequest("a")])
+        again = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert len(server.requests) == 2
+    assert first[0] == first[2]
+    assert isinstance(again[0], Completion)
+    assert (again[0].text, again[0].cache_hit) == ("said: a", True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"request": ChatRequest("a", temperature=0.5)},
+        {"request": ChatRequest("a", system="x")},
+        {"request": ChatRequest("a", seed=1)},
+        {"client_id": "other"},
+        {"RAGEVAL_ANSWER_MODEL": "large"},
+        {"RAGEVAL_LLM_CACHE_MAX_AGE_DAYS": "0"},
+    ],
+)
+def test_whatever_may_change_the_reply_asks_again(sqlite_db: Database, other: dict[str, Any]) -> None:
+    with ScriptedServer() as server:
+        client(server, sqlite_db).complete([ChatRequest("a")])
+        request = other.pop("request", ChatRequest("a"))
+        client(server, sqlite_db, **other).complete([request])
+    assert len(server.requests) == 2
+
+
+def test_every_call_is_recorded(sqlite_db: Database) -> None:
+    with ScriptedServer(faults=[Fault(status=500)]) as server:
+        client(server, sqlite_db).complete([ChatRequest("a")])
+        client(server, sqlite_db).complete([ChatRequest("a")])
+    sent, kept = rows(sqlite_db, llm_calls)
+    assert (sent["client_id"], sent["role"], sent["model"], sent["dagster_run_id"]) == (
+        "acme",
+        "answer",
+        "small",
+        "run-1",
+    )
+    assert (sent["prompt_tokens"], sent["completion_tokens"], sent["retries"], sent["cache_hit"]) == (11, 7, 1, False)
+    assert sent["latency_s"] > 0
+    assert (kept["prompt_tokens"], kept["cache_hit"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(Fault(status=status) for status in (408, 409, 429, 500, 502, 503)),
+        Fault("broken_json"),
+        Fault("cut_off"),
+        Fault("empty"),
+    ],
+)
+def test_what_can_pass_is_tried_again(sqlite_db: Database, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.001))
+    with ScriptedServer(faults=[fault]) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert isinstance(reply, Completion)
+    assert (reply.text, reply.retries, len(server.requests)) == ("ok", 1, 2)
+
+
+def test_a_connection_that_breaks_is_tried_again(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.001))
+    with ScriptedServer(faults=[Fault("disconnect"), Fault("disconnect")]) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert isinstance(reply, Completion)
+    assert reply.retries == 2
+
+
+def test_a_request_that_hangs_times_out_and_fails_alone(sqlite_db: Database) -> None:
+    def hang(received: Received) -> Fault | None:
+        return Fault("hang") if "question 1" in received.text else None
+
+    with ScriptedServer(fault_for=hang) as server:
+        replies = client(server, sqlite_db, RAGEVAL_LLM_TIMEOUT_S="0.2", RAGEVAL_LLM_MAX_ATTEMPTS="1").complete(
+            requests(3)
+        )
+    assert replies[1] == Failure("no reply within 0.2 s")
+    assert [isinstance(reply, Completion) for reply in replies] == [True, False, True]
+
+
+def test_the_server_says_how_long_to_wait(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    real_sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+        await real_sleep(0)
+
+    monkeypatch.setattr(client_module.asyncio, "sleep", note)
+    with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "7"})]) as server:
+        client(server, sqlite_db).complete([ChatRequest("a")])
+    assert [wait for wait in waits if wait >= 7] == [pytest.approx(8, abs=1)]
+
+
+def test_a_wait_longer_than_a_run_is_a_failure(sqlite_db: Database) -> None:
+    with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "3600"})]) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert (reply, len(server.requests)) == (Failure("HTTP 429"), 1)
+
+
+def test_failures_say_why_and_are_never_kept(sqlite_db: Database) -> None:
+    with ScriptedServer(faults=[Fault(status=503)] * 3) as server:
+        (failed,) = client(server, sqlite_db, RAGEVAL_LLM_MAX_ATTEMPTS="3").complete([ChatRequest("a")])
+        (passed,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert failed == Failure("HTTP 503 after 3 attempts", retries=2)
+    assert isinstance(passed, Completion)
+    assert [call["error"] for call in rows(sqlite_db, llm_calls)] == ["HTTP 503 after 3 attempts", None]
+    assert len(rows(sqlite_db, llm_cache)) == 1
+
+
+def test_unusable_replies_are_paid_for_only_so_often(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.001))
+    with ScriptedServer(fault_for=lambda _: Fault("cut_off")) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert isinstance(reply, Failure)
+    assert "cut off" in reply.reason
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault(status=400), "HTTP 400"),
+        (Fault(status=400, code="context_length_exceeded"), "smaller k"),
+        (Fault(status=401, message=f"Incorrect API key provided: {KEY}"), "RAGEVAL_ANSWER_API_KEY"),
+        (Fault(status=403), "HTTP 403"),
+        (Fault(status=404, code="model_not_found"), "RAGEVAL_ANSWER_MODEL"),
+        (Fault(status=429, code="insufficient_quota"), "no credit"),
+        (Fault(status=307, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "redirects"),
+        (Fault("web_page"), "/v1"),
+    ],
+)
+def test_what_cannot_pass_stops_with_one_clear_line(sqlite_db: Database, fault: Fault, says: str) -> None:
+    with ScriptedServer(fault_for=lambda _: fault) as server, pytest.raises(LanguageModelError) as raised:
+        client(server, sqlite_db, RAGEVAL_LLM_CONCURRENCY="2").complete(requests(30))
+    message = str(raised.value)
+    assert says in message
+    assert "127.0.0.1:" in message
+    assert "\n" not in message
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+    assert len(server.requests) <= 2
+
+
+def test_refused_content_fails_for_that_request_alone(sqlite_db: Database) -> None:
+    def refuse(received: Received) -> Fault | None:
+        return Fault(status=400, code="content_filter") if "question 0" in received.text else None
+
+    with ScriptedServer(fault_for=refuse) as server:
+        refused, passed = client(server, sqlite_db).complete(requests(2))
+    assert isinstance(refused, Failure)
+    assert "content_filter" in refused.reason
+    assert isinstance(passed, Completion)
+
+
+def test_a_server_that_is_not_there(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.001))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    chat = ChatClient(settings(None, OPENAI_BASE_URL=url), "answer", sqlite_db, "acme")
+    with pytest.raises(LanguageModelError, match="does not answer"):
+        chat.complete(requests(20))
+
+
+def test_what_came_before_a_stop_is_paid_for_once(sqlite_db: Database) -> None:
+    def refuse(received: Received) -> Fault | None:
+        return Fault(status=401) if "question 5" in received.text else None
+
+    with ScriptedServer(fault_for=refuse) as server, pytest.raises(LanguageModelError):
+        client(server, sqlite_db, RAGEVAL_LLM_CONCURRENCY="1").complete(requests(6))
+    with ScriptedServer() as other:
+        same_address = settings(server, RAGEVAL_LLM_CONCURRENCY="1")
+        assert len(rows(sqlite_db, llm_cache)) == 5
+        assert other.requests == []
+        replies = ChatClient(same_address, "answer", sqlite_db, "acme").complete(requests(5))
+    assert all(isinstance(reply, Completion) and reply.cache_hit for reply in replies)
+
+
+def test_it_works_inside_a_running_event_loop(sqlite_db: Database) -> None:
+    async def within() -> list[Completion | Failure]:
+        return client(server, sqlite_db).complete([ChatRequest("a")])
+
+    with ScriptedServer() as server:
+        (reply,) = asyncio.run(within())
+    assert isinstance(reply, Completion)
+
+
+def test_the_key_is_in_no_row(sqlite_db: Database) -> None:
+    with ScriptedServer(faults=[Fault(status=500, message=KEY)]) as server:
+        chat = client(server, sqlite_db)
+        chat.complete([ChatRequest("a")])
+    stored = str(rows(sqlite_db, llm_cache)) + str(rows(sqlite_db, llm_calls)) + repr(chat.endpoint)
+    assert KEY not in stored
+
+
+def test_the_endpoint_of_a_role() -> None:
+    assert endpoint_of(load_settings({"OPENAI_API_KEY": KEY}), "answer") is None
+    own = endpoint_of(
+        load_settings(
+            {
+                "RAGEVAL_ANSWER_MODEL": "m",
+                "OPENAI_BASE_URL": "http://shared/v1",
+                "RAGEVAL_ANSWER_BASE_URL": "http://user:word@own:8/v1",
+            }
+        ),
+        "answer",
+    )
+    assert own is not None
+    assert (own.model, own.host, own.api_key) == ("m", "own:8", None)
+    with pytest.raises(SettingsError, match="RAGEVAL_ANSWER_MODEL"):
+        endpoint_of(load_settings({"RAGEVAL_ANSWER_MODEL": "m"}), "answer")

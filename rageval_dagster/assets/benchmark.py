@@ -94,5 +94,5 @@ def validated_benchmark(
         plan.benchmark(),
         embedding.for_metrics(context.partition_key),
     )
-    context.log.info(report.summary())
+    context.log.info(report.reason)
     return dg.MaterializeResult(metadata=report.metadata(), check_results=rule_results(report.rules))

@@ -35,7 +35,9 @@ def rule_results(results: Sequence[RuleResult]) -> list[dg.AssetCheckResult]:
             metadata={
                 "checked": result.checked,
                 "offenders": len(result.failed_ids),
-                "ids": dg.MetadataValue.json(list(result.failed_ids[:MAX_IDS])),
+                "offender_ids": dg.MetadataValue.json(list(result.failed_ids[:MAX_IDS])),
+                "kept_out": len(result.rejected_ids),
+                "kept_out_ids": dg.MetadataValue.json(list(result.rejected_ids[:MAX_IDS])),
             },
         )
         for result in results

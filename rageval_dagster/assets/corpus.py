@@ -9,7 +9,7 @@ from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase
 
 
-@dg.observable_source_asset(group_name="corpus", kinds={"chroma"}, owners=OWNERS, partitions_def=clients_partitions)
+@dg.observable_source_asset(group_name="corpus", tags={"dagster/kind/chroma": ""}, partitions_def=clients_partitions)
 def document_store(store: DocumentStore) -> dg.DataVersionsByPartition:
     """The chunks of every client in Chroma. They belong to the user: nothing here is ever written."""
     return dg.DataVersionsByPartition(store.open().probes())

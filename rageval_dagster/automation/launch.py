@@ -1,16 +1,20 @@
 """How the command line starts a run: the same job as the UI, in this process, in the same Dagster instance."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dagster as dg
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run_iterator
+from dagster._core.remote_origin import RemoteRepositoryOrigin
+from dagster._core.workspace.load_target import ModuleTarget
+
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import EVALUATION_JOB
+from rageval_dagster.automation.requests import TRIGGER_TAG, run_config
 from rageval_dagster.settings import Settings
-
-if TYPE_CHECKING:
-    import dagster as dg
 
 CODE_LOCATION = "rageval_dagster"
 
@@ -25,6 +29,7 @@ class Launched:
 
 
 def launch(
+    defs: dg.Definitions,
     settings: Settings,
     client_id: str,
     trigger: str,
@@ -41,14 +46,7 @@ def launch(
         on_step: called with the name of each step as it starts.
     """
     prepare_dagster_home(settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import dagster as dg
-
-        from rageval_dagster.automation.requests import TRIGGER_TAG, run_config
-        from rageval_dagster.definitions import defs
-
-        job = defs.resolve_job_def(job_name)
+    job = defs.resolve_job_def(job_name)
     with dg.DagsterInstance.get() as instance:
         ensure_partition(instance, client_id)
         config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}
@@ -56,26 +54,19 @@ def launch(
         return _execute(instance, job, config, tags, on_step)
 
 
-def ensure_partition(instance: "dg.DagsterInstance", client_id: str) -> None:
+def ensure_partition(instance: dg.DagsterInstance, client_id: str) -> None:
     """Adds a client's partition where Dagster does not know it yet."""
-    from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
-
     if not instance.has_dynamic_partition(CLIENTS_PARTITIONS, client_id):
         instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [client_id])
 
 
 def _execute(
-    instance: "dg.DagsterInstance",
-    job: "dg.JobDefinition",
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
     config: Mapping[str, Any],
     tags: Mapping[str, str],
     on_step: Callable[[str], None],
 ) -> Launched:
-    from dagster._core.definitions.job_base import InMemoryJob
-    from dagster._core.execution.api import execute_run_iterator
-    from dagster._core.remote_origin import RemoteRepositoryOrigin
-    from dagster._core.workspace.load_target import ModuleTarget
-
     # With its remote origin the run belongs to the job that the UI loads from workspace.yaml.
     [location] = ModuleTarget(
         module_name="rageval_dagster.definitions",

@@ -37,6 +37,8 @@ WRITE_BATCH = 32
 
 DIFFICULTY_DEPTH = 50
 
+MODEL_FAILED = "model_failed"
+
 RETIRED = "its quote is gone from its document"
 
 
@@ -94,7 +96,7 @@ def renew_sample(
 
     Where only the documents changed and every item's quote still stands, the dataset stays as it is.
     """
-    due = renewal_due(db, client_id, spec, now or datetime.now(UTC))
+    due = renewal_due(db, client_id, spec, now)
     dataset = _current(db, client_id, spec)
     if due is None:
         return StageReport(_kept(dataset))
@@ -151,7 +153,7 @@ def renew_candidates(
 
     A chunk whose text was asked about before by the same generator is not asked about again.
     """
-    due = renewal_due(db, client_id, spec, datetime.now(UTC))
+    due = renewal_due(db, client_id, spec)
     if due is None:
         return StageReport(_kept(_current(db, client_id, spec)))
     chunks = _sampled_chunks(db, store, client_id)
@@ -160,6 +162,8 @@ def renew_candidates(
         for candidate in benchmark_storage.list_candidates(
             db, client_id, chunk_keys=[chunk.content_key for chunk in chunks], generator=generator.name
         )
+        # What failed because the model did is asked again; what failed because of the text would fail again.
+        if not any(reason.startswith(MODEL_FAILED) for reason in candidate.reasons)
     }
     wanted = _wanted(db, store, client_id, spec, due)
     usable = sum(candidate.status != "failed" for candidate in known.values())
@@ -189,7 +193,7 @@ def renew_dataset(
     """
     from rageval_dagster.benchmark.validation import validate
 
-    due = renewal_due(db, client_id, spec, datetime.now(UTC))
+    due = renewal_due(db, client_id, spec)
     dataset = _current(db, client_id, spec)
     if due is None:
         rules = [_rule_from_row(row) for row in dataset.stats.get("rules", ())] if dataset else []
@@ -242,7 +246,7 @@ def renew_dataset(
 _DOCUMENTS_CHANGED = "the documents changed"
 
 
-def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime) -> str | None:
+def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime | None = None) -> str | None:
     """Why a renewal is due, None if the current dataset will do."""
     dataset = _current(db, client_id, spec)
     if spec.always:
@@ -259,7 +263,7 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
         return "the question generator changed"
     if client_storage.get_client(db, client_id).corpus_version != dataset.stats.get("corpus_version"):
         return _DOCUMENTS_CHANGED
-    if now - dataset.checked_at > timedelta(days=spec.max_age_days):
+    if (now or datetime.now(UTC)) - dataset.checked_at > timedelta(days=spec.max_age_days):
         return f"the dataset is older than {spec.max_age_days:g} days"
     return None
 

@@ -27,6 +27,7 @@ def generate(
     from rageval_dagster.automation.launch import launch
     from rageval_dagster.benchmark.renewal import BenchmarkSpec
     from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.definitions import defs
     from rageval_dagster.storage.benchmark import current_datasets
 
     settings, db = open_all()
@@ -34,7 +35,7 @@ def generate(
     plan = {"dataset_name": name, "sample_size": sample_size or 0, "strategy": strategy or "", "renew": True}
     BenchmarkSpec.from_settings(settings, size=sample_size or 0, strategy=strategy or "")
     launched = launch(
-        settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
+        defs, settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
     )
     if launched.message is not None:
         raise RagevalError(f"{client}: {launched.failed_step}: {launched.message} (Dagster run {launched.run_id})")

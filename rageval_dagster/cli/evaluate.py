@@ -114,12 +114,13 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
         RagevalError: the run failed; the message says at which step and why.
     """
     from rageval_dagster.automation.launch import launch
+    from rageval_dagster.definitions import defs
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.storage.evaluations import unfinished_trigger
 
     trigger = unfinished_trigger(db, client_id, "command:") or f"command:{uuid.uuid4()}"
     say(f"{client_id}: evaluating")
-    launched = launch(settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
+    launched = launch(defs, settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
     if launched.message is not None:
         step = f"{launched.failed_step}: " if launched.failed_step else ""
         raise RagevalError(f"{client_id}: {step}{launched.message} (Dagster run {launched.run_id})")

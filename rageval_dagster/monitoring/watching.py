@@ -27,8 +27,8 @@ class Observation:
 def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s: float, now: float) -> Observation:
     """Compares every client's probe with the last one and counts a change once it has stood still for `settle_s`.
 
-    A bulk load is so one change, not fifty; while a run or an ingestion works on the client, its changes wait. Clients that vanished from the store are marked, and unmarked when they
-    come back.
+    A bulk load is so one change, not fifty; while a run or an ingestion works on a client, its changes wait. Clients
+    that vanished from the store are marked, and unmarked when they come back.
     """
     known = {client.client_id: client for client in client_storage.list_clients(db)}
     moving: dict[str, tuple[str, float]] = {}

@@ -9,7 +9,7 @@ from rageval_dagster.resources.store import DocumentStore
 from rageval_dagster.settings import load_settings
 
 if TYPE_CHECKING:
-    from rageval_dagster.evaluation.opening import SystemLoader
+    from rageval_dagster.evaluation.stages import SystemLoader
 
 
 class RagSystems(dg.ConfigurableResource):

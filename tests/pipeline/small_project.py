@@ -7,6 +7,7 @@ from pathlib import Path
 from rageval_dagster.automation.launch import Launched, launch
 from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
+from rageval_dagster.definitions import defs
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
@@ -62,4 +63,4 @@ class Project:
         ingest(self.write(client, rows), client, open_store(settings), embedder, chunk_size=300, overlap=40)
 
     def evaluate(self, client: str, trigger: str, **plan: object) -> Launched:
-        return launch(self.settings, client, trigger, plan, lambda _: None)
+        return launch(defs, self.settings, client, trigger, plan, lambda _: None)

@@ -307,6 +307,7 @@ def _migrate(db: Database, connection: Connection) -> None:
     from alembic.util import CommandError
 
     try:
+        _discard_unfinished(db, connection)
         command.upgrade(alembic_config(connection), "head")
     except CommandError as error:
         raise DatabaseError(
@@ -320,6 +321,23 @@ def _migrate(db: Database, connection: Connection) -> None:
             f"{db.url}: the schema cannot be made ({_reason(error, db.engine.url.password)}); "
             "give rageval a database of its own and the right to create tables in it"
         ) from None
+
+
+def _discard_unfinished(db: Database, connection: Connection) -> None:
+    """Drops the empty tables of a process that was killed while it made the schema (MariaDB cannot roll that back)."""
+    inspector = sa.inspect(connection)
+    present = set(inspector.get_table_names())
+    if tables.schema_info.name not in present:
+        return
+    if VERSION_TABLE in present and connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).first():
+        return
+    ours = [table for table in tables.metadata.sorted_tables if table.name in present]
+    if any(connection.execute(sa.select(sa.literal(1)).select_from(table)).first() for table in ours):
+        raise DatabaseError(
+            f"{db.url}: there are rageval tables with rows, but {VERSION_TABLE} does not say of which version; "
+            "restore that table, or give rageval an empty database"
+        )
+    tables.metadata.drop_all(connection, tables=ours)
 
 
 def alembic_config(connection: Connection | None = None) -> Any:

@@ -11,6 +11,14 @@ down_revision = None
 
 
 def upgrade() -> None:
+    # First of all: by it `database._discard_unfinished` knows the tables as ours.
+    op.create_table(
+        "schema_info",
+        sa.Column("name", identifier(50), nullable=False),
+        sa.Column("value", identifier(200), nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_schema_info"),
+        **TABLE_OPTIONS,
+    )
     op.create_table(
         "benchmark_items",
         sa.Column("client_id", identifier(200), nullable=False),
@@ -208,13 +216,6 @@ def upgrade() -> None:
         sa.Column("content_id", identifier(64), nullable=False),
         sa.Column("made_at", UtcTime(), nullable=False),
         sa.PrimaryKeyConstraint("client_id", "reuse_key", name="pk_reuse_keys"),
-        **TABLE_OPTIONS,
-    )
-    op.create_table(
-        "schema_info",
-        sa.Column("name", identifier(50), nullable=False),
-        sa.Column("value", identifier(200), nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_schema_info"),
         **TABLE_OPTIONS,
     )
     op.create_table(

@@ -49,7 +49,7 @@ outcomes AS (
         ON m.client_id = i.client_id
         AND m.result_id = i.result_id
         AND m.metric_id = s.metric_id
-        AND (m.metric_version = s.metric_version OR s.metric_version = '')
+        AND m.metric_version = s.metric_version
     WHERE l.run_age = 1
 ),
 ranked AS (

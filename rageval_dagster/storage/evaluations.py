@@ -132,7 +132,7 @@ class Summary:
     worst_low: float | None
     worst_high: float | None
     ceiling: float | None
-    metric_version: str = ""
+    metric_version: str
     higher_is_better: bool = True
 
 

@@ -9,6 +9,8 @@ DAGSTER_YAML = """\
 # Written by rageval_dagster; yours to change: it is not written again.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 concurrency:
   runs:
     max_concurrent_runs: 4

@@ -35,7 +35,8 @@ def document_store_sensor() -> dg.SensorDefinition:
         if not settings.enabled:
             return dg.SkipReason("EVALUATION_ENABLED is false")
         pending = {client: (probe, since) for client, (probe, since) in json.loads(context.cursor or "{}").items()}
-        seen = observe(database.open(), store.open().probes(), pending, settings.settle_s, time.time())
+        probes = store.open().probes()
+        seen = observe(database.open(), probes, pending, settings.settle_s, time.time())
         known = set(context.instance.get_dynamic_partitions(clients_partitions.name or ""))
         to_add = [client_id for client_id in seen.outstanding if client_id not in known]
         requests = [
@@ -45,6 +46,7 @@ def document_store_sensor() -> dg.SensorDefinition:
         ]
         return dg.SensorResult(
             run_requests=requests,
+            skip_reason=None if requests else f"{len(probes)} clients looked at, {len(seen.pending)} still moving",
             dynamic_partitions_requests=[clients_partitions.build_add_request(to_add)] if to_add else [],
             cursor=json.dumps(seen.pending),
         )

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -118,7 +119,8 @@ def test_the_schedule_asks_for_every_client_once_a_slot(loaded: Project, instanc
         scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
         resources={"database": RESOURCES["database"]},
     )
-    requests = [request for request in schedule(context) if isinstance(request, dg.RunRequest)]
+    asked: Any = schedule(context)
+    requests = [request for request in asked if isinstance(request, dg.RunRequest)]
     assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00", "globex:2026-05-03T02:00"]
     assert [request.partition_key for request in requests] == ["acme", "globex"]
 

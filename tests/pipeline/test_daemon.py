@@ -1,0 +1,84 @@
+"""The real webserver, daemon and code server: a changed document is evaluated without a hand on it, once."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from rageval_dagster.automation.home import DAGSTER_YAML
+from tests.pipeline.small_project import Project, documents
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 240
+
+
+@pytest.fixture
+def services(loaded: Project) -> Iterator[int]:
+    """`dagster dev` over the project; gives its port."""
+    (loaded.settings.dagster_home / "dagster.yaml").write_text(DAGSTER_YAML, encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = (loaded.folder / "dev.log").open("w")
+    process = subprocess.Popen(
+        [str(Path(sys.executable).parent / "dagster"), "dev", "-w", str(ROOT / "workspace.yaml"), "-p", str(port)],
+        env={**os.environ, **loaded.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        cwd=loaded.folder,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    yield port
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    log.close()
+
+
+def wait_for(what: str, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {DEADLINE_S} s: {what}")
+        time.sleep(1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("services")
+def test_changed_and_new_documents_are_evaluated_by_themselves(loaded: Project) -> None:
+    with dg.DagsterInstance.get() as instance:
+
+        def finished() -> list[str]:
+            runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]))
+            return sorted(run.tags["dagster/partition"] for run in runs)
+
+        wait_for("the first evaluation", lambda: finished() == ["acme"])
+
+        loaded.ingest("globex", documents("castle", count=3))
+        wait_for("the new client's evaluation", lambda: finished() == ["acme", "globex"])
+        assert sorted(instance.get_dynamic_partitions("clients")) == ["acme", "globex"]
+
+        rows = documents("castle", count=3)
+        rows[0]["text"] += " A new wing was opened in 1999."
+        loaded.ingest("globex", rows)
+        wait_for("the changed client's evaluation", lambda: finished() == ["acme", "globex", "globex"])
+
+        # Three more looks of the sensor: none of them asks for anything.
+        ticks = len(sensor_ticks(instance))
+        wait_for("three more ticks", lambda: len(sensor_ticks(instance)) >= ticks + 3)
+        assert instance.get_runs_count() == 3
+
+
+def sensor_ticks(instance: dg.DagsterInstance) -> list[object]:
+    [state] = [state for state in instance.all_instigator_state() if state.name == "document_store_sensor"]
+    return list(instance.get_ticks(state.instigator_origin_id, state.selector_id))

@@ -8,6 +8,11 @@ import typer
 from rageval_dagster.cli.console import open_all, print_json, print_table
 from rageval_dagster.errors import RagevalError
 
+STATUS_COLUMNS = [
+    *("client_id", "worst_delta", "worst_metric", "worst_mean", "dataset_name", "system_name"),
+    *("items", "errors", "pending_changes", "evaluated_at"),
+]
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -20,7 +25,7 @@ def status(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        print_table(rows, list(rows[0]) if rows else [], "no clients yet: rageval ingest PATH --client NAME")
+        print_table(rows, STATUS_COLUMNS, "no clients yet: rageval ingest PATH --client NAME")
 
 
 def doctor(as_json: JsonOption = False) -> None:

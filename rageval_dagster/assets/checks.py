@@ -26,22 +26,27 @@ def rule_check_specs(asset: str) -> list[dg.AssetCheckSpec]:
 
 
 def rule_results(results: Sequence[RuleResult]) -> list[dg.AssetCheckResult]:
-    """The outcome of every rule, with the ids of the offenders."""
+    """The outcome of every rule, with the ids of the offenders; one that nothing was held to passes with 0 checked."""
+    known = {result.rule_id: result for result in results}
     return [
-        dg.AssetCheckResult(
-            check_name=result.rule_id,
-            passed=result.success,
-            severity=dg.AssetCheckSeverity.ERROR if result.blocking else dg.AssetCheckSeverity.WARN,
-            metadata={
-                "checked": result.checked,
-                "offenders": len(result.failed_ids),
-                "offender_ids": dg.MetadataValue.json(list(result.failed_ids[:MAX_IDS])),
-                "kept_out": len(result.rejected_ids),
-                "kept_out_ids": dg.MetadataValue.json(list(result.rejected_ids[:MAX_IDS])),
-            },
-        )
-        for result in results
+        _check_result(known.get(rule.id, RuleResult(rule.id, success=True, blocking=rule.blocking, checked=0)))
+        for rule in RULES
     ]
+
+
+def _check_result(result: RuleResult) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=result.rule_id,
+        passed=result.success,
+        severity=dg.AssetCheckSeverity.ERROR if result.blocking else dg.AssetCheckSeverity.WARN,
+        metadata={
+            "checked": result.checked,
+            "offenders": len(result.failed_ids),
+            "offender_ids": dg.MetadataValue.json(list(result.failed_ids[:MAX_IDS])),
+            "kept_out": len(result.rejected_ids),
+            "kept_out_ids": dg.MetadataValue.json(list(result.rejected_ids[:MAX_IDS])),
+        },
+    )
 
 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)

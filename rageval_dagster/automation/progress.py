@@ -15,7 +15,8 @@ class _MessageOnly(logging.Formatter):
 class _OwnLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         meta = getattr(record, "dagster_meta", {})
-        return record.levelno >= logging.INFO and meta.get("dagster_event") is None
+        own = meta.get("dagster_event") is None and meta.get("step_key") is not None
+        return own and record.levelno >= logging.INFO
 
 
 def _make(_context: dg.InitLoggerContext) -> logging.Logger:

@@ -26,7 +26,7 @@ def generate(chunks: Sequence[Chunk], seed: int, progress: Progress | None = Non
     out (Lee et al. 2019). Never raises for any text.
 
     The quote is an exact substring of the chunk; the answer is one too, but for line breaks, which become blanks.
-    A candidate's `chunk_key` is the chunk's text hash: the same text has the same candidate, whatever its id.
+    A candidate's `chunk_key` is the chunk's `content_key`: the same text of a document has the same candidate, whatever its id.
 
     Failure reasons: `too_little_prose`, `no_complete_sentence`, `no_question`.
     """
@@ -35,7 +35,7 @@ def generate(chunks: Sequence[Chunk], seed: int, progress: Progress | None = Non
         item, reason = _write(chunk, seed)
         found.append(
             Candidate(
-                chunk_key=chunk.text_hash,
+                chunk_key=chunk.content_key,
                 generator=f"{GENERATOR} seed {seed}",
                 attempt=0,
                 status="new" if item else "failed",

@@ -1,6 +1,8 @@
 """TEMPORARY stand-in until the real extractive answerer lands (owner C overwrites this file)."""
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer
+
+
 class ExtractiveAnswerer:
     version = "temporary"
     def __init__(self, embedder): ...

@@ -1,12 +1,15 @@
 """The whole chain in one process, over real documents in a real Chroma: what it stores, and what it stores again."""
 
+import json
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import sqlalchemy as sa
 
+from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.evaluation.summary import reports_of
+from rageval_dagster.records import Evidence, Item
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
 from rageval_dagster.storage.tables import evaluation_datasets, metadata
 from tests.pipeline.small_project import CANARY, Project, documents
@@ -108,6 +111,20 @@ def test_a_benchmark_that_fails_a_blocking_rule_is_refused(loaded: Project) -> N
     launched = loaded.evaluate("acme", "command:two")
     assert f"dataset {dataset.id} may not be evaluated" in (launched.message or "")
     assert reports_of(db, "acme", "command:two") == []
+
+
+def test_without_generated_datasets_only_imported_ones_are_evaluated(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
+    assert "has no dataset to evaluate" in (loaded.evaluate("acme", "command:one").message or "")
+    path = loaded.folder / "questions.jsonl"
+    item = Item("Who keeps the lighthouse of Avonlea?", evidence=(Evidence("lighthouse-avonlea"),))
+    path.write_text(json.dumps(item.to_dict()), encoding="utf-8")
+    import_dataset(loaded.database(), "acme", "human", path, "native")
+    assert loaded.evaluate("acme", "command:two").message is None
+    [report] = reports_of(loaded.database(), "acme", "command:two")
+    assert (report.evaluation.dataset_name, report.level) == ("human", "document")
 
 
 def test_same_documents_in_another_home_give_the_same_scores(

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,6 +78,14 @@ def _is_path(name: str) -> bool:
     return name.startswith((".", "/", "~", "\\")) or Path(name).is_dir()
 
 
+@dataclass(frozen=True)
+class TokenVectors:
+    """A text's tokens: float32 [tokens, dimension] with rows of length 1, and int [tokens, 2] of character spans."""
+
+    vectors: "np.ndarray"
+    spans: "np.ndarray"
+
+
 class TransformerEmbedder:
     """A sentence-transformers model; safe to use from several threads."""
 
@@ -143,10 +152,43 @@ class TransformerEmbedder:
         # A token holds at least one byte, so that a short text needs no tokenizer (nor the import of one).
         if self._is_default and len(text.encode("utf-8", "replace")) <= DEFAULT_MODEL_WINDOW - 2:
             return [text]
+        return [text[start:end] for start, end in self._window_spans(text)]
+
+    def token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
+        """The contextual vector of every token of each text; a long text is read in overlapping windows."""
+        import numpy as np
+
+        pieces = [
+            (row, start, text[start:end]) for row, text in enumerate(texts) for start, end in self._window_spans(text)
+        ]
+        model = self._model
+        with _MODELS_LOCK:
+            made = model.encode(
+                [_encodable(piece) for _, _, piece in pieces],
+                batch_size=32,
+                output_value="token_embeddings",
+                show_progress_bar=False,
+            )
+        found: list[list[TokenVectors]] = [[] for _ in texts]
+        for (row, start, piece), tensor in zip(pieces, made, strict=True):
+            encoding = self._tokenizer.encode(_encodable(piece))
+            vectors = tensor.numpy().astype(np.float32)
+            real = [token for token in range(len(vectors)) if not encoding.special_tokens_mask[token]]
+            lengths = np.linalg.norm(vectors[real], axis=1, keepdims=True)
+            spans = np.array([encoding.offsets[token] for token in real], dtype=np.int64).reshape(-1, 2)
+            found[row].append(TokenVectors(vectors[real] / np.maximum(lengths, 1e-12), spans + start))
+        return [
+            TokenVectors(
+                np.concatenate([part.vectors for part in parts]), np.concatenate([part.spans for part in parts])
+            )
+            for parts in found
+        ]
+
+    def _window_spans(self, text: str) -> list[tuple[int, int]]:
         tokens = self._tokenizer.encode(_encodable(text), add_special_tokens=False)
         if len(tokens.ids) <= self._window:
-            return [text]
-        return [text[start:end] for start, end in _window_spans(tokens.offsets, tokens.word_ids, self._window)]
+            return [(0, len(text))]
+        return list(_window_spans(tokens.offsets, tokens.word_ids, self._window))
 
     @property
     def _model(self) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.embedding.cache import CachedEmbedder
-from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.embedding.models import TransformerEmbedder, load_embedder
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever
@@ -88,4 +88,4 @@ def load_answerer(settings: Settings, db: Database, client_id: str) -> Answerer:
     from rageval_dagster.rag.extractive import ExtractiveAnswerer
 
     # Its constants were chosen for this model, whatever embeds for retrieval.
-    return ExtractiveAnswerer(CachedEmbedder(load_embedder(DEFAULT_EMBEDDING_MODEL, settings), db, client_id))
+    return ExtractiveAnswerer(TransformerEmbedder(DEFAULT_EMBEDDING_MODEL))

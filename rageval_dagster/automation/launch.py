@@ -88,10 +88,15 @@ def _execute(
 
 
 def _innermost(error: Any) -> str | None:
-    """The message of the error at the root of a chain, without Dagster's wrapping."""
+    """The message of the error at the root of a chain, on one line, without Dagster's wrapping."""
     if error is None:
         return None
     while error.cause is not None:
         error = error.cause
-    name, _, message = error.message.strip().partition(": ")
-    return message if message and name.rpartition(".")[2].endswith("Error") else error.message.strip()
+    text = " ".join(error.message.split())
+    name, _, message = text.partition(": ")
+    if name.endswith("DagsterAssetCheckFailedError"):
+        return (
+            f"the benchmark breaks a rule that it must keep ({message.rpartition(': ')[2]}); see rageval datasets list"
+        )
+    return message if message and name.rpartition(".")[2].endswith("Error") else text

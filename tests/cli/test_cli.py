@@ -100,7 +100,7 @@ def test_a_collection_of_another_dimension_names_both_numbers(project: Project, 
     project.settings.ensure_home()
     store = open_store(project.settings)
     store.ensure_client("acme")
-    chunks = [Chunk(f"c{n}", f"The ferry number {n} leaves from the old harbour at nine.", f"d{n}") for n in range(8)]
+    chunks = [Chunk(f"c{n}", row["text"], row["id"]) for n, row in enumerate(documents("castle"))]
     vectors = np.eye(8, dtype=np.float32)
     store.upsert("acme", chunks, vectors, [{"document_id": chunk.document_id} for chunk in chunks])
     ended = run("evaluate", "--client", "acme")

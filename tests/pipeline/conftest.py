@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rageval_dagster.automation.home import DAGSTER_YAML
 from tests.pipeline.small_project import Project, documents
 
 
@@ -24,6 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home" / "dagster"))
     (tmp_path / "home" / "dagster").mkdir(parents=True)
+    (tmp_path / "home" / "dagster" / "dagster.yaml").write_text(DAGSTER_YAML, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return Project(tmp_path, environment)
 

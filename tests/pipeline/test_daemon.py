@@ -12,7 +12,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rageval_dagster.automation.home import DAGSTER_YAML
 from tests.pipeline.small_project import Project, documents
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +21,6 @@ DEADLINE_S = 240
 @pytest.fixture
 def services(loaded: Project) -> Iterator[int]:
     """`dagster dev` over the project; gives its port."""
-    (loaded.settings.dagster_home / "dagster.yaml").write_text(DAGSTER_YAML, encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,0 +1,72 @@
+"""Every command of the README is run as it stands; the names of its examples are made to exist first."""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.cli import main
+from tests.pipeline.conftest import loaded, project
+from tests.pipeline.small_project import Project, documents
+
+__all__ = ["loaded", "project"]
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+def test_every_make_target_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {line.split()[1] for line in commands() if line.startswith("make ")}
+    assert targets >= {"demo", "ui", "test", "check"}
+    assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+
+
+def test_every_rageval_command_works(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project.folder / "FOLDER"
+    folder.mkdir()
+    for row in documents("lighthouse"):
+        (folder / f"{row['id']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n", encoding="utf-8")
+    [example] = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
+    (project.folder / "questions.jsonl").write_text(json.dumps(json.loads(example)), encoding="utf-8")
+    beir = project.folder / "beir-folder"
+    beir.mkdir()
+    (beir / "corpus.jsonl").write_text('{"_id": "d1", "text": "A text."}\n', encoding="utf-8")
+    (beir / "queries.jsonl").write_text('{"_id": "q1", "text": "Where does the ferry leave from?"}\n', encoding="utf-8")
+    (beir / "qrels.tsv").write_text("q1\td1\t1\n", encoding="utf-8")
+    ran = []
+    for line in commands():
+        words = shlex.split(line)
+        if words[0] != "rageval":
+            continue
+        monkeypatch.setattr(sys, "argv", words)
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        assert not code, line
+        ran.append(words[1])
+    assert {"ingest", "evaluate", "status", "runs", "datasets", "doctor"} <= set(ran)
+
+
+def test_every_variable_of_the_readme_is_a_setting() -> None:
+    from rageval_dagster.settings import Settings
+
+    known = {field.alias for field in Settings.model_fields.values()}
+    named = set(re.findall(r"\b((?:RAGEVAL|EVALUATION|OPENAI|RAG_)_[A-Z_]+)\b", README)) - {"RAGEVAL_TEST_POSTGRES_URL"}
+    assert named <= known
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert [target for target in targets if not target.startswith("http") and not (ROOT / target).exists()] == []

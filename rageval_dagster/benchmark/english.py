@@ -73,7 +73,7 @@ HONORIFICS = words(
 FIRST_NAMES = words(
     "Aaron Adam Adrian Albert Alan Alex Alexander Alfred Alice Amanda Amy Andrea Andrew Angela Ann Anna Anne Anthony"
     " Arthur Barbara Ben Benjamin Betty Bill Billy Bob Brad Brandon Brian Bruce Bryan Carl Carol Caroline Catherine"
-    " Charles Charlie Charlotte Chris Christian Christina Christine Christopher Cindy Claire Daniel David Deborah Dennis"
+    " Charles Charlotte Chris Christian Christina Christine Christopher Cindy Claire Daniel David Deborah Dennis"
     " Diana Donald Donna Dorothy Douglas Edward Elizabeth Ellen Emily Emma Eric Ernest Eugene Eva Frances Francis Frank"
     " Franklin Fred Frederick Gary George Gerald Gordon Grace Graham Greg Gregory Hannah Harold Harry Heather Helen"
     " Henry Howard Hugh Ian Isaac Jack Jacob James Jamie Jane Janet Jason Jean Jeff Jeffrey Jennifer Jeremy Jerry Jesse"
@@ -92,16 +92,20 @@ _IRREGULAR = """
 be was been|bear bore borne|beat beat beaten|become became become|begin began begun|bind bound|bite bit bitten
 blow blew blown|break broke broken|breed bred|bring brought|broadcast broadcast|build built|burn burnt|buy bought
 catch caught|choose chose chosen|come came come|cost cost|cut cut|deal dealt|dig dug|do did done|draw drew drawn
-drink drank drunk|drive drove driven|eat ate eaten|fall fell fallen|feed fed|feel felt|fight fought|find found|fly flew flown
+drink drank drunk|drive drove driven|eat ate eaten|fall fell fallen|feed fed|feel felt
+fight fought|find found|fly flew flown
 forbid forbade forbidden|forget forgot forgotten|freeze froze frozen|get got|give gave given|go went gone
 grow grew grown|hang hung|have had|hear heard|hide hid hidden|hit hit|hold held|keep kept|know knew known|lay laid
 lead led|leave left|lend lent|let let|lie lay lain|light lit|lose lost|make made|mean meant|meet met
-overcome overcame overcome|pay paid|put put|quit quit|read read|ride rode ridden|ring rang rung|rise rose risen|run ran run|say said
-see saw seen|seek sought|sell sold|send sent|set set|shake shook shaken|shine shone|shoot shot|show showed shown|shut shut
+overcome overcame overcome|pay paid|put put|quit quit|read read|ride rode ridden|ring rang rung|rise rose risen
+run ran run|say said
+see saw seen|seek sought|sell sold|send sent|set set|shake shook shaken|shine shone|shoot shot|show showed shown
+shut shut
 sing sang sung|sink sank sunk|sit sat|sleep slept|slide slid|speak spoke spoken|spend spent|split split|spread spread
 stand stood|steal stole stolen|stick stuck|strike struck|swear swore sworn|swim swam swum|take took taken
 teach taught|tear tore torn|tell told|think thought|throw threw thrown|understand understood
-undertake undertook undertaken|wear wore worn|win won|write wrote written|rewrite rewrote rewritten|override overrode overridden
+undertake undertook undertaken|wear wore worn|win won|write wrote written|rewrite rewrote rewritten
+override overrode overridden
 withdraw withdrew withdrawn|bend bent|bet bet|undergo underwent undergone|foresee foresaw foreseen|uphold upheld
 """
 _REGULAR = """

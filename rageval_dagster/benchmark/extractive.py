@@ -1,42 +1,87 @@
 """The keyless question generator: questions by rule about sentences of a chunk, their answers spans of that chunk."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark import english
 from rageval_dagster.benchmark.questions import Asked, ask, tidy
+from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, words
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item, Progress
 
-GENERATOR = "extractive/1"
+REVISION = 2
+
+TOPIC_QUESTIONS = (
+    "Who or what is {topic}, and what makes it special?",
+    "What is {topic}, and what does someone need to know about it?",
+)
+"""Questions about a whole subject in everyday words. Chosen on clapnq, by how well they rank nine retrieval systems as
+the human questions do (benchmarks/synthetic_vs_human.py)."""
 
 BLANK = "____"
-MAX_ANSWER_CHARACTERS = 200
+MAX_ANSWER_CHARACTERS = 300
+MIN_DEFINITION_WORDS = 3
+MAX_DEFINITION_WORDS = 12
+
+_NAME = re.compile(r"[A-Z][\w.-]{2,}(?: (?:of |the |and )?[A-Z][\w.-]+)*")
+_HANGING = re.compile(
+    r"(?:th(?:is|ese|ose|at|ey|eir|en|us)|its?|he|his|she|her|such|here|there|see|otherwise|also|note|hence|however"
+    r"|and|but|or|for example|(?:new|changed) in version)\b",
+    re.IGNORECASE,
+)
+"""How a sentence starts that says little without the one before it."""
+
+_PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
 
 
-def generate(chunks: Sequence[Chunk], seed: int, progress: Progress | None = None) -> list[Candidate]:
+def generator_name(seed: int) -> str:
+    return f"extractive/{REVISION} seed {seed}"
+
+
+def generate(
+    chunks: Sequence[Chunk],
+    seed: int,
+    chunks_per_document: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
+) -> list[Candidate]:
     """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
 
-    English sentences are turned into wh-questions by rule; where no rule applies, a known-item question names what the
-    sentence is about (Azzopardi et al. 2007). Other languages get a cloze question: the sentence with the answer blanked
-    out (Lee et al. 2019). Never raises for any text.
+    A question repeats no more of the chunk's words than it takes to single the chunk out:
 
-    The quote is an exact substring of the chunk; the answer is one too, but for line breaks, which become blanks.
-    A candidate's `chunk_key` is the chunk's `content_key`: the same text of a document has the same candidate, whatever its id.
+    - A chunk that is the only one about its topic is asked about by the topic alone, in everyday words.
+    - Of others, English sentences are turned into wh-questions by rule, the topic named where the sentence does not;
+      where one asks about a thing that another document defines, the definition takes the thing's place (`multi_hop`).
+    - Where no rule applies, a known-item question names what a sentence is about (Azzopardi et al. 2007).
+    - Other languages get a cloze question: a sentence with the answer blanked out (Lee et al. 2019).
+
+    Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
+    substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
+    is the chunk's `content_key`: the same text of a document has the same candidate, whatever its id.
 
     Failure reasons: `too_little_prose`, `no_complete_sentence`, `no_question`.
+
+    Args:
+        chunks: what to ask about. Multi-hop questions connect these only.
+        seed: another seed, other questions.
+        chunks_per_document: how many chunks the corpus has of each document; without it, `chunks` are the corpus.
     """
+    sources = [_Source.read(chunk) for chunk in chunks]
+    sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
+    topics = Counter(source.topic for source in sources)
+    definitions = _definitions(sources)
     found: list[Candidate] = []
-    for number, chunk in enumerate(chunks):
-        item, reason = _write(chunk, seed)
+    for number, source in enumerate(sources):
+        alone = topics[source.topic] == 1 and sizes.get(source.chunk.document_id, 1) <= 1
+        item, reason = _write(source, seed, alone, definitions)
         found.append(
             Candidate(
-                chunk_key=chunk.content_key,
-                generator=f"{GENERATOR} seed {seed}",
+                chunk_key=source.chunk.content_key,
+                generator=generator_name(seed),
                 attempt=0,
                 status="new" if item else "failed",
                 item=item,
@@ -44,74 +89,185 @@ def generate(chunks: Sequence[Chunk], seed: int, progress: Progress | None = Non
             )
         )
         if progress:
-            progress(number + 1, len(chunks))
+            progress(number + 1, len(sources))
     return found
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence."""
+
+    chunk: Chunk
+    prose: tuple[Sentence, ...]
+    topic: str | None
+    asked: tuple[tuple[Sentence, Asked], ...]
+    english: bool
+
+    @classmethod
+    def read(cls, chunk: Chunk) -> "_Source":
+        prose = tuple(sentences(chunk.text)) if eligible(chunk.text) else ()
+        is_read = bool(prose) and is_english(" ".join(sentence.text for sentence in prose))
+        topic = topic_of(chunk.document_id, prose[0].heading) if prose else None
+        asked = [
+            (sentence, question)
+            for sentence in (prose if is_read else ())
+            for question in ask(sentence.text, topic_of(chunk.document_id, sentence.heading), sentence.previous)
+        ]
+        return cls(chunk, prose, topic, tuple(asked), is_read)
 
 
 @dataclass(frozen=True)
 class _Draft:
     question: str
     answer: str
-    sentence: Sentence
+    quotes: tuple[tuple[Chunk, str], ...]
     category: str
-    preference: int
 
 
-def _write(chunk: Chunk, seed: int) -> tuple[Item | None, str]:
-    if not eligible(chunk.text):
+@dataclass(frozen=True)
+class _Definition:
+    """What a document says a named thing is: "the largest city of Kenya"."""
+
+    chunk: Chunk
+    quote: str
+    phrase: str
+
+
+def _write(source: _Source, seed: int, alone: bool, definitions: Mapping[str, _Definition]) -> tuple[Item | None, str]:
+    if not eligible(source.chunk.text):
         return None, "too_little_prose"
-    prose = sentences(chunk.text)
-    if not prose:
+    if not source.prose:
         return None, "no_complete_sentence"
-    if is_english(" ".join(sentence.text for sentence in prose)):
-        drafts = list(_wh_questions(chunk, prose)) or list(_known_items(chunk, prose))
+    for drafts in _kinds_of_drafts(source, alone, definitions):
+        for draft in sorted(drafts, key=lambda d: digest(str(seed), source.chunk.text_hash, d.question)):
+            item = _item(draft)
+            if _meets_the_rules(item, source.chunk, draft):
+                return item, ""
+    return None, "no_question"
+
+
+def _kinds_of_drafts(
+    source: _Source, alone: bool, definitions: Mapping[str, _Definition]
+) -> Iterator[Iterable[_Draft]]:
+    """Drafts kind by kind, the preferred kind first."""
+    if not source.english:
+        yield _clozes(source)
+        return
+    if alone:
+        yield _topic_questions(source)
+    yield _multi_hop_questions(source, definitions)
+    yield _wh_questions(source)
+    yield _known_items(source)
+
+
+def _item(draft: _Draft) -> Item:
+    evidence = tuple(Evidence(chunk.document_id, chunk.page, quote) for chunk, quote in draft.quotes)
+    return Item(draft.question, (draft.answer,), evidence, draft.category, origin="extractive")
+
+
+def _meets_the_rules(item: Item, chunk: Chunk, draft: _Draft) -> bool:
+    others = [" ".join(source.text.split()) for source, _ in draft.quotes]
+    values = measure(Pair(item.item_id, item, "generated", chunk.text, others))
+    return all(rule.holds(values[rule.column]) for rule in _PAIR_RULES if rule.column in values)
+
+
+def _topic_questions(source: _Source) -> Iterator[_Draft]:
+    """Asked about the topic as a whole: answered by its definition if the chunk has one, else by the first sentence."""
+    topic = source.topic
+    if topic is None:
+        return
+    defining = [(s, a) for s, a in source.asked if a.defines and _names(a.question, topic)]
+    if defining:
+        sentence, asked = defining[0]
+        answer = sentence.text[asked.start : asked.end]
     else:
-        drafts = list(_clozes(prose))
-    if not drafts:
-        return None, "no_question"
-    draft = min(drafts, key=lambda d: (d.preference, digest(str(seed), chunk.text_hash, d.question)))
-    evidence = Evidence(chunk.document_id, chunk.page, draft.sentence.quote)
-    item = Item(draft.question, (draft.answer,), (evidence,), draft.category, origin="extractive")
-    return item, ""
+        sentence = next((s for s in source.prose if _names(s.text, topic)), source.prose[0])
+        answer = sentence.text
+    if len(answer) <= MAX_ANSWER_CHARACTERS:
+        for question in TOPIC_QUESTIONS:
+            named = question.format(topic=topic)
+            category = "entity_specific" if topic[0].isupper() and not topic.isupper() else "factual_lookup"
+            yield _Draft(named, answer, ((source.chunk, sentence.quote),), category)
 
 
-def _wh_questions(chunk: Chunk, prose: Sequence[Sentence]) -> Iterator[_Draft]:
-    for sentence in prose:
-        topic = topic_of(chunk.document_id, sentence.heading)
-        for asked in ask(sentence.text, topic, sentence.previous):
-            question = _in_context(asked, topic)
-            answer = sentence.text[asked.start : asked.end]
-            if question is None or len(answer) > MAX_ANSWER_CHARACTERS or _gives_away(question, answer):
+def _wh_questions(source: _Source) -> Iterator[_Draft]:
+    for sentence, asked in source.asked:
+        question = _in_context(asked, topic_of(source.chunk.document_id, sentence.heading))
+        answer = sentence.text[asked.start : asked.end]
+        if question is not None and len(answer) <= MAX_ANSWER_CHARACTERS and not _gives_away(question, answer):
+            yield _Draft(question, answer, ((source.chunk, sentence.quote),), _category(asked, answer))
+
+
+def _multi_hop_questions(source: _Source, definitions: Mapping[str, _Definition]) -> Iterator[_Draft]:
+    """ "When was Nairobi founded?" with what another document says of Nairobi in its place."""
+    for sentence, asked in source.asked:
+        for name in _NAME.findall(asked.question):
+            definition = definitions.get(name)
+            if definition is None or definition.chunk.document_id == source.chunk.document_id or asked.common:
                 continue
-            yield _Draft(question, answer, sentence, _category(asked, answer), 0)
+            question = asked.question.replace(name, definition.phrase)
+            answer = sentence.text[asked.start : asked.end]
+            if name not in question and not _gives_away(question, answer):
+                quotes = ((source.chunk, sentence.quote), (definition.chunk, definition.quote))
+                yield _Draft(question, answer, quotes, "multi_hop")
 
 
-def _known_items(chunk: Chunk, prose: Sequence[Sentence]) -> Iterator[_Draft]:
-    """ "What does X say about a and b?", answered by the whole sentence."""
-    for sentence in prose:
-        topic = topic_of(chunk.document_id, sentence.heading)
+def _definitions(sources: Sequence[_Source]) -> dict[str, _Definition]:
+    """Names that a document says what they are, each by its first definition of some length."""
+    found: dict[str, _Definition] = {}
+    for source in sources:
+        for sentence, asked in source.asked:
+            phrase = sentence.text[asked.start : asked.end]
+            article, _, rest = phrase.partition(" ")
+            if (
+                asked.defines
+                and article in english.DETERMINERS
+                and MIN_DEFINITION_WORDS <= len(rest.split()) <= MAX_DEFINITION_WORDS
+                and _NAME.fullmatch(asked.subject)
+                and asked.subject not in phrase
+            ):
+                found.setdefault(asked.subject, _Definition(source.chunk, sentence.quote, f"the {tidy(rest)}"))
+    return found
+
+
+def _known_items(source: _Source) -> Iterator[_Draft]:
+    """ "What is said about a and b?", answered by the whole sentence."""
+    for sentence in source.prose:
+        topic = topic_of(source.chunk.document_id, sentence.heading)
         terms = _terms(sentence.text, topic)
-        if topic is None or len(terms) < 2 or len(sentence.text) > MAX_ANSWER_CHARACTERS:
+        if topic is None or not terms or len(sentence.text) > MAX_ANSWER_CHARACTERS or _HANGING.match(sentence.text):
             continue
-        question = f"Regarding {topic}, what is said about {terms[0]} and {terms[1]}?"
-        yield _Draft(question, sentence.text, sentence, "factual_lookup", 1)
+        question = f"Regarding {topic}, what is said about {' and '.join(terms)}?"
+        yield _Draft(question, sentence.text, ((source.chunk, sentence.quote),), "factual_lookup")
 
 
-def _clozes(prose: Sequence[Sentence]) -> Iterator[_Draft]:
-    for sentence in prose:
-        for match in re.finditer(r"[^\W_]{4,}|\d+", sentence.text):
+def _clozes(source: _Source) -> Iterator[_Draft]:
+    """Sentences with a number, or a word of at least four letters (of two characters in CJK), blanked out."""
+    for sentence in source.prose:
+        for match in re.finditer(r"\d+(?:[.,]\d+)*|[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W\d_]{4,}", sentence.text):
             cut = f"{sentence.text[: match.start()]}{BLANK}{sentence.text[match.end() :]}"
-            yield _Draft(tidy(cut), match.group(), sentence, "factual_lookup", 1)
+            yield _Draft(cut, match.group(), ((source.chunk, sentence.quote),), "factual_lookup")
 
 
 def _terms(text: str, topic: str | None) -> list[str]:
-    """The two longest content words of a sentence that the topic does not name, in the order of the sentence."""
+    """Two things that a sentence speaks of and the topic does not name, in the order of the sentence.
+
+    The longest runs of two or three words that are neither function words nor look like verbs or adverbs; where there
+    is none, long single words.
+    """
     known = {word[:5] for word in words(topic or "")}
-    candidates = [
-        word for word in dict.fromkeys(words(text)) if word not in english.STOPWORDS and word[:5] not in known
-    ]
-    longest = sorted(candidates, key=lambda word: (-len(word), word))[:2]
-    return [word for word in candidates if word in longest]
+    runs: list[list[str]] = [[]]
+    for word in re.findall(r"\w+(?:[-'’.]\w+)*|[^\w\s]", text):
+        low = word.lower()
+        is_name = word[0].isalpha() and low not in english.STOPWORDS and low[:5] not in known
+        if is_name and not low.endswith(("ly", "ing", "ed")) and not {"'", "’"} & set(word):
+            runs[-1].append(word)
+        elif runs[-1]:
+            runs.append([])
+    phrases = list(dict.fromkeys(" ".join(run) for run in runs if 1 < len(run) <= 3))
+    phrases = phrases or list(dict.fromkeys(run[0] for run in runs if len(run) == 1 and len(run[0]) >= 6))
+    longest = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))[:2]
+    return [phrase for phrase in phrases if phrase in longest]
 
 
 def _in_context(asked: Asked, topic: str | None) -> str | None:
@@ -120,29 +276,25 @@ def _in_context(asked: Asked, topic: str | None) -> str | None:
         return None if asked.common else asked.question
     if _names(asked.question, topic):
         return asked.question
-    question = asked.question[0].lower() + asked.question[1:]
-    return f"Regarding {topic}, {question}"
+    return f"Regarding {topic}, {asked.question[0].lower()}{asked.question[1:]}"
 
 
-def _names(question: str, topic: str) -> bool:
-    stems = {word[:5] for word in words(question)}
+def _names(text: str, topic: str) -> bool:
+    """Whether a text holds at least half of the topic's words (what stands in brackets aside)."""
+    stems = {word[:5] for word in words(text)}
     named = [word[:5] for word in words(re.sub(r"\(.*?\)", "", topic)) if word not in english.STOPWORDS]
     return bool(named) and sum(word in stems for word in named) / len(named) >= 0.5
 
 
 def _gives_away(question: str, answer: str) -> bool:
-    """Whether the question already holds the words of its answer."""
+    """Whether the question already holds most words of its answer."""
     asked = set(words(question))
     content = [word for word in words(answer) if word not in english.STOPWORDS]
     return not content or sum(word in asked for word in content) / len(content) > 0.5
 
 
 def _category(asked: Asked, answer: str) -> str:
-    if (
-        asked.kind == "when"
-        or re.search(r"\b(1[0-9]|20)\d\d\b", answer)
-        or any(m in answer.split() for m in english.MONTHS)
-    ):
+    if asked.kind == "when" or re.search(r"\b(1\d|20)\d\d\b", answer) or english.MONTHS & set(answer.split()):
         return "temporal"
     if asked.kind in {"who", "where"} or re.match(r"(The |the )?[A-Z]", answer):
         return "entity_specific"
@@ -153,18 +305,19 @@ def _category(asked: Asked, answer: str) -> str:
 def topic_of(document_id: str, heading: str | None) -> str | None:
     """What a sentence is about: its document's name if that reads as a name, else the heading above the sentence.
 
-    A heading that holds the document's name says more and wins: 'The "assert" statement' over `assert`.
+    A short heading that holds the document's name says more and wins: 'The "assert" statement' over `assert`.
     """
     name = re.sub(r"[\s_-]+", " ", PurePosixPath(document_id.replace("\\", "/")).stem).strip()
     readable = (
-        re.search(r"[^\W\d_]{3}", name)
+        re.search(r"[^\W\d_]{2}", name)
         and not re.fullmatch(r"[0-9a-f]{8,}", name.replace(" ", ""))
         and sum(character.isdigit() for character in name) <= 0.3 * len(name)
         and len(name.split()) <= 8
     )
-    heading = tidy(heading) if heading else None
-    if not readable:
-        return heading
-    if heading and name.lower() in heading.lower():
-        return heading
-    return name
+    topic = tidy(heading) if heading else ""
+    says_more = name.lower() in topic.lower() and len(topic.split()) <= len(name.split()) + 3
+    if readable and not says_more:
+        return name
+    if topic.split()[:1] and topic.split()[0].lower() in english.DETERMINERS:
+        topic = topic[0].lower() + topic[1:]
+    return topic or None

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from rageval_dagster.records import Candidate, Chunk
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.corpus import document_chunks
 from rageval_dagster.storage.database import Database
 
 
@@ -22,25 +23,29 @@ class Generator(Protocol):
 class ExtractiveGenerator:
     """The keyless default: questions by rule, answers that are spans of the chunk."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, db: Database, client_id: str, seed: int) -> None:
+        self._db = db
+        self._client_id = client_id
         self._seed = seed
 
     @property
     def name(self) -> str:
-        from rageval_dagster.benchmark.extractive import GENERATOR
+        from rageval_dagster.benchmark.extractive import generator_name
 
-        return f"{GENERATOR} seed {self._seed}"
+        return generator_name(self._seed)
 
     def generate(self, chunks: Sequence[Chunk]) -> list[Candidate]:
         from rageval_dagster.benchmark.extractive import generate
 
-        return generate(chunks, self._seed)
+        documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
+        sizes = {document_id: len(entries) for document_id, entries in documents.items()}
+        return generate(chunks, self._seed, sizes)
 
 
 def load_generator(settings: Settings, db: Database, client_id: str, seed: int) -> Generator:
     """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one."""
     if settings.generator_model is None:
-        return ExtractiveGenerator(seed)
+        return ExtractiveGenerator(db, client_id, seed)
     from rageval_dagster.benchmark.prompted import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
@@ -50,7 +55,9 @@ def load_generator(settings: Settings, db: Database, client_id: str, seed: int) 
 def generator_name(settings: Settings, seed: int) -> str:
     """The name of the generator that the settings choose, without opening it."""
     if settings.generator_model is None:
-        return ExtractiveGenerator(seed).name
+        from rageval_dagster.benchmark import extractive
+
+        return extractive.generator_name(seed)
     from rageval_dagster.benchmark.prompted import prompted_name
 
     return prompted_name(settings.generator_model)

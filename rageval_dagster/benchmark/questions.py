@@ -1,8 +1,8 @@
 """English wh-questions by rule: a declarative sentence is read as subject, verb and rest, and one part is asked for."""
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rageval_dagster.benchmark import english
@@ -14,7 +14,7 @@ MAX_ANSWER_WORDS = 25
 MAX_CONTEXT_WORDS = 6
 """How many words of the sentence a question keeps beside subject and verb: more would copy the chunk."""
 
-_TOKEN = re.compile(r"\w+(?:[-'’.,/]\w+)*%?|''|``|--|[^\w\s]")
+_TOKEN = re.compile(r"\w+(?:[-'’.,/]\w+)*(?:\(\)|%)?|''|``|--|[^\w\s]")
 _YEAR = re.compile(r"(1[0-9]|20)\d\d(s)?$")
 _NUMBER = re.compile(r"[\d.,]+$")
 _NOT_OBJECTS = english.words("been be more less to longer better worse up down out away back apart together true false")
@@ -24,6 +24,7 @@ _DANGLING = (
     english.DETERMINERS | english.PREPOSITIONS | english.CONJUNCTIONS | english.ADVERBS | {"its", "their", "his", "her"}
 )
 _ANAPHORA = english.words("he she it they him her them this these those here there such former latter i you we us")
+_ELSEWHERE = re.compile(r"\b(?:following|above|below|previous|listed)\b", re.IGNORECASE)
 _PREPOSITION_VERBS = {
     "refer": "to", "consist": "of", "depend": "on", "belong": "to", "rely": "on", "result": "in", "lead": "to",
     "correspond": "to", "derive": "from", "focus": "on", "apply": "to", "stand": "for", "contribute": "to",
@@ -35,8 +36,8 @@ _PREPOSITION_VERBS = {
 class Asked:
     """A question about a sentence. `start` and `end` are the answer's place in the sentence's `text`.
 
-    `subject` is the sentence's subject as asked for or named; `common` says that it is a mere "the thing", which needs
-    a topic beside it to be understood.
+    `subject` is the sentence's subject; `common` says that it is a mere "the thing", which needs a topic beside it to
+    be understood. `defines` says that the answer is what the subject is.
     """
 
     question: str
@@ -44,6 +45,8 @@ class Asked:
     end: int
     kind: Kind
     common: bool
+    subject: str
+    defines: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class _Token:
         return self.text[0].isupper() and self.low not in english.STOPWORDS
 
 
-_Tokens = tuple[_Token, ...]
+_Tokens = Sequence[_Token]
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,12 @@ def ask(text: str, topic: str | None, previous: str | None) -> list[Asked]:
             previous sentence speaks of it.
         previous: the sentence before.
     """
-    clause = _read(text, topic, previous)
-    if clause is None:
-        return []
-    asked: list[Asked] = []
-    for rule in _RULES:
-        asked.extend(question for question in rule(clause) if question is not None and _well_formed(question, text))
-    return asked
+    tokens = _tokens(text)
+    asked = [_ask_consequence(text, tokens)]
+    clause = _read(text, tokens, topic, previous)
+    if clause is not None:
+        asked.extend(question for rule in _RULES for question in rule(clause))
+    return [question for question in asked if question is not None and _well_formed(question, text)]
 
 
 def tidy(text: str) -> str:
@@ -128,10 +130,14 @@ def is_person(name: str, context: str = "") -> bool:
     return len(parts) >= 2 and any(word in english.ROLES for word in re.findall(r"[a-z]+", context)[:12])
 
 
-def _read(text: str, topic: str | None, previous: str | None) -> _Clause | None:
-    tokens = tuple(_Token(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(text))
+def _tokens(text: str) -> _Tokens:
+    tokens = [_Token(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(text)]
     while tokens and tokens[-1].text in {".", "!", '"', "''", "”", "’", "'", ")"}:
-        tokens = tokens[:-1]
+        tokens.pop()
+    return tokens
+
+
+def _read(text: str, tokens: _Tokens, topic: str | None, previous: str | None) -> _Clause | None:
     if len(tokens) < 4 or any(token.text == "?" for token in tokens):
         return None
     lead, body = _split_lead(tokens)
@@ -373,6 +379,21 @@ def _noun_phrase(tokens: _Tokens) -> _Tokens:
     return phrase if len(phrase) <= MAX_ANSWER_WORDS else ()
 
 
+def _ask_consequence(text: str, tokens: _Tokens) -> Asked | None:
+    """ "When X happens, Y follows" -> "What happens when X happens?", as documentation is full of."""
+    commas = [index for index, token in enumerate(tokens[:20]) if token.text == ","]
+    if len(tokens) < 8 or tokens[0].low not in {"when", "if"} or not commas or commas[0] < 4:
+        return None
+    condition, result = tokens[: commas[0]], tokens[commas[0] + 1 :]
+    finite = any(_starts_clause(token) for token in condition[2:])
+    if not result or not finite or result[0].low in {"and", "or", "but", "then"} or len(result) > MAX_ANSWER_WORDS:
+        return None
+    if len(commas) > 1 and any(token.low in {"and", "or"} for token in result[:4]):
+        return None  # the condition is a list that goes on
+    question = tidy(f"What happens {condition[0].low} {text[condition[1].start : condition[-1].end]}") + "?"
+    return Asked(question, result[0].start, tokens[-1].end, "what", True, "")
+
+
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -382,7 +403,14 @@ def _make(clause: _Clause, words: list[str], answer: _Tokens, kind: Kind, common
         return None
     question = tidy(" ".join(word for word in words if word)) + "?"
     question = question[0].upper() + question[1:]
-    return Asked(question, answer[0].start, answer[-1].end, kind, clause.common if common is None else common)
+    return Asked(
+        question,
+        answer[0].start,
+        answer[-1].end,
+        kind,
+        clause.common if common is None else common,
+        clause.subject_text,
+    )
 
 
 def _predicate(clause: _Clause) -> tuple[list[str], str, str, _Tokens] | None:
@@ -429,7 +457,8 @@ def _ask_time_place_cause(clause: _Clause) -> Iterator[Asked | None]:
         if place:
             yield _make(clause, ["where", *before, clause.subject_text, verb, kept], place[1:], "where")
         if tail[0].low == "because" and len(tail) > 2:
-            yield _make(clause, ["why", *before, clause.subject_text, verb, kept], _until_break(tail[1:]), "why")
+            cause = _until_break(tail[2:] if tail[1].low == "of" else tail[1:])
+            yield _make(clause, ["why", *before, clause.subject_text, verb, kept], cause, "why")
     for index, token in enumerate(rest[:-3]):
         if index and rest[index - 1].low in english.ADVERBS | {"as", "even"}:
             continue
@@ -446,8 +475,9 @@ def _ask_definition(clause: _Clause) -> Iterator[Asked | None]:
         return
     answer = _until_break(clause.rest)
     if 2 <= len(answer) <= MAX_ANSWER_WORDS:
-        word = "who" if clause.person else "what"
-        yield _make(clause, [word, clause.verb.low, clause.subject_text], answer, "who" if clause.person else "what")
+        word: Kind = "who" if clause.person else "what"
+        asked = _make(clause, [word, clause.verb.low, clause.subject_text], answer, word)
+        yield None if asked is None else replace(asked, defines=True)
 
 
 def _ask_which_is(clause: _Clause) -> Iterator[Asked | None]:
@@ -482,7 +512,7 @@ def _ask_agent(clause: _Clause) -> Iterator[Asked | None]:
             yield _make(clause, words, following, "who" if person else "what")
         elif tail[0].low in {"as", "for", "from", "to", "into", "of", "with"} and index == 0:
             words = ["what", *before, clause.subject_text, verb, tail[0].low]
-            if tail[0].low == "to" and english.is_base_verb(following[0].low):
+            if tail[0].low == "to" and not (following[0].low in english.DETERMINERS or following[0].is_name):
                 words = ["what", *before, clause.subject_text, verb, "to do"]
                 following = _until_break(tail[1:])
             yield _make(clause, words, following, "what")
@@ -497,7 +527,7 @@ def _ask_object(clause: _Clause) -> Iterator[Asked | None]:
     if predicate is None or predicate[2] != "active":
         return
     before, verb, _, rest = predicate
-    preposition = _PREPOSITION_VERBS.get(verb)
+    preposition = _PREPOSITION_VERBS.get(verb, "")
     if rest and rest[0].low == preposition:
         answer = _until_break(rest[1:])
         if 1 <= len(answer) <= MAX_ANSWER_WORDS:
@@ -561,7 +591,19 @@ def _well_formed(asked: Asked, text: str) -> bool:
         3 <= len(words) <= 25
         and not _ANAPHORA & set(words)
         and asked.question.count("(") == asked.question.count(")")
+        and not _ELSEWHERE.search(f"{asked.question} {text[asked.start : asked.end]}")
+        and _balanced(text[asked.start : asked.end])
         and not _ANAPHORA & set(re.findall(r"[\w']+", text[asked.start : asked.end].lower())[:1])
-        and words[-1] not in {"the", "a", "an", "and", "or", "of", "its", "their", "his", "her", "not"}
+        and words[-1] not in {"the", "a", "an", "and", "or", "its", "their", "his", "her", "not"}
         and not re.search(r"[;:]|--", asked.question)
+    )
+
+
+def _balanced(text: str) -> bool:
+    """Whether quotation marks, backquotes and brackets come in pairs, so that the text is no torn piece."""
+    return (
+        all(text.count(mark) % 2 == 0 for mark in '"`*')
+        and all(text.count(left) == text.count(right) for left, right in ("()", "[]", "“”"))
+        and text.count("``") + text.count("''") != 1
+        and not text.endswith("_")
     )

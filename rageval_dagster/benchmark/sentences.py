@@ -1,25 +1,25 @@
-"""Prose in a chunk: headings, complete sentences with the exact text they stand in, and whether there is prose at all."""
+"""Prose in a chunk: its headings, and its complete sentences with the exact text they stand in."""
 
 import re
 from dataclasses import dataclass
 
 from rageval_dagster.benchmark.english import STOPWORDS
+from rageval_dagster.text import is_character, segments, word_spans
 
 MIN_CHARACTERS = 60
 MIN_LETTER_SHARE = 0.65
+MIN_FUNCTION_WORDS = 0.15
 MIN_SENTENCE_WORDS = 5
 MAX_SENTENCE_WORDS = 60
 
-_FENCE = re.compile(r"^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
 _NOISE = re.compile(
-    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}",
+    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}",
     re.IGNORECASE,
 )
 _END = (".", "!", "。", "！", "．", "।", "۔")
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
 
 @dataclass(frozen=True)
@@ -33,27 +33,22 @@ class Sentence:
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words; each CJK character counts as one."""
-    found: list[str] = []
-    for word in _WORD.findall(text):
-        if _CJK.search(word):
-            found.extend(word.lower())
-        else:
-            found.append(word.lower())
-    return found
+    """Lower-cased words; a character each in scripts that put no spaces between words."""
+    return [match.group().lower() for match in word_spans(text)]
 
 
 def eligible(text: str) -> bool:
     """Whether a chunk has enough prose to ask about: some length, and mostly letters (no tables, code, badges)."""
     dense = re.sub(r"\s+", "", text)
-    length = len(dense) * (2 if _CJK.search(dense) else 1)
+    # A character of the scripts without spaces says as much as two or three letters.
+    length = sum(2 if is_character(character) else 1 for character in dense)
     return length >= MIN_CHARACTERS and _letter_share(dense) >= MIN_LETTER_SHARE
 
 
 def is_english(text: str) -> bool:
-    """Whether at least a quarter of the words are English function words (other languages: below a tenth)."""
+    """Whether enough of the words are English function words (other languages: below a tenth)."""
     found = words(text)
-    return bool(found) and sum(word in STOPWORDS for word in found) / len(found) >= 0.25
+    return bool(found) and sum(word in STOPWORDS for word in found) / len(found) >= MIN_FUNCTION_WORDS
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -63,12 +58,14 @@ def sentences(text: str) -> list[Sentence]:
     """
     found: list[Sentence] = []
     heading: str | None = None
-    for block in _blocks(_FENCE.sub(lambda match: "\n" * match.group().count("\n"), _encodable(text))):
+    for block in _blocks(_without_code(text)):
         title, body = _split_heading(block)
         heading = title or heading
         previous: str | None = None
-        for segment in _segments(body):
-            quote = segment.strip()
+        start = 0
+        for piece in segments(body):
+            quote = body[start : start + len(piece)].strip()
+            start += len(piece)
             sentence = " ".join(quote.split())
             if _is_prose(sentence) and quote in text:
                 found.append(Sentence(quote, sentence, heading, previous))
@@ -76,13 +73,25 @@ def sentences(text: str) -> list[Sentence]:
     return found
 
 
-def clean_heading(line: str) -> str:
+def _clean_heading(line: str) -> str:
+    line = line.strip()
+    if " " not in line:
+        line = line.replace("_", " ")  # as in the names of wiki pages
     return " ".join(re.sub(r"[*`#]+", "", line).split()).rstrip(":¶ ")
 
 
-def _encodable(text: str) -> str:
-    # The segmenter takes UTF-8: a lone surrogate, as broken PDF extraction leaves them, would stop it.
-    return re.sub(r"[\ud800-\udfff]", "\n\n", text)
+def _without_code(text: str) -> str:
+    """The text with empty lines in place of fenced code; a chunk may start or end within it."""
+    lines = text.split("\n")
+    fences = [match.group(1).strip() for match in map(_FENCE.match, lines) if match]
+    # A closing fence is bare: a bare one that has no partner closes what began before the chunk.
+    in_code = len(fences) % 2 == 1 and not fences[0]
+    kept: list[str] = []
+    for line in lines:
+        is_fence = _FENCE.match(line) is not None
+        kept.append("" if in_code or is_fence else line)
+        in_code = in_code != is_fence
+    return "\n".join(kept)
 
 
 def _blocks(text: str) -> list[str]:
@@ -93,11 +102,11 @@ def _split_heading(block: str) -> tuple[str | None, str]:
     lines = block.strip("\n").split("\n")
     marked = _MARKDOWN_HEADING.match(lines[0].strip())
     if marked:
-        return clean_heading(marked.group(1)), "\n".join(lines[1:])
+        return _clean_heading(marked.group(1)), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
-        return clean_heading(lines[0]), "\n".join(lines[2:])
+        return _clean_heading(lines[0]), "\n".join(lines[2:])
     if _looks_like_title(lines[0]) and (len(lines) == 1 or re.match(r"\W*[A-Z0-9]", lines[1])):
-        return clean_heading(lines[0]), "\n".join(lines[1:])
+        return _clean_heading(lines[0]), "\n".join(lines[1:])
     return None, block
 
 
@@ -111,12 +120,6 @@ def _looks_like_title(line: str) -> bool:
         and not _NOISE.search(line)
         and _letter_share(line.replace(" ", "")) >= MIN_LETTER_SHARE
     )
-
-
-def _segments(body: str) -> list[str]:
-    from sentencex import segment
-
-    return list(segment("en", body))
 
 
 def _is_prose(sentence: str) -> bool:

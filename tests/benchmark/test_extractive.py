@@ -1,0 +1,272 @@
+"""Extractive questions: readable, answered by a span of their chunk, self-contained, and total over any text."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rageval_dagster.benchmark.extractive import TOPIC_QUESTIONS, generate, topic_of
+from rageval_dagster.benchmark.questions import ask
+from rageval_dagster.benchmark.rules import CATEGORIES
+from rageval_dagster.benchmark.sentences import eligible, sentences
+from rageval_dagster.records import Candidate, Chunk, Item
+
+DATA = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[2] / "../shared/data"))
+
+
+def asked(sentence: str, topic: str | None = None, previous: str | None = None) -> dict[str, str]:
+    return {q.question: sentence[q.start : q.end] for q in ask(sentence, topic, previous)}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "answer"),
+    [
+        (
+            "Click is a Python package for command line interfaces.",
+            "What is Click?",
+            "a Python package for command line interfaces",
+        ),
+        (
+            "The bridge was purchased by Robert McCulloch from the city.",
+            "Who was the bridge purchased by?",
+            "Robert McCulloch",
+        ),
+        (
+            "The Eiffel Tower was completed in 1889.",
+            "When was the Eiffel Tower completed?",
+            "1889",
+        ),
+        (
+            "On January 1, 2009, Popeye entered the public domain.",
+            "When did Popeye enter the public domain?",
+            "January 1, 2009",
+        ),
+        (
+            "Marie Curie received the Nobel Prize in Stockholm.",
+            "Where did Marie Curie receive the Nobel Prize?",
+            "Stockholm",
+        ),
+        (
+            "Marie Curie discovered two new elements in Paris.",
+            "Who discovered two new elements in Paris?",
+            "Marie Curie",
+        ),
+        (
+            "Kony Ealy had 5 sacks in nine starts.",
+            "How many sacks did Kony Ealy have in nine starts?",
+            "5",
+        ),
+        (
+            "The notice period is extended because of the strike in March.",
+            "Why is the notice period extended?",
+            "the strike in March",
+        ),
+        (
+            'The "len()" function returns the number of items.',
+            "What does the len() function return?",
+            "the number of items",
+        ),
+        (
+            "If the guard fails, the next case block is checked.",
+            "What happens if the guard fails?",
+            "the next case block is checked",
+        ),
+        (
+            "The finally clause is executed when the try block ends.",
+            "When is the finally clause executed?",
+            "the try block ends",
+        ),
+        (
+            "Nairobi is the largest city of Kenya.",
+            "What is the largest city of Kenya?",
+            "Nairobi",
+        ),
+        (
+            "The library consists of three modules and a server.",
+            "What does the library consist of?",
+            "three modules and a server",
+        ),
+    ],
+)
+def test_a_declarative_sentence_becomes_a_natural_question(sentence: str, question: str, answer: str) -> None:
+    assert asked(sentence).get(question) == answer
+
+
+def test_a_leading_pronoun_is_replaced_by_the_topic_that_the_sentence_before_speaks_of() -> None:
+    before = "London Bridge is a bridge in Lake Havasu City."
+    sentence = "It was dismantled in 1967."
+    assert asked(sentence, "London Bridge", before) == {"When was London Bridge dismantled?": "1967"}
+    assert asked(sentence, "London Bridge", "The weather was bad that year.") == {}
+    assert asked(sentence) == {}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "This was dismantled in 1967 by the city.",
+        "However, they are used by it in the following cases.",
+        "Did the city purchase the bridge in 1967?",
+        "Running the tests before a release is recommended when they are slow.",
+    ],
+)
+def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:
+    assert asked(sentence) == {}
+
+
+def items(candidates: list[Candidate]) -> list[Item]:
+    return [candidate.item for candidate in candidates if candidate.item is not None]
+
+
+BRIDGE = (
+    "London Bridge\nLondon Bridge is a bridge in Lake Havasu City, Arizona. It was dismantled in 1967 and relocated. "
+    "The bridge was purchased by Robert McCulloch from the City of London."
+)
+
+
+def test_a_question_brings_answer_quote_and_category() -> None:
+    chunks = [Chunk("a", BRIDGE, "guides/bridges.md", page=3), Chunk("b", "The bridge was painted by Ann Lee.", "x")]
+    for seed in range(6):
+        (item,) = items(generate(chunks, seed, {"guides/bridges.md": 4}))[:1]
+        (evidence,) = item.evidence
+        assert (evidence.document_id, evidence.page) == ("guides/bridges.md", 3)
+        assert evidence.quote is not None
+        assert evidence.quote in BRIDGE
+        assert item.answers[0] in evidence.quote
+        assert item.origin == "extractive"
+        assert item.category in {"entity_specific", "temporal", "factual_lookup"}
+
+
+def test_another_seed_asks_other_questions_and_the_same_seed_the_same() -> None:
+    chunks = [Chunk("a", BRIDGE, "bridges")]
+    questions = [items(generate(chunks, seed, {"bridges": 9}))[0].question for seed in range(12)]
+    assert len(set(questions)) > 1
+    assert questions == [items(generate(chunks, seed, {"bridges": 9}))[0].question for seed in range(12)]
+
+
+def test_the_only_chunk_about_a_topic_is_asked_about_in_everyday_words() -> None:
+    (item,) = items(generate([Chunk("a", BRIDGE, "9fc13192e660")], 0))
+    assert item.question in {question.format(topic="London Bridge") for question in TOPIC_QUESTIONS}
+    assert item.answers == ("a bridge in Lake Havasu City, Arizona",) or item.answers == (
+        "a bridge in Lake Havasu City",
+    )
+
+
+def test_a_multi_hop_question_needs_the_documents_of_both_quotes() -> None:
+    kenya = "Kenya\nNairobi is the largest city of Kenya. The country lies in East Africa and has two rainy seasons."
+    history = (
+        "A railway depot\nNairobi was founded in 1899. The depot was placed beside a swamp and grew into a town soon."
+    )
+    chunks = [Chunk("a", kenya, "kenya"), Chunk("b", history, "railways")]
+    (item,) = [i for i in items(generate(chunks, 0, {"kenya": 5, "railways": 5})) if i.category == "multi_hop"]
+    assert item.question == "When was the largest city of Kenya founded?"
+    assert item.answers == ("1899",)
+    assert item.document_ids == {"kenya", "railways"}
+
+
+def test_other_languages_get_a_cloze_question() -> None:
+    spanish = (
+        "El puente fue desmontado en 1967 y trasladado piedra por piedra hasta una ciudad del desierto de Arizona."
+    )
+    chinese = "伦敦桥是美国亚利桑那州的一座桥梁，最初建于十九世纪三十年代的伦敦，后来被拆除并运往美国重新建造起来。"
+    for text in (spanish, chinese):
+        (item,) = items(generate([Chunk("a", text, "puente")], 0))
+        assert item.question.count("____") == 1
+        assert item.question.replace("____", item.answers[0]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "too_little_prose"),
+        ("| 1 | 2 |\n" * 40, "too_little_prose"),
+        (
+            "import os\n\ndef main(argument):\n    return os.path.join(argument, 'something', 'else')\n",
+            "no_complete_sentence",
+        ),
+        ("It is so that they are here and there now, and that this is all there is to it for them.", "no_question"),
+    ],
+)
+def test_every_failure_is_a_candidate_with_its_reason(text: str, reason: str) -> None:
+    (candidate,) = generate([Chunk("a", text, "d")], 0)
+    assert (candidate.status, candidate.item, candidate.reasons) == ("failed", None, (reason,))
+
+
+def test_code_headings_lists_and_links_are_no_sentences() -> None:
+    text = (
+        "## Setup\n\nRun the installer once before the first start.\n\n"
+        "```\nThis line of code is not a sentence at all.\n```\n\n"
+        "- The list item is no sentence for a quote.\n\nSee [the guide](https://example.org) for what the tool can do."
+    )
+    (sentence,) = sentences(text)
+    assert (sentence.quote, sentence.heading) == ("Run the installer once before the first start.", "Setup")
+
+
+def test_a_chunk_that_starts_inside_code_is_read_after_it() -> None:
+    text = "The return value is not used here.\n```\n\nThe server is started by the main script.\n"
+    assert [sentence.quote for sentence in sentences(text)] == ["The server is started by the main script."]
+
+
+def test_a_quote_over_two_lines_is_exact_and_its_answer_on_one() -> None:
+    text = "The server is started by the main\nscript of Robert Miller and his\ncolleagues every morning at seven."
+    (sentence,) = sentences(text)
+    assert sentence.quote == text
+    assert "\n" not in sentence.text
+    assert eligible(text)
+
+
+@pytest.mark.parametrize(
+    ("document_id", "heading", "topic"),
+    [
+        ("assert", 'The "assert" statement', "the assert statement"),
+        ("handbook/leave_policy.md", "Scope", "leave policy"),
+        ("9fc13192e660", "Popeye", "Popeye"),
+        ("0-1", None, None),
+    ],
+)
+def test_the_topic_is_the_documents_name_or_its_heading(
+    document_id: str, heading: str | None, topic: str | None
+) -> None:
+    assert topic_of(document_id, heading) == topic
+
+
+WORDS = (
+    "The It A he was is are in 1967 on January 1 , 2009 ( ) which that of to by because when if has been made Paris \
+John built . and \" ` ** [1] \ud800 é 中文。 \n \n\n ``` # > ____ can't don ' s % € been had should not".split(" ")
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=80), st.text(max_size=80), st.text(max_size=20), st.integers(0, 3))
+def test_any_text_gives_one_candidate_whose_quote_and_answer_stand_in_the_chunk(
+    tokens, text, document_id, seed
+) -> None:
+    chunks = [Chunk("a", " ".join(tokens), document_id), Chunk("b", text + " ".join(tokens[::-1]) + ".", "other")]
+    candidates = generate(chunks, seed)
+    assert len(candidates) == 2
+    for chunk, candidate in zip(chunks, candidates, strict=True):
+        assert candidate.chunk_key == chunk.content_key
+        if candidate.item is None:
+            assert candidate.reasons
+            continue
+        quote = candidate.item.evidence[0].quote
+        assert quote is not None
+        assert quote in chunk.text
+        assert candidate.item.answers[0] in " ".join(quote.split())
+
+
+@pytest.mark.skipif(not (DATA / "xquad_en").is_dir(), reason=f"no human data in {DATA}: set RAGEVAL_DATA_DIR")
+def test_real_paragraphs_mostly_get_a_question_and_most_of_them_a_wh_question() -> None:
+    rows = [json.loads(line) for line in (DATA / "xquad_en" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+    chunks = [Chunk(row["id"], f"{row['title']}\n{row['text']}", row["id"]) for row in rows]
+    made = items(generate(chunks, 0))
+    assert len(made) >= 0.9 * len(chunks)
+    openings = Counter("what is said about" in item.question or "____" in item.question for item in made)
+    assert openings[False] >= 0.7 * len(made)
+    categories = Counter(item.category for item in made)
+    assert set(categories) == set(CATEGORIES)
+    for item in made:
+        assert (item.category == "multi_hop") == (len(item.document_ids) == 2)

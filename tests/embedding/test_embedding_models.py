@@ -1,0 +1,213 @@
+"""Embedding models: the default one as it is shipped, folders, endpoints, and windows of long texts."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rageval_dagster.embedding import models
+from rageval_dagster.embedding.models import DEFAULT_MODEL_SHA256, EndpointEmbedder, TransformerEmbedder, load_embedder
+from rageval_dagster.errors import EmbeddingError
+from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings, load_settings
+from tests.llm.scripted_server import Fault, ScriptedServer
+
+DEFAULT = TransformerEmbedder(DEFAULT_EMBEDDING_MODEL)
+
+
+def test_vectors_have_length_one_and_mean_what_the_texts_mean() -> None:
+    cat, kitten, engine = DEFAULT.encode(["a cat", "a kitten", "a diesel engine"])
+    assert cat.dtype == np.float32
+    assert cat.shape == (DEFAULT.dimension,)
+    assert np.linalg.norm([cat, kitten, engine], axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert cat @ kitten > cat @ engine + 0.3
+
+
+def test_order_and_batch_do_not_matter() -> None:
+    texts = [f"{'word ' * length}{length}" for length in (50, 1, 120, 7, 30)] * 3
+    together = DEFAULT.encode(texts)
+    alone = np.concatenate([DEFAULT.encode([text]) for text in texts[:5]])
+    assert together[:5] == pytest.approx(alone, abs=1e-5)
+
+
+def test_no_texts_no_vectors() -> None:
+    assert DEFAULT.encode([]).shape == (0, 384)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\x00", "\ud800", "漢字", "🙂" * 600])
+def test_any_text_has_a_vector(text: str) -> None:
+    assert np.isfinite(DEFAULT.encode([text])).all()
+    assert DEFAULT.windows(text)
+
+
+def test_the_short_name_is_the_default_model() -> None:
+    short = load_embedder("all-MiniLM-L6-v2", Settings())
+    assert (short.name, short.version) == (
+        DEFAULT_EMBEDDING_MODEL,
+        f"{DEFAULT_EMBEDDING_MODEL}@{DEFAULT_MODEL_SHA256[:12]}",
+    )
+
+
+def test_asking_for_names_and_windows_loads_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "from rageval_dagster.embedding.models import load_embedder\n"
+        "from rageval_dagster.settings import Settings\n"
+        "embedder = load_embedder('all-MiniLM-L6-v2', Settings())\n"
+        "assert embedder.dimension == 384 and embedder.version and len(embedder.windows('word ' * 900)) > 3\n"
+        "print('torch' in sys.modules, 'transformers' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_default_model_is_loaded_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("something looked beyond this machine")
+
+    monkeypatch.setattr(models, "_MODELS", {})
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    assert TransformerEmbedder(DEFAULT_EMBEDDING_MODEL).encode(["text"]).shape == (1, 384)
+
+
+def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"not the weights")
+    monkeypatch.setattr(models, "_default_model_folder", lambda: tmp_path)
+    with pytest.raises(EmbeddingError, match="SHA-256") as raised:
+        TransformerEmbedder(DEFAULT_EMBEDDING_MODEL).encode(["text"])
+    assert "\n" not in str(raised.value)
+
+
+def test_several_threads_load_a_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    model = DEFAULT._model
+
+    def load(source: str, local: bool) -> object:
+        loaded.append(source)
+        return model
+
+    monkeypatch.setattr(models, "_MODELS", {})
+    monkeypatch.setattr(models, "_load_model", load)
+    results: list[np.ndarray] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(TransformerEmbedder(DEFAULT_EMBEDDING_MODEL).encode(["text"])))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loaded) == 1
+    assert len(results) == 6
+    assert all((result == results[0]).all() for result in results)
+
+
+def test_a_folder_is_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "own-model"
+    shutil.copytree(models._default_model_folder(), folder)
+    own = load_embedder(str(folder), Settings())
+    assert own.version.startswith("own-model@")
+    assert own.dimension == 384
+    assert own.encode(["text"]) == pytest.approx(DEFAULT.encode(["text"]), abs=1e-6)
+    before = own.version
+    (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
+    assert TransformerEmbedder(str(folder)).version != before
+
+
+def test_a_folder_without_a_model_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddingError, match="no model in the folder"):
+        load_embedder(str(tmp_path), Settings())
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EmbeddingError, match="cannot be loaded") as raised:
+        load_embedder(str(tmp_path), Settings()).encode(["text"])
+    assert "\n" not in str(raised.value)
+
+
+@given(st.text(st.sampled_from("ab é漢.\n,x0"), min_size=0, max_size=40), st.integers(0, 120))
+def test_windows_fit_the_model_and_lose_nothing(piece: str, repeats: int) -> None:
+    text = f"{piece} word{repeats} " * repeats
+    spans = DEFAULT._window_spans(text)
+    windows = DEFAULT.windows(text)
+    assert windows == ([text[start:end] for start, end in spans] if len(windows) > 1 else [text])
+    assert all(len(DEFAULT._tokenizer.encode(window).ids) <= 256 for window in windows)
+    covered = 0
+    for start, end in spans:
+        assert text[covered:start].strip() == ""
+        assert end > covered or not text
+        covered = end
+    assert text[covered:].strip() == ""
+
+
+def test_a_sentence_on_the_border_stands_whole_in_one_window() -> None:
+    words = [f"word{number}" for number in range(400)]
+    windows = DEFAULT.windows(" ".join(words))
+    for start in range(len(words) - 12):
+        assert any(" ".join(words[start : start + 12]) in window for window in windows)
+
+
+def test_token_vectors_cover_a_long_text() -> None:
+    text = "The cat sat. " * 100
+    short, long = DEFAULT.token_vectors(["cat", text])
+    assert [tuple(span) for span in short.spans] == [(0, 3)]
+    assert np.linalg.norm(long.vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert {text[start:end] for start, end in long.spans} == {"The", "cat", "sat", "."}
+    assert long.spans[:, 1].max() == len(text.rstrip())
+
+
+def endpoint(server: ScriptedServer, **settings: str) -> EndpointEmbedder:
+    values = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-canary"} | settings
+    embedder = load_embedder("openai:tiny", load_settings(values))
+    assert isinstance(embedder, EndpointEmbedder)
+    return embedder
+
+
+def test_an_endpoint_gives_vectors_in_the_order_of_the_texts() -> None:
+    with ScriptedServer() as server:
+        embedder = endpoint(server)
+        texts = [f"text {number}" for number in range(300)] + [""]
+        vectors = embedder.encode(texts)
+        alone = embedder.encode(["text 7"])
+        assert embedder.dimension == 8
+    assert vectors.shape == (301, 8)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert (vectors[7] == alone[0]).all()
+    assert len(server.requests) == 3 + 1 + 1
+    assert embedder.version == f"openai:tiny@{server.base_url.split('/')[2]}"
+
+
+def test_an_endpoint_is_asked_again_when_it_is_busy() -> None:
+    with ScriptedServer(faults=[Fault(status=429), Fault(status=503)]) as server:
+        assert endpoint(server).encode(["a"]).shape == (1, 8)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(("fault", "says"), [(Fault(status=401), "HTTP 401"), (Fault("disconnect"), "does not answer")])
+def test_an_endpoint_that_fails_is_one_clear_line(fault: Fault, says: str) -> None:
+    with ScriptedServer(fault_for=lambda _: fault) as server, pytest.raises(EmbeddingError, match=says) as raised:
+        endpoint(server, RAGEVAL_LLM_MAX_ATTEMPTS="1").encode(["a"])
+    assert "127.0.0.1" in str(raised.value)
+    assert "sk-canary" not in str(raised.value)
+
+
+def test_an_endpoint_must_be_named() -> None:
+    with pytest.raises(EmbeddingError, match="OPENAI_API_KEY"):
+        load_embedder("openai:tiny", Settings())
+    with pytest.raises(EmbeddingError, match="after the colon"):
+        load_embedder("openai:", load_settings({"OPENAI_API_KEY": "x"}))
+
+
+def test_windows_for_an_endpoint_overlap_and_lose_nothing() -> None:
+    embedder = load_embedder("openai:tiny", load_settings({"OPENAI_API_KEY": "x"}))
+    text = "".join(chr(97 + number % 26) + str(number) for number in range(900))
+    windows = embedder.windows(text)
+    assert all(len(window) <= 1_000 for window in windows)
+    assert windows[0] == text[:1_000]
+    assert windows[-1] == text[(len(windows) - 1) * 750 :]
+    assert embedder.windows("short") == ["short"]

@@ -14,6 +14,7 @@ from rageval_dagster.resources import (
     HistoryDatabase,
     QuestionGenerator,
 )
+from rageval_dagster.resources.textless import without_texts
 
 
 @dg.asset(
@@ -23,6 +24,7 @@ from rageval_dagster.resources import (
     deps=[corpus_version],
     partitions_def=clients_partitions,
 )
+@without_texts
 def chunk_sample(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -46,6 +48,7 @@ def chunk_sample(
     partitions_def=clients_partitions,
     pool="llm",
 )
+@without_texts
 def synthetic_qa(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -76,6 +79,7 @@ def synthetic_qa(
     partitions_def=clients_partitions,
     check_specs=rule_check_specs("validated_benchmark"),
 )
+@without_texts
 def validated_benchmark(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,

@@ -7,6 +7,7 @@ import dagster as dg
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.benchmark.rules import RULES, RuleResult
 from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
 
 MAX_IDS = 50
 
@@ -50,6 +51,7 @@ def _check_result(result: RuleResult) -> dg.AssetCheckResult:
 
 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
+@without_texts
 def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """No more than RAGEVAL_MAX_ERROR_SHARE of any metric's outcomes are errors."""
     from rageval_dagster.evaluation.summary import latest_reports
@@ -62,6 +64,7 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
 
 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
+@without_texts
 def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """The headline metrics reach their good values (precision: its ceiling times the good value)."""
     from rageval_dagster.evaluation.summary import latest_reports

@@ -7,9 +7,11 @@ import dagster as dg
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
 
 
 @dg.observable_source_asset(group_name="corpus", tags={"dagster/kind/chroma": ""}, partitions_def=clients_partitions)
+@without_texts
 def document_store(store: DocumentStore) -> dg.DataVersionsByPartition:
     """The chunks of every client in Chroma. They belong to the user: nothing here is ever written."""
     return dg.DataVersionsByPartition(store.open().probes())
@@ -23,6 +25,7 @@ def document_store(store: DocumentStore) -> dg.DataVersionsByPartition:
     partitions_def=clients_partitions,
     output_required=False,
 )
+@without_texts
 def corpus_version(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,

@@ -13,6 +13,7 @@ from rageval_dagster.resources import (
     HistoryDatabase,
     RagSystems,
 )
+from rageval_dagster.resources.textless import without_texts
 
 
 @dg.asset(
@@ -22,6 +23,7 @@ from rageval_dagster.resources import (
     deps=[validated_benchmark],
     partitions_def=clients_partitions,
 )
+@without_texts
 def retrieval_runs(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -54,6 +56,7 @@ def retrieval_runs(
     partitions_def=clients_partitions,
     pool="llm",
 )
+@without_texts
 def generated_answers(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -82,6 +85,7 @@ def generated_answers(
     deps=[generated_answers],
     partitions_def=clients_partitions,
 )
+@without_texts
 def metric_scores(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,

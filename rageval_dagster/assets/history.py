@@ -7,6 +7,7 @@ import dagster as dg
 from rageval_dagster.assets.evaluation import metric_scores
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.resources import ClientLease, Embedding, EvaluationPlan, HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
 
 VIEW_DESCRIPTIONS = {
     "metric_history": "Every metric of every finished evaluation, with interval and counts.",
@@ -26,6 +27,7 @@ VIEW_DESCRIPTIONS = {
     deps=[metric_scores],
     partitions_def=clients_partitions,
 )
+@without_texts
 def evaluation_runs(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -64,6 +66,7 @@ def evaluation_runs(
     ],
     can_subset=True,
 )
+@without_texts
 def history_views(context: dg.AssetExecutionContext, database: HistoryDatabase) -> Iterator[dg.MaterializeResult]:
     """The history as SQL views; each is always up to date, materializing it counts its rows."""
     from rageval_dagster.storage.views import view_preview

@@ -9,6 +9,7 @@ from rageval_dagster.automation.jobs import evaluation_job
 from rageval_dagster.automation.requests import run_request
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
 
 
@@ -41,6 +42,7 @@ def nightly_schedule() -> dg.ScheduleDefinition:
         default_status=dg.DefaultScheduleStatus.RUNNING if settings.enabled else dg.DefaultScheduleStatus.STOPPED,
         description="Evaluates every client once a night.",
     )
+    @without_texts
     def nightly_evaluation(
         context: dg.ScheduleEvaluationContext, database: HistoryDatabase
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:

@@ -10,6 +10,7 @@ from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.automation.jobs import EVALUATION_JOB, evaluation_job
 from rageval_dagster.automation.requests import TRIGGER_TAG, run_request
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
 
 MAX_ATTEMPTS = 3
@@ -26,6 +27,7 @@ def document_store_sensor() -> dg.SensorDefinition:
         default_status=(dg.DefaultSensorStatus.RUNNING if load_settings().enabled else dg.DefaultSensorStatus.STOPPED),
         description="Evaluates a client again when its documents changed.",
     )
+    @without_texts
     def sensor(
         context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:

@@ -25,6 +25,12 @@ def row_counts(project: Project) -> dict[str, int]:
         }
 
 
+def planted(project: Project) -> list[Path]:
+    """The files of Dagster that hold words of the documents."""
+    files = [path for path in project.settings.dagster_home.rglob("*") if path.is_file()]
+    return [path for path in files if CANARY.encode() in path.read_bytes()]
+
+
 def test_a_client_is_evaluated_from_documents_to_history(loaded: Project) -> None:
     launched = loaded.evaluate("acme", "command:one")
     assert launched.message is None
@@ -87,9 +93,7 @@ def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(loa
 def test_no_text_of_documents_reaches_dagster(loaded: Project) -> None:
     loaded.evaluate("acme", "command:one")
     loaded.evaluate("acme", "command:two", systems=["nonsense"])
-    home = loaded.settings.dagster_home
-    planted = [path for path in home.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
-    assert planted == []
+    assert planted(loaded) == []
     assert any(CANARY.encode() in path.read_bytes() for path in loaded.settings.home.glob("*.sqlite3*"))
 
 

@@ -1,0 +1,68 @@
+"""What keeps texts out of Dagster when something fails: its event log keeps messages and causes of exceptions for ever."""
+
+import functools
+import inspect
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dagster as dg
+
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.settings import load_settings
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+FRAMES = 4
+
+
+class UnexpectedError(RagevalError):
+    """A mistake in this project or a library: the class of what was raised and where, but not its words."""
+
+
+def without_texts(body: Body) -> Body:
+    """Decorates the body of an asset, check, sensor or schedule: what it raises holds no text (see `textless_errors`)."""
+    if inspect.isgeneratorfunction(body):
+
+        @functools.wraps(body)
+        def generate(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            with textless_errors():
+                yield from body(*args, **kwargs)
+
+        return generate  # pyright: ignore[reportReturnType]
+
+    @functools.wraps(body)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with textless_errors():
+            return body(*args, **kwargs)
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+@contextmanager
+def textless_errors() -> Iterator[None]:
+    """Lets expected errors through alone, without the chain that led to them; of all others only class and place.
+
+    With RAGEVAL_TEXT_IN_DAGSTER everything is let through as it is.
+
+    Raises:
+        UnexpectedError: in place of an exception whose message may hold the user's texts.
+    """
+    try:
+        yield
+    except (RagevalError, dg.DagsterError) as error:
+        if isinstance(error, RagevalError) and not load_settings().text_in_dagster:
+            raise error.with_traceback(None) from None
+        raise
+    except Exception as error:
+        if load_settings().text_in_dagster:
+            raise
+        raise UnexpectedError(_described(error)) from None
+
+
+def _described(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    places = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"unexpected {type(error).__name__} at {places} (RAGEVAL_TEXT_IN_DAGSTER=true shows its message)"

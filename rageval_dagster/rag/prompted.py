@@ -12,7 +12,7 @@ from rageval_dagster.records import Answer, Item, Progress
 
 DECLINE_SENTENCE = "The contexts do not answer this question."
 DECLINE_PHRASES = (
-    DECLINE_SENTENCE,
+    DECLINE_SENTENCE.rstrip("."),
     "do not answer the question",
     "does not answer the question",
     "do not contain the answer",

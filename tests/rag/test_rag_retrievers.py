@@ -1,0 +1,162 @@
+"""The built-in retrievers over a real store, against rankings worked out by hand or by brute force."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.errors import EmbeddingError, RagevalError
+from rageval_dagster.rag.reference import SYSTEM_NAMES, check_system_name, load_retriever, load_system
+from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, _best, fuse
+from rageval_dagster.records import Chunk, Hit, Item
+from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings, load_settings
+from rageval_dagster.storage.database import Database
+
+TEXTS = {
+    "c1": "Tomatoes came to Europe from Mexico in the sixteenth century.",
+    "c2": "A diesel engine ignites its fuel by compression alone.",
+    "c3": "The tomato plant wants sun, and water at its root.",
+    "c4": "Cats sleep for most of the day.",
+    "c5": "番茄原产于南美洲。",
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load_settings({"RAGEVAL_HOME": str(tmp_path / "home")})
+
+
+@pytest.fixture
+def store(settings: Settings) -> ChromaStore:
+    return filled(settings, TEXTS)
+
+
+def filled(settings: Settings, texts: Mapping[str, str]) -> ChromaStore:
+    settings.ensure_home()
+    writing = open_store(settings)
+    writing.ensure_client("acme")
+    chunks = [Chunk(chunk_id, text, f"doc-{chunk_id}") for chunk_id, text in texts.items()]
+    vectors = load_embedder(DEFAULT_EMBEDDING_MODEL, settings).encode(list(texts.values()))
+    writing.upsert("acme", chunks, vectors, [{"document_id": chunk.document_id} for chunk in chunks])
+    return open_store(settings)
+
+
+def ids(ranking: list[Hit]) -> list[str]:
+    return [hit.chunk_id for hit in ranking]
+
+
+def test_bm25_finds_stems_and_nothing_without_a_shared_word(store: ChromaStore) -> None:
+    (tomatoes, nothing, chinese) = Bm25Retriever(store, "acme").search(["tomato in Europe", "the is of", "南美"], 5)
+    assert ids(tomatoes) == ["c1", "c3"]
+    assert [hit.rank for hit in tomatoes] == [1, 2]
+    assert tomatoes[0].score > tomatoes[1].score > 0
+    assert (tomatoes[0].text, tomatoes[0].document_id) == (TEXTS["c1"], "doc-c1")
+    assert nothing == []
+    assert ids(chinese) == ["c5"]
+
+
+def test_equal_bm25_scores_stand_in_the_order_of_their_ids(settings: Settings) -> None:
+    names = ["m", "z", "a", "k", "b"]
+    store = filled(settings, dict.fromkeys(names, "the same tomato again"))
+    (ranking,) = Bm25Retriever(store, "acme").search(["tomato"], 3)
+    assert ids(ranking) == ["a", "b", "k"]
+
+
+def test_bm25_without_chunks_or_words(settings: Settings) -> None:
+    store = filled(settings, {"c1": "...", "c2": "!!!"})
+    assert Bm25Retriever(store, "acme").search(["tomato", ""], 5) == [[], []]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30), st.integers(1, 12), st.randoms())
+def test_the_best_rows_are_those_of_a_full_sort(values: list[float], depth: int, random: object) -> None:
+    order = list(range(len(values)))
+    random.shuffle(order)  # pyright: ignore[reportAttributeAccessIssue]
+    expected = sorted(range(len(values)), key=lambda row: (-values[row], order[row]))[:depth]
+    assert list(_best(np.array(values, dtype=np.float32), np.array(order), depth)) == expected
+
+
+def test_dense_ranks_by_cosine(store: ChromaStore, settings: Settings) -> None:
+    embedder = load_embedder(DEFAULT_EMBEDDING_MODEL, settings)
+    questions = ["Where do tomatoes come from?", "How does an engine start to burn?"]
+    rankings = DenseRetriever(store, "acme", embedder).search(questions, 4)
+    exact = embedder.encode(questions) @ embedder.encode(list(TEXTS.values())).T
+    for ranking, cosines in zip(rankings, exact, strict=True):
+        best = np.argsort(-cosines)[:4]
+        assert ids(ranking) == [list(TEXTS)[row] for row in best]
+        assert [hit.score for hit in ranking] == pytest.approx(list(cosines[best]), abs=1e-4)
+
+
+def test_dense_refuses_vectors_of_another_model(settings: Settings) -> None:
+    writing = open_store(settings)
+    settings.ensure_home()
+    writing.ensure_client("acme")
+    generator = np.random.default_rng(0)
+    chunks = [Chunk(chunk_id, text, chunk_id) for chunk_id, text in TEXTS.items()]
+    vectors = generator.normal(size=(len(chunks), 384)).astype(np.float32)
+    writing.upsert("acme", chunks, vectors, [{"document_id": chunk.id} for chunk in chunks])
+    embedder = load_embedder(DEFAULT_EMBEDDING_MODEL, settings)
+    with pytest.raises(EmbeddingError, match="not from"):
+        DenseRetriever(open_store(settings), "acme", embedder).search(["a question"], 2)
+
+
+def hit(chunk_id: str, rank: int) -> Hit:
+    return Hit(chunk_id, f"doc-{chunk_id}", rank, 1.0 / rank)
+
+
+def test_fusion_by_hand() -> None:
+    fused = fuse([[hit("a", 1), hit("b", 2)], [hit("b", 1), hit("c", 2), hit("d", 3)]], depth=3)
+    assert ids(fused) == ["b", "a", "c"]
+    assert [one.rank for one in fused] == [1, 2, 3]
+    assert [one.score for one in fused] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+
+
+def test_fusion_breaks_ties_by_id() -> None:
+    assert ids(fuse([[hit("z", 1)], [hit("b", 1)], [hit("k", 1)]], depth=5)) == ["b", "k", "z"]
+
+
+@pytest.mark.parametrize("name", SYSTEM_NAMES)
+def test_a_system_retrieves_and_answers(name: str, store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
+    system = load_system(name, settings, sqlite_db, store, "acme")
+    items = [Item("When did tomatoes come to Europe?"), Item("How does a diesel engine ignite its fuel?")]
+    retrievals = system.retrieve(items, 10)
+    assert [retrieval.hits[0].chunk_id for retrieval in retrievals] == ["c1", "c2"]
+    assert [hit.rank for hit in retrievals[0].hits] == list(range(1, len(retrievals[0].hits) + 1))
+    outcomes = system.answer(items, [[hit.text for hit in retrieval.hits] for retrieval in retrievals])
+    answers = [outcome.answer for outcome in outcomes]
+    assert [answer.text for answer in answers if answer] == [
+        "Tomatoes came to Europe from Mexico in the sixteenth century [1].",
+        "A diesel engine ignites its fuel by compression alone [1].",
+    ]
+    assert system.reference
+    assert system.name == name
+
+
+def test_hybrid_is_the_fusion_of_both(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
+    questions = ["tomato plant in the sun", "sleepy animals"]
+    dense, bm25, hybrid = (
+        load_retriever(name, settings, sqlite_db, store, "acme").search(questions, 5) for name in SYSTEM_NAMES
+    )
+    assert hybrid == [fuse(each, 5) for each in zip(dense, bm25, strict=True)]
+
+
+def test_versions_tell_what_changed(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
+    dense, bm25, hybrid = (load_system(name, settings, sqlite_db, store, "acme") for name in SYSTEM_NAMES)
+    again = load_system("dense", settings, sqlite_db, store, "acme")
+    assert len({dense.retrieval_version, bm25.retrieval_version, hybrid.retrieval_version}) == 3
+    assert dense.answer_version == bm25.answer_version
+    assert (again.version, again.retrieval_version) == (dense.version, dense.retrieval_version)
+    modelled = settings.model_copy(update={"answer_model": "small", "openai_base_url": "http://127.0.0.1:9/v1"})
+    prompted = load_system("dense", modelled, sqlite_db, store, "acme")
+    assert prompted.retrieval_version == dense.retrieval_version
+    assert prompted.answer_version != dense.answer_version
+    assert prompted.version != dense.version
+
+
+def test_an_unknown_system_is_one_clear_line() -> None:
+    with pytest.raises(RagevalError, match="dense, bm25, hybrid"):
+        check_system_name("colbert")

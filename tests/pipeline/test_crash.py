@@ -64,11 +64,13 @@ def kill_when(project: Project, line: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["synthetic_qa", "retrieval_runs", "metric_scores"])
-def test_killed_and_run_again(project: Project, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.timeout(900)
+def test_killed_and_run_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     undisturbed = prepared(project, "undisturbed", monkeypatch)
     subprocess.run(RUN, env=environment(undisturbed), cwd=undisturbed.folder, check=True, capture_output=True)
-    killed = prepared(project, "killed", monkeypatch)
-    kill_when(killed, step)
-    subprocess.run(RUN, env=environment(killed), cwd=killed.folder, check=True, capture_output=True)
-    assert contents(killed.folder / "home") == contents(undisturbed.folder / "home")
+    expected = contents(undisturbed.folder / "home")
+    for step in ("synthetic_qa", "retrieval_runs", "metric_scores"):
+        killed = prepared(project, step, monkeypatch)
+        kill_when(killed, step)
+        subprocess.run(RUN, env=environment(killed), cwd=killed.folder, check=True, capture_output=True)
+        assert contents(killed.folder / "home") == expected, step

@@ -7,6 +7,7 @@ import typer
 
 from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, print_table, say
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
 
 HEADLINE_COLUMNS = [
@@ -108,7 +109,7 @@ def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[st
 def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, Any]) -> list[Any]:
     """Runs the job for one client and gives its reports.
 
-    An evaluation that an earlier command left unfinished is resumed.
+    What an earlier command with the same choices left unfinished is resumed.
 
     Raises:
         RagevalError: the run failed; the message says at which step and why.
@@ -118,7 +119,8 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.storage.evaluations import unfinished_trigger
 
-    trigger = unfinished_trigger(db, client_id, "command:") or f"command:{uuid.uuid4()}"
+    choices = digest_json({**plan, "k": plan.get("k") or settings.k})[:12]
+    trigger = unfinished_trigger(db, client_id, f"command:{choices}:") or f"command:{choices}:{uuid.uuid4()}"
     say(f"{client_id}: evaluating")
     launched = launch(defs, settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
     if launched.message is not None:

@@ -4,15 +4,18 @@ from dataclasses import dataclass
 
 from rageval_dagster.corpus.scanning import ScanReport, scan_corpus
 from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.evaluation.request import DEFAULT_SYSTEM
 from rageval_dagster.records import Progress
+from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 
 
 @dataclass(frozen=True)
 class CorpusState:
-    """A scan's findings; `evaluated` is whether the client's newest finished evaluation saw this very state."""
+    """A scan's findings; `evaluated` is whether this very state is the one that was evaluated last."""
 
     scan: ScanReport
     evaluated: bool
@@ -37,17 +40,38 @@ class CorpusState:
 def scan_client(db: Database, store: ChromaStore, client_id: str, progress: Progress | None = None) -> CorpusState:
     """Scans a client's chunks, brings the manifest up to date, and tells the sensor how far this scan has seen.
 
+    A change that the sensor has not counted yet is counted here: should this run fail, or not evaluate, it stays
+    outstanding.
+
     Raises:
         StoreError: if the store does not answer or does not know the client.
     """
     # Taken before the scan: what changes while it runs is seen by the next tick.
-    change_seq = client_storage.ensure_client(db, client_id).change_seq
     probe = store.probe(client_id)
+    client_storage.observe_probe(db, client_id, probe)
+    change_seq = client_storage.get_client(db, client_id).change_seq
     scan = scan_corpus(db, store, client_id, progress)
     client_storage.settle_probe(db, client_id, probe, change_seq)
-    newest = evaluation_storage.list_evaluations(db, client_id=client_id, status="complete", limit=1)
-    seen = (newest[0].versions.corpus, newest[0].versions.index) if newest else None
-    evaluated = seen == (scan.corpus_version, scan.index_version)
+    return CorpusState(scan, evaluated=note_evaluated(db, client_id))
+
+
+def note_evaluated(db: Database, client_id: str) -> bool:
+    """Marks the changes that the client's last scan has seen as evaluated, if they are; returns whether they are.
+
+    They are where the newest finished evaluation of each current dataset by the default system saw the corpus and the
+    index as they were scanned. An evaluation of one dataset alone, or of another system, does not stand for that.
+    """
+    client = client_storage.get_client(db, client_id)
+    datasets = benchmark_storage.current_datasets(db, client_id)
+    evaluated = bool(datasets) and all(
+        _saw(db, dataset, client.corpus_version, client.index_version) for dataset in datasets
+    )
     if evaluated:
-        client_storage.mark_evaluated(db, client_id, change_seq)
-    return CorpusState(scan, evaluated)
+        client_storage.mark_evaluated(db, client_id, client.scanned_seq)
+    return evaluated
+
+
+def _saw(db: Database, dataset: Dataset, corpus: str | None, index: str | None) -> bool:
+    complete = evaluation_storage.list_evaluations(db, dataset.client_id, dataset.id, status="complete")
+    newest = next((evaluation for evaluation in complete if evaluation.system == DEFAULT_SYSTEM), None)
+    return newest is not None and (newest.versions.corpus, newest.versions.index) == (corpus, index)

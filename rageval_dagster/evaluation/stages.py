@@ -36,6 +36,9 @@ def open_evaluations(
 ) -> list[Evaluation]:
     """Opens (or resumes, after a crash) every evaluation of a request.
 
+    What an earlier attempt under this trigger left unfinished and this request does not open (its dataset was renewed
+    since) has failed: it is not finished with the questions that it happens to have.
+
     Raises:
         UnvalidatedBenchmarkError: if a dataset failed a blocking rule.
         DatasetError: if a dataset is unknown, or there is none.
@@ -70,16 +73,29 @@ def open_evaluations(
                     system_reference=system.reference,
                 )
             )
+    wanted = {evaluation.id for evaluation in opened}
+    for evaluation in _of_trigger(db, request.client_id, request.trigger):
+        if evaluation.id not in wanted and evaluation.status == "running":
+            evaluation_storage.finish_evaluation(
+                db, evaluation.id, "failed", headline={}, duration_s=None, error_count=evaluation.error_count
+            )
     return opened
 
 
 def evaluations_of(db: Database, request: EvaluationRequest) -> list[Evaluation]:
-    """The evaluations a later stage works on: this trigger's, or, where a stage is run alone, the newest trigger's."""
-    found = evaluation_storage.list_evaluations(db, client_id=request.client_id, trigger=request.trigger, limit=1000)
+    """The evaluations a later stage works on: this trigger's, or, where a stage is run alone, the newest trigger's.
+
+    Failed ones are left out; oldest first.
+    """
+    found = _of_trigger(db, request.client_id, request.trigger)
     if not found:
         latest = evaluation_storage.latest_trigger(db, request.client_id)
-        if latest is not None:
-            found = evaluation_storage.list_evaluations(db, client_id=request.client_id, trigger=latest, limit=1000)
+        found = [] if latest is None else _of_trigger(db, request.client_id, latest)
+    return [evaluation for evaluation in found if evaluation.status != "failed"]
+
+
+def _of_trigger(db: Database, client_id: str, trigger: str) -> list[Evaluation]:
+    found = evaluation_storage.list_evaluations(db, client_id=client_id, trigger=trigger, limit=1000)
     return sorted(found, key=lambda evaluation: evaluation.id)
 
 

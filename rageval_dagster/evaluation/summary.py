@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from rageval_dagster.evaluation.changes import note_evaluated
 from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.records import Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
 from rageval_dagster.storage import benchmark as benchmark_storage
-from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Summary
@@ -72,9 +72,9 @@ def finish_all(
     evaluations: Sequence[Evaluation],
     metrics_of: Callable[[Evaluation], Sequence[Metric]],
 ) -> list[EvaluationReport]:
-    """Finishes the evaluations of one trigger, and marks the changes that its scan has seen as evaluated."""
+    """Finishes the evaluations of one trigger; the changes that they have seen are evaluated now."""
     reports = [finish(db, evaluation, metrics_of(evaluation)) for evaluation in evaluations]
-    client_storage.mark_evaluated(db, client_id, client_storage.get_client(db, client_id).scanned_seq)
+    note_evaluated(db, client_id)
     return reports
 
 
@@ -87,9 +87,10 @@ def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
 
 
 def reports_of(db: Database, client_id: str, trigger: str) -> list[EvaluationReport]:
-    """The reports of all the evaluations that one trigger started, in their order."""
+    """The reports of all the evaluations that one trigger started, in their order, but for those that failed."""
     found = evaluation_storage.list_evaluations(db, client_id=client_id, trigger=trigger, limit=1000)
-    return [report_of(db, evaluation) for evaluation in sorted(found, key=lambda evaluation: evaluation.id)]
+    kept = [evaluation for evaluation in found if evaluation.status != "failed"]
+    return [report_of(db, evaluation) for evaluation in sorted(kept, key=lambda evaluation: evaluation.id)]
 
 
 def latest_reports(db: Database, client_id: str) -> list[EvaluationReport]:

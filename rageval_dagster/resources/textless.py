@@ -1,4 +1,4 @@
-"""What keeps texts out of Dagster when something fails: its event log keeps messages and causes of exceptions for ever."""
+"""What keeps texts out of Dagster when something fails: its event log keeps messages and causes for ever."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ class UnexpectedError(RagevalError):
 
 
 def without_texts(body: Body) -> Body:
-    """Decorates the body of an asset, check, sensor or schedule: what it raises holds no text (see `textless_errors`)."""
+    """Decorates the body of an asset, check, sensor or schedule: what it raises holds no text."""
     if inspect.isgeneratorfunction(body):
 
         @functools.wraps(body)

@@ -185,6 +185,16 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert results.exists()
 
 
+def test_a_command_resumes_only_its_own_choices(loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("rageval_dagster.evaluation.scoring.compute_scores", lambda *_: 1 / 0)
+        refused(run("evaluate", "--client", "acme"), "metric_scores", "ZeroDivisionError")
+    other = run("evaluate", "--client", "acme", "--k", "3")
+    assert "rageval runs show 2" in other.out
+    assert "rageval runs show 1" not in other.out
+    assert "rageval runs show 1" in run("evaluate", "--client", "acme").out
+
+
 def test_doctor_says_what_is_wrong(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("doctor").code == 0
     monkeypatch.setenv("RAGEVAL_EMBEDDING_MODEL", str(project.folder / "no-such-model"))

@@ -12,6 +12,7 @@ import pytest
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.definitions import defs
 from rageval_dagster.errors import SettingsError
+from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.clients import get_client, keep_lease
 from tests.pipeline.small_project import Project, documents
@@ -49,6 +50,26 @@ def test_a_new_client_gets_a_partition_and_one_run(instance: dg.DagsterInstance)
 def test_nothing_is_asked_for_where_nothing_changed(loaded: Project, instance: dg.DagsterInstance) -> None:
     tick(instance)
     assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is None
+    assert keys(tick(instance)) == []
+
+
+def test_a_change_that_only_a_failed_run_has_scanned_is_not_lost(
+    loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setenv("RAGEVAL_EMBEDDING_MODEL", str(loaded.folder / "no-such-model"))
+        assert loaded.evaluate("acme", "schedule:one").message is not None
+    assert keys(tick(instance)) == ["acme:1:1"]
+
+
+def test_an_evaluation_of_another_system_does_not_stand_for_the_one_that_is_watched(
+    loaded: Project, instance: dg.DagsterInstance
+) -> None:
+    tick(instance)
+    assert loaded.evaluate("acme", "command:one", systems=["bm25"]).message is None
+    assert keys(tick(instance)) == ["acme:1:1"]
+    assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is None
+    assert [report.evaluation.system for report in reports_of(loaded.database(), "acme", "change:1")] == ["dense"]
     assert keys(tick(instance)) == []
 
 

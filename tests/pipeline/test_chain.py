@@ -11,6 +11,7 @@ from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
+from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.tables import evaluation_datasets, metadata
 from tests.pipeline.small_project import CANARY, Project, documents
 
@@ -103,6 +104,21 @@ def test_two_systems_on_one_dataset_stand_side_by_side(loaded: Project) -> None:
     assert [report.evaluation.system for report in reports] == ["dense", "bm25", "hybrid"]
     assert {report.evaluation.dataset_id for report in reports} == {reports[0].evaluation.dataset_id}
     assert all(report.evaluation.system_reference for report in reports)
+
+
+def test_what_a_resumed_run_no_longer_asks_for_is_not_finished_half_done(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("rageval_dagster.evaluation.retrieval.resolve", lambda *_: 1 / 0)
+        assert loaded.evaluate("acme", "change:1", systems=["bm25"]).failed_step == "retrieval_runs"
+    assert loaded.evaluate("acme", "change:1", systems=["dense"]).message is None
+    db = loaded.database()
+    assert [report.evaluation.system for report in reports_of(db, "acme", "change:1")] == ["dense"]
+    assert {each.system: each.status for each in list_evaluations(db, "acme")} == {
+        "dense": "complete",
+        "bm25": "failed",
+    }
 
 
 def test_a_benchmark_that_fails_a_blocking_rule_is_refused(loaded: Project) -> None:

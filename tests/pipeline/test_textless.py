@@ -15,7 +15,7 @@ from tests.pipeline.test_chain import planted
 def test_an_unexpected_failure_leaves_no_text_in_dagster(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(chunks: Sequence[object], *_: object) -> None:
         try:
-            raise ValueError(f"cannot read: {chunks}")
+            int(str(chunks))
         except ValueError as error:
             raise KeyError(str(chunks)) from error
 

@@ -72,7 +72,11 @@ def generated_answers(
     report = each_evaluation(
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: run_answers(
-            db, load(evaluation.system), evaluation, log_progress(context, "questions answered")
+            db,
+            load(evaluation.system),
+            evaluation,
+            systems.answers_max_age_days(),
+            log_progress(context, "questions answered"),
         ),
     )
     return dg.MaterializeResult(metadata=report)

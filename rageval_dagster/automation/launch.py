@@ -10,10 +10,9 @@ from dagster._core.execution.api import execute_run_iterator
 from dagster._core.remote_origin import RemoteRepositoryOrigin
 from dagster._core.workspace.load_target import ModuleTarget
 
-from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import EVALUATION_JOB
-from rageval_dagster.automation.requests import TRIGGER_TAG, run_config
+from rageval_dagster.automation.requests import TRIGGER_TAG, ensure_partition, run_config
 from rageval_dagster.settings import Settings
 
 CODE_LOCATION = "rageval_dagster"
@@ -26,6 +25,14 @@ class Launched:
     run_id: str
     failed_step: str | None = None
     message: str | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """One line for people: the step, what went wrong, and the run's id; None if it succeeded."""
+        if self.message is None:
+            return None
+        step = f"{self.failed_step}: " if self.failed_step else ""
+        return f"{step}{self.message} (Dagster run {self.run_id})"
 
 
 def launch(
@@ -52,12 +59,6 @@ def launch(
         config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}
         tags = {"dagster/partition": client_id, TRIGGER_TAG: trigger}
         return _execute(instance, job, config, tags, on_step)
-
-
-def ensure_partition(instance: dg.DagsterInstance, client_id: str) -> None:
-    """Adds a client's partition where Dagster does not know it yet."""
-    if not instance.has_dynamic_partition(CLIENTS_PARTITIONS, client_id):
-        instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [client_id])
 
 
 def _execute(

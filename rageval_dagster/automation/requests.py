@@ -4,6 +4,8 @@ from typing import Any
 
 import dagster as dg
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+
 TRIGGER_TAG = "rageval/trigger"
 
 
@@ -21,3 +23,9 @@ def run_request(client_id: str, trigger: str, run_key: str, **plan: Any) -> dg.R
         tags={TRIGGER_TAG: trigger},
         run_config=run_config(trigger, **plan),
     )
+
+
+def ensure_partition(instance: dg.DagsterInstance, client_id: str) -> None:
+    """Adds a client's partition where Dagster does not know it yet."""
+    if not instance.has_dynamic_partition(CLIENTS_PARTITIONS, client_id):
+        instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [client_id])

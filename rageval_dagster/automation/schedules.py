@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._utils.schedules import is_valid_cron_schedule
 
 from rageval_dagster.automation.jobs import evaluation_job
-from rageval_dagster.automation.requests import run_request
+from rageval_dagster.automation.requests import ensure_partition, run_request
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
@@ -54,6 +54,7 @@ def nightly_schedule() -> dg.ScheduleDefinition:
         slot = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
         present = [client for client in list_clients(database.open()) if client.vanished_at is None]
         for client in present:
+            ensure_partition(context.instance, client.client_id)  # the sensor may not have met it yet
             yield run_request(client.client_id, f"schedule:{slot}", run_key=f"{client.client_id}:{slot}")
         if not present:
             yield dg.SkipReason("no clients yet: ingest documents first")

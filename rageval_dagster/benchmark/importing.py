@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rageval_dagster.benchmark.formats import Refusal, read_dataset
+from rageval_dagster.benchmark.renewal import DEFAULT_NAME
 from rageval_dagster.benchmark.validation import validate_items
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -29,8 +30,8 @@ def import_dataset(
         for dataset in benchmark_storage.list_datasets(db, client_id)
         if dataset.name == name and dataset.kind == "generated"
     ]
-    if generated:
-        raise DatasetError(f"client {client_id!r} has a generated dataset named {name!r}: choose another --name")
+    if generated or name == DEFAULT_NAME:
+        raise DatasetError(f"{name!r} is the name of client {client_id!r}'s generated dataset: choose another --name")
     client_storage.ensure_client(db, client_id)
     judged = validate_items(report.items)
     categories: dict[str, int] = {}

@@ -103,7 +103,9 @@ def renew_sample(
     if dataset is not None and due == _DOCUMENTS_CHANGED:
         _, gone = _standing(db, store, client_id, dataset)
         if not gone:
-            _confirm(db, client_id, dataset)
+            # Unchanged, it also fits the present corpus.
+            version = client_storage.get_client(db, client_id).corpus_version
+            benchmark_storage.save_stats(db, dataset.id, {**dataset.stats, "corpus_version": version})
             return StageReport("the documents changed, and every question's quote still stands")
     client = client_storage.get_client(db, client_id)
     strategy = spec.strategy or (dataset.stats.get("strategy") if dataset else None) or DEFAULT_STRATEGY
@@ -209,8 +211,9 @@ def renew_dataset(
         for candidate in benchmark_storage.list_candidates(
             db, client_id, chunk_keys=list(order), generator=spec.generator
         )
-        if candidate.status not in ("failed", "retired") and candidate.candidate_id not in kept_ids
+        if candidate.status != "failed" and candidate.candidate_id not in kept_ids
     ]
+    drawn = _revived(db, store, client_id, drawn)
     drawn.sort(key=lambda candidate: (order[candidate.chunk_key], candidate.attempt))
     report = validate([*kept, *drawn], texts, embedder)
     measured = _with_difficulty(store, client_id, report.accepted, embedder)
@@ -231,6 +234,7 @@ def renew_dataset(
             "sample_id": sample.sample_id,
             "strategy": sample.strategy,
             "sample_size": spec.size,
+            "replaces_items_of": _first_drawn(dataset, due),
             "generator": spec.generator,
             "rejected": report.rejections,
             "categories": _categories(items),
@@ -261,20 +265,27 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
         return f"the strategy is {spec.strategy} now"
     if spec.generator != dataset.stats.get("generator"):
         return "the question generator changed"
+    # Before the documents: where they change every day, new questions are still drawn from all of them now and then.
+    if (now or datetime.now(UTC)) - _drawn_at(db, dataset) > timedelta(days=spec.max_age_days):
+        return f"the dataset is older than {spec.max_age_days:g} days"
     if client_storage.get_client(db, client_id).corpus_version != dataset.stats.get("corpus_version"):
         return _DOCUMENTS_CHANGED
-    if (now or datetime.now(UTC)) - dataset.checked_at > timedelta(days=spec.max_age_days):
-        return f"the dataset is older than {spec.max_age_days:g} days"
     return None
 
 
+def _drawn_at(db: Database, dataset: Dataset) -> datetime:
+    """When the dataset was last drawn as a whole; replacing items whose quote is gone does not make it younger."""
+    first = dataset.stats.get("replaces_items_of")
+    return dataset.checked_at if first is None else benchmark_storage.get_dataset(db, first).checked_at
+
+
 def _current(db: Database, client_id: str, spec: BenchmarkSpec) -> Dataset | None:
-    found = [
-        dataset
-        for dataset in benchmark_storage.current_datasets(db, client_id)
-        if dataset.name == spec.name and dataset.kind == "generated"
-    ]
-    return found[0] if found else None
+    found = [dataset for dataset in benchmark_storage.current_datasets(db, client_id) if dataset.name == spec.name]
+    if not found:
+        return None
+    if found[0].kind == "imported":
+        raise DatasetError(f"{spec.name!r} is the name of an imported dataset of {client_id!r}: choose another --name")
+    return found[0]
 
 
 def _kept(dataset: Dataset | None) -> str:
@@ -296,23 +307,6 @@ def _counts(dataset: Dataset | None) -> dict[str, Any]:
         "documents_touched": stats.get("documents_touched", 0),
         "documents": stats.get("documents", 0),
     }
-
-
-def _confirm(db: Database, client_id: str, dataset: Dataset) -> None:
-    """Notes that the dataset, unchanged, also fits the present corpus."""
-    stats = {**dataset.stats, "corpus_version": client_storage.get_client(db, client_id).corpus_version}
-    benchmark_storage.save_dataset(
-        db,
-        client_id,
-        dataset.name,
-        dataset.kind,
-        benchmark_storage.dataset_items(db, dataset.id),
-        created_by=dataset.created_by,
-        corpus_version=dataset.corpus_version,
-        valid=dataset.valid,
-        rule_failures=dataset.rule_failures,
-        stats=stats,
-    )
 
 
 def _standing(
@@ -342,8 +336,12 @@ def _wanted(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkS
 def _kept_candidates(
     db: Database, store: "ChromaStore", client_id: str, dataset: Dataset | None, spec: BenchmarkSpec, due: str
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """The candidates of the items that stay, with the text that holds each one's quote now; the others retire."""
-    if dataset is None or due != _DOCUMENTS_CHANGED:
+    """The candidates of the items that stay, with the text that holds each one's quote now.
+
+    Items whose quote is gone retire. Of the others all stay where only the documents changed, else none: a dataset
+    that is due for another reason is drawn anew.
+    """
+    if dataset is None:
         return [], {}
     standing, gone = _standing(db, store, client_id, dataset)
     gone_ids = {item.item_id for item in gone}
@@ -358,6 +356,8 @@ def _kept_candidates(
         if candidate.item and candidate.item.item_id in gone_ids
     ]
     benchmark_storage.save_candidates(db, client_id, retired)
+    if due != _DOCUMENTS_CHANGED:
+        return [], {}
     kept = [candidate for candidate in candidates if candidate.item and candidate.item.item_id in standing]
     holders = {chunk_id for chunk_ids in standing.values() for chunk_id in chunk_ids}
     chunk_texts = {chunk.id: chunk.text for chunk in store.get(client_id, sorted(holders))}
@@ -367,6 +367,25 @@ def _kept_candidates(
         if candidate.item
     }
     return kept, texts
+
+
+def _revived(db: Database, store: "ChromaStore", client_id: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates without the retired ones, unless their quotes are back: those are candidates again."""
+    retired = [candidate.item for candidate in candidates if candidate.status == "retired" and candidate.item]
+    resolutions = resolve(retired, db, store, client_id) if retired else {}
+    back = {item_id for item_id, resolution in resolutions.items() if not resolution.unresolved}
+    return [
+        replace(candidate, status="new", reasons=()) if candidate.status == "retired" else candidate
+        for candidate in candidates
+        if candidate.status != "retired" or (candidate.item and candidate.item.item_id in back)
+    ]
+
+
+def _first_drawn(dataset: Dataset | None, due: str) -> int | None:
+    """The id of the dataset whose items only make room for some others, None where all are drawn anew."""
+    if dataset is None or due != _DOCUMENTS_CHANGED:
+        return None
+    return dataset.stats.get("replaces_items_of") or dataset.id
 
 
 def _latest_sample(db: Database, client_id: str) -> Sample:

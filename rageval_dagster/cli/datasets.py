@@ -37,8 +37,8 @@ def generate(
     launched = launch(
         defs, settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
     )
-    if launched.message is not None:
-        raise RagevalError(f"{client}: {launched.failed_step}: {launched.message} (Dagster run {launched.run_id})")
+    if launched.failure is not None:
+        raise RagevalError(f"{client}: {launched.failure}")
     [dataset] = [dataset for dataset in current_datasets(db, client) if dataset.name == name]
     row = dataset_row(dataset)
     print_json(row) if as_json else print_table([row], list(row), "")
@@ -69,11 +69,17 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
     items = dataset_items(db, dataset_id)
     if as_json:
         print_json(
-            {**dataset_row(dataset), "rules": dataset.rule_failures, "items": [item.to_dict() for item in items]}
+            {
+                **dataset_row(dataset),
+                "categories": dataset.stats.get("categories", {}),
+                "rules": dataset.rule_failures,
+                "items": [item.to_dict() for item in items],
+            }
         )
         return
     row = dataset_row(dataset)
     print_table([row], list(row), "")
+    print("categories: " + ", ".join(f"{name}: {count}" for name, count in dataset.stats.get("categories", {}).items()))
     broken = ", ".join(f"{rule}: {count}" for rule, count in sorted(dataset.rule_failures.items()) if count)
     print(f"rules with offenders: {broken or 'none'}")
     for item in items:

@@ -123,9 +123,8 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
     trigger = unfinished_trigger(db, client_id, f"command:{choices}:") or f"command:{choices}:{uuid.uuid4()}"
     say(f"{client_id}: evaluating")
     launched = launch(defs, settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
-    if launched.message is not None:
-        step = f"{launched.failed_step}: " if launched.failed_step else ""
-        raise RagevalError(f"{client_id}: {step}{launched.message} (Dagster run {launched.run_id})")
+    if launched.failure is not None:
+        raise RagevalError(f"{client_id}: {launched.failure}")
     return reports_of(db, client_id, trigger)
 
 

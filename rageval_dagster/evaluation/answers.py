@@ -11,9 +11,13 @@ from rageval_dagster.storage.evaluations import Evaluation, ResultRecord, Retrie
 
 
 def run_answers(
-    db: Database, system: RagSystem, evaluation: Evaluation, progress: Progress | None = None
+    db: Database,
+    system: RagSystem,
+    evaluation: Evaluation,
+    max_age_days: float | None = None,
+    progress: Progress | None = None,
 ) -> StageReport:
-    """Answers every retrieved question that has no equal answer yet.
+    """Answers every retrieved question that has no equal answer yet, or where `max_age_days` is given none so recent.
 
     A question whose retrieval failed gets a result with that error: nothing is dropped.
     """
@@ -24,7 +28,7 @@ def run_answers(
         for row in rows
         if row.retrieval_id is not None
     }
-    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(keys.values()))
+    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(keys.values()), max_age_days)
     reused = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
     evaluation_storage.link_results(db, evaluation.id, reused)
     missing = [item_id for item_id in keys if item_id not in reused]

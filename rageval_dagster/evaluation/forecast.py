@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rageval_dagster.benchmark.renewal import BenchmarkSpec, renewal_due
+from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, BenchmarkSpec, renewal_due
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
@@ -32,7 +32,7 @@ def forecast(
         "questions": questions,
         "systems": ", ".join(request.systems),
         "retrievals": asked,
-        "generator calls": spec.size if due and settings.generator_model else 0,
+        "generator calls": spec.size * SAMPLE_SHARE if due and settings.generator_model else 0,
         "answer calls": asked if settings.answer_model else 0,
     }
 

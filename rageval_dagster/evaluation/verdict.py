@@ -7,6 +7,8 @@ from typing import Any
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.metrics.registry import all_metrics
 
+NOTHING_SCORED = "nothing could be scored"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -36,8 +38,8 @@ def verdict(report: EvaluationReport) -> str:
     below = below_good_value(report)
     whose = f"{report.evaluation.system}, a built-in reference system" * report.evaluation.system_reference
     prefix = f"{whose or report.evaluation.system}: "
-    if not any(summary.n_scored for summary in report.headline().values()):
-        return prefix + "nothing could be scored"
+    if not _is_scored(report):
+        return prefix + NOTHING_SCORED
     if not below:
         return prefix + "every headline metric reaches its good value"
     return prefix + "below the good value: " + ", ".join(below)
@@ -59,9 +61,17 @@ def below_good_value(report: EvaluationReport) -> list[str]:
 
 
 def thresholds(reports: Sequence[EvaluationReport]) -> Finding:
-    """Passes where every headline metric of every evaluation reaches its good value."""
-    missed = {_name(report): found for report in reports if (found := below_good_value(report))}
+    """Passes where every headline metric of every evaluation reaches its good value; not where nothing was scored."""
+    missed = {_name(report): found for report in reports if (found := _shortcomings(report))}
     return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed})
+
+
+def _shortcomings(report: EvaluationReport) -> list[str]:
+    return below_good_value(report) if _is_scored(report) else [NOTHING_SCORED]
+
+
+def _is_scored(report: EvaluationReport) -> bool:
+    return any(summary.n_scored for summary in report.headline().values())
 
 
 def completeness(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:

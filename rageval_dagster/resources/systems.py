@@ -18,6 +18,11 @@ class RagSystems(dg.ConfigurableResource):
     database: dg.ResourceDependency[HistoryDatabase]
     store: dg.ResourceDependency[DocumentStore]
 
+    def answers_max_age_days(self) -> float | None:
+        """How long a model's answers are reused, since hosted models drift; None: the answerer without a model."""
+        settings = load_settings()
+        return settings.llm_cache_max_age_days if settings.answer_model else None
+
     def loader(self, client_id: str) -> "SystemLoader":
         from functools import lru_cache
 

@@ -257,6 +257,15 @@ def save_dataset(
     return saved
 
 
+@retried
+def save_stats(db: Database, dataset_id: int, stats: Mapping[str, Any]) -> None:
+    """Notes new figures about a dataset; when it was checked stays as it was."""
+    with db.begin() as connection:
+        connection.execute(
+            sa.update(evaluation_datasets).where(evaluation_datasets.c.id == dataset_id).values(stats=dict(stats))
+        )
+
+
 def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
     """All datasets, or one client's, by client, name and id."""
     query = sa.select(*_DATASET_COLUMNS)

@@ -14,7 +14,7 @@ from rageval_dagster.definitions import defs
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
-from rageval_dagster.storage.clients import get_client, keep_lease
+from rageval_dagster.storage.clients import ensure_client, get_client, keep_lease
 from tests.pipeline.small_project import Project, documents
 
 RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
@@ -144,6 +144,21 @@ def test_the_schedule_asks_for_every_client_once_a_slot(loaded: Project, instanc
     requests = [request for request in asked if isinstance(request, dg.RunRequest)]
     assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00", "globex:2026-05-03T02:00"]
     assert [request.partition_key for request in requests] == ["acme", "globex"]
+
+
+def test_the_schedule_reaches_clients_that_the_sensor_has_not_met(
+    loaded: Project, instance: dg.DagsterInstance
+) -> None:
+    ensure_client(loaded.database(), "acme")  # as `rageval ingest` does
+    schedule = defs.resolve_schedule_def("nightly_evaluation")
+    context = dg.build_schedule_context(
+        instance=instance,
+        repository_def=defs.get_repository_def(),
+        scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
+        resources={"database": RESOURCES["database"]},
+    )
+    requests = schedule.evaluate_tick(context).run_requests or []
+    assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00"]
 
 
 def test_a_cron_that_does_not_parse_names_the_variable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

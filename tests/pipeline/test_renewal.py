@@ -1,0 +1,105 @@
+"""When a generated dataset is renewed, and what becomes of questions whose quote goes and comes back."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rageval_dagster.benchmark.generators import load_generator
+from rageval_dagster.benchmark.importing import import_dataset
+from rageval_dagster.benchmark.renewal import (
+    BenchmarkSpec,
+    StageReport,
+    renew_candidates,
+    renew_dataset,
+    renew_sample,
+    renewal_due,
+)
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.evaluation.changes import scan_client
+from rageval_dagster.records import Item
+from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
+from tests.pipeline.small_project import Project, documents
+
+
+def spec_of(project: Project, **choices: object) -> BenchmarkSpec:
+    return replace(BenchmarkSpec.from_settings(project.settings), **choices)  # pyright: ignore[reportArgumentType]
+
+
+def renew(project: Project, spec: BenchmarkSpec) -> StageReport:
+    """The corpus and benchmark stages of a run."""
+    db, settings = project.database(), project.settings
+    store = open_store(settings)
+    scan_client(db, store, "acme")
+    renew_sample(db, store, "acme", spec)
+    renew_candidates(db, store, "acme", spec, load_generator(settings, db, "acme", spec.seed))
+    return renew_dataset(db, store, "acme", spec, load_embedder(settings.embedding_model, settings))
+
+
+def items_of(project: Project) -> dict[str, Item]:
+    [dataset] = current_datasets(project.database(), "acme")
+    return {item.item_id: item for item in dataset_items(project.database(), dataset.id)}
+
+
+def test_documents_that_change_every_day_do_not_keep_a_dataset_young(loaded: Project) -> None:
+    spec = spec_of(loaded)
+    renew(loaded, spec)
+    [drawn] = current_datasets(loaded.database(), "acme")
+    # A new document: every quote still stands.
+    loaded.ingest("acme", [*documents("lighthouse"), *documents("castle", count=1)])
+    renew(loaded, spec)
+    [kept] = current_datasets(loaded.database(), "acme")
+    assert (kept.id, kept.checked_at) == (drawn.id, drawn.checked_at)
+    # Two documents gone: their questions are replaced, the others stay.
+    loaded.ingest("acme", [*documents("lighthouse")[2:], *documents("castle", count=3)])
+    renew(loaded, spec)
+    [replaced] = current_datasets(loaded.database(), "acme")
+    assert replaced.id != drawn.id
+    assert renewal_due(loaded.database(), "acme", spec) is None
+    week_later = drawn.checked_at + timedelta(days=spec.max_age_days, microseconds=1)
+    assert week_later < replaced.checked_at + timedelta(days=spec.max_age_days)
+    assert renewal_due(loaded.database(), "acme", spec, week_later) == "the dataset is older than 7 days"
+
+
+def test_a_retired_question_is_asked_again_once_its_quote_is_back(loaded: Project) -> None:
+    spec = spec_of(loaded, always=True)
+    renew(loaded, spec)
+    before = items_of(loaded)
+    victim = min(item.evidence[0].document_id for item in before.values())
+    loaded.ingest("acme", [row for row in documents("lighthouse") if row["id"] != victim])
+    renew(loaded, spec)
+    retired = {
+        candidate.item.item_id
+        for candidate in list_candidates(loaded.database(), "acme")
+        if candidate.status == "retired" and candidate.item
+    }
+    assert retired == {id for id, item in before.items() if item.evidence[0].document_id == victim}
+    loaded.ingest("acme", documents("lighthouse"))
+    renew(loaded, spec)
+    assert items_of(loaded) == before
+    assert all(candidate.status != "retired" for candidate in list_candidates(loaded.database(), "acme"))
+
+
+def test_sample_sizes_back_and_forth_give_the_same_datasets(loaded: Project) -> None:
+    renew(loaded, spec_of(loaded))
+    [first] = current_datasets(loaded.database(), "acme")
+    renew(loaded, spec_of(loaded, size=4))
+    [small] = current_datasets(loaded.database(), "acme")
+    assert (first.qa_count, small.qa_count) == (8, 4)
+    renew(loaded, spec_of(loaded))
+    [again] = current_datasets(loaded.database(), "acme")
+    assert again.id == first.id
+    assert renewal_due(loaded.database(), "acme", spec_of(loaded), datetime.now(UTC)) is None
+
+
+def test_generated_and_imported_datasets_do_not_take_each_others_names(loaded: Project) -> None:
+    path = loaded.folder / "human.jsonl"
+    path.write_text(json.dumps(Item("Who keeps the lighthouse of Avonlea?").to_dict()), encoding="utf-8")
+    with pytest.raises(DatasetError, match="'synthetic' is the name of client 'acme'"):
+        import_dataset(loaded.database(), "acme", "synthetic", path, "native")
+    import_dataset(loaded.database(), "acme", "human", path, "native")
+    with pytest.raises(DatasetError, match="'human' is the name of an imported dataset"):
+        renew(loaded, spec_of(loaded, name="human", always=True))

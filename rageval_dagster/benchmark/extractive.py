@@ -25,8 +25,9 @@ the human questions do (benchmarks/synthetic_vs_human.py)."""
 
 BLANK = "____"
 MAX_ANSWER_CHARACTERS = 300
-MIN_DEFINITION_WORDS = 3
+MIN_DEFINITION_WORDS = {"the": 3, "a": 5, "an": 5}
 MAX_DEFINITION_WORDS = 12
+MAX_NAME_SHARE = 0.05
 
 _NAME = re.compile(r"[A-Z][\w.-]{2,}(?: (?:of |the |and )?[A-Z][\w.-]+)*")
 _HANGING = re.compile(
@@ -205,7 +206,9 @@ def _multi_hop_questions(source: _Source, definitions: Mapping[str, _Definition]
             definition = definitions.get(name)
             if definition is None or definition.chunk.document_id == source.chunk.document_id or asked.common:
                 continue
-            question = asked.question.replace(name, definition.phrase)
+            # As a word of its own: not the name within "pure-Python" or "Python 3.8".
+            alone = rf"(?<![\w-]){re.escape(name)}(?![\w-]|'s| [\dA-Z(])"
+            question = re.sub(alone, lambda _, said=definition: said.phrase, asked.question)
             answer = sentence.text[asked.start : asked.end]
             if name not in question and not _gives_away(question, answer):
                 quotes = ((source.chunk, sentence.quote), (definition.chunk, definition.quote))
@@ -213,18 +216,24 @@ def _multi_hop_questions(source: _Source, definitions: Mapping[str, _Definition]
 
 
 def _definitions(sources: Sequence[_Source]) -> dict[str, _Definition]:
-    """Names that a document says what they are, each by its first definition of some length."""
+    """Names that a document says what they are, each by its first definition that tells it apart.
+
+    That is one with "the", or a long one with "a"; and of a name in at most `MAX_NAME_SHARE` of the chunks.
+    """
     found: dict[str, _Definition] = {}
+    most = max(2, MAX_NAME_SHARE * len(sources))
     for source in sources:
         for sentence, asked in source.asked:
             phrase = sentence.text[asked.start : asked.end]
             article, _, rest = phrase.partition(" ")
             if (
                 asked.defines
-                and article in english.DETERMINERS
-                and MIN_DEFINITION_WORDS <= len(rest.split()) <= MAX_DEFINITION_WORDS
+                and article in MIN_DEFINITION_WORDS
+                and MIN_DEFINITION_WORDS[article] <= len(rest.split()) <= MAX_DEFINITION_WORDS
                 and _NAME.fullmatch(asked.subject)
+                and asked.subject in sentence.quote
                 and asked.subject not in phrase
+                and sum(asked.subject in other.chunk.text for other in sources) <= most
             ):
                 found.setdefault(asked.subject, _Definition(source.chunk, sentence.quote, f"the {tidy(rest)}"))
     return found

@@ -10,6 +10,7 @@ from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.automation.jobs import EVALUATION_JOB, evaluation_job
 from rageval_dagster.automation.requests import TRIGGER_TAG, run_request
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
 
@@ -32,13 +33,17 @@ def document_store_sensor() -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:
         from rageval_dagster.monitoring.watching import observe
+        from rageval_dagster.storage.clients import list_clients
 
         settings = load_settings()
         if not settings.enabled:
             return dg.SkipReason("EVALUATION_ENABLED is false")
         pending = {client: (probe, since) for client, (probe, since) in json.loads(context.cursor or "{}").items()}
         probes = store.open().probes()
-        seen = observe(database.open(), probes, pending, settings.settle_s, time.time())
+        db = database.open()
+        for client in list_clients(db):
+            end_dead_run(context.instance, client)
+        seen = observe(db, probes, pending, settings.settle_s, time.time())
         known = set(context.instance.get_dynamic_partitions(clients_partitions.name or ""))
         to_add = [client_id for client_id in seen.outstanding if client_id not in known]
         requests = [

@@ -14,7 +14,8 @@ Pending = Mapping[str, tuple[str, float]]
 class Observation:
     """What a look at all the probes found.
 
-    `outstanding` are the clients with a change that no finished evaluation has seen, and its `change_seq`;
+    `outstanding` are the clients that nobody works on, with a change that no finished evaluation has seen, and its
+    `change_seq`;
     `pending` those whose probe moved but has not stood still for the settle time yet.
     """
 
@@ -54,7 +55,10 @@ def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s:
     outstanding = {
         client.client_id: client.change_seq
         for client in client_storage.list_clients(db)
-        if client.change_seq > client.evaluated_seq and client.vanished_at is None and client.client_id not in moving
+        if client.change_seq > client.evaluated_seq
+        and client.vanished_at is None
+        and not client.is_busy
+        and client.client_id not in moving
     }
     new = tuple(client_id for client_id in outstanding if client_id not in known)
     return Observation(new, vanished, outstanding, moving)

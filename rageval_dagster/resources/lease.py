@@ -2,13 +2,29 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from rageval_dagster.resources.database import HistoryDatabase
 
+if TYPE_CHECKING:
+    from rageval_dagster.storage.clients import Client
+
 WAIT_S = 60.0
 """How long a run waits for another one of the same client, or for an ingestion, to end."""
+
+
+def end_dead_run(instance: dg.DagsterInstance, client: "Client") -> None:
+    """Tells Dagster of a run whose process died with the client's lease in its hands that it failed.
+
+    Dagster's default launcher does not notice, nor does anybody for a run of the command line: the run would count as
+    running, and keep every later one of the client in the queue.
+    """
+    holder, _, run_id = (client.dead_holder or "").rpartition(":run ")
+    run = instance.get_run_by_id(run_id) if holder else None
+    if run is not None and not run.is_finished:
+        instance.report_run_failed(run, "the run's process died")
 
 
 class ClientLease(dg.ConfigurableResource):
@@ -29,6 +45,8 @@ class ClientLease(dg.ConfigurableResource):
         from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
 
         db = self.database.open()
-        ensure_client(db, client_id)
+        client = ensure_client(db, client_id)
+        if context.instance is not None:
+            end_dead_run(context.instance, client)
         with keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S):
             yield self

@@ -43,12 +43,20 @@ class Client:
     document_count: int
     scanned_at: datetime | None
     vanished_at: datetime | None
+    lease_holder: str | None
     lease_expires_at: datetime | None
 
     @property
     def is_busy(self) -> bool:
         """Whether somebody is working on the client just now: a run, or an ingestion."""
-        return self.lease_expires_at is not None and self.lease_expires_at > utc_now()
+        return self.lease_holder is not None and self.dead_holder is None
+
+    @property
+    def dead_holder(self) -> str | None:
+        """Who has the client's lease but died without giving it back, if anybody."""
+        if self.lease_holder is None or self.lease_expires_at is None:
+            return None
+        return self.lease_holder if self.lease_expires_at <= utc_now() or _died(self.lease_holder) else None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The sensor and the schedule: which runs they ask for, and how often."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ import dagster as dg
 import pytest
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.automation.requests import TRIGGER_TAG
 from rageval_dagster.definitions import defs
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
-from rageval_dagster.storage.clients import ensure_client, get_client, keep_lease
+from rageval_dagster.storage.clients import acquire_lease, ensure_client, get_client, keep_lease, lease_holder
 from tests.pipeline.small_project import Project, documents
 
 RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
@@ -116,6 +118,26 @@ def test_changes_wait_while_somebody_works_on_the_client(loaded: Project, instan
         loaded.ingest("acme", documents("lighthouse", count=5))
         assert keys(tick(instance)) == []
     assert keys(tick(instance)) == ["acme:2:1"]
+
+
+def test_no_run_is_asked_for_that_would_wait_for_another(loaded: Project, instance: dg.DagsterInstance) -> None:
+    assert keys(tick(instance)) == ["acme:1:1"]
+    with keep_lease(loaded.database(), "acme", "command"):
+        assert keys(tick(instance)) == []
+
+
+def test_a_run_whose_process_died_is_over_and_made_again(loaded: Project, instance: dg.DagsterInstance) -> None:
+    assert keys(tick(instance)) == ["acme:1:1"]
+    tags = {"dagster/partition": "acme", TRIGGER_TAG: "change:1"}
+    run = instance.create_run_for_job(defs.resolve_job_def("evaluation"), tags=tags, status=dg.DagsterRunStatus.STARTED)
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    holder = lease_holder(f"run {run.run_id}").replace(f":{os.getpid()}:", f":{died.pid}:")
+    acquire_lease(loaded.database(), "acme", holder)
+    assert keys(tick(instance)) == ["acme:1:2"]
+    over = instance.get_run_by_id(run.run_id)
+    assert over is not None
+    assert over.status == dg.DagsterRunStatus.FAILURE
 
 
 def test_a_client_that_vanished_is_marked_and_comes_back(loaded: Project, instance: dg.DagsterInstance) -> None:

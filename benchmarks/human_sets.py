@@ -62,7 +62,8 @@ def measure(name: str) -> None:
             rageval(home, "datasets", "import", str(source), "--client", name, "--format", "beir", "--json")
         )
         systems = [word for system in SYSTEMS for word in ("--system", system)]
-        evaluations = json.loads(rageval(home, "evaluate", "--client", name, *systems, "--json"))
+        printed = rageval(home, "evaluate", "--client", name, *systems, "--json")
+        evaluations = [json.loads(line) for line in printed.splitlines()]
         print(f"{name}: {imported['imported']} questions, {time.monotonic() - started:.0f} s in all")
         for evaluation in evaluations:
             exported = rageval(

@@ -39,4 +39,5 @@ if __name__ == "__main__":
     try:
         run_demo()
     except RagevalError as error:
-        sys.exit(f"demo: {error}")
+        print(f"demo: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

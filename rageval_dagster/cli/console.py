@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,12 @@ def open_all() -> tuple[Settings, "Database"]:
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def print_json_lines(values: Iterable[Any]) -> None:
+    """One JSON value a line: a single one reads as plain JSON, several as JSON Lines."""
+    for value in values:
+        print(json.dumps(value, ensure_ascii=False, default=_plain))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:

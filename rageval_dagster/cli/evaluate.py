@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, print_table, say
+from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, print_json_lines, print_table, say
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
@@ -25,7 +25,7 @@ def evaluate(
     sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON an evaluation.")] = False,
 ) -> None:
     """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
     from rageval_dagster.automation.schedules import checked_cron
@@ -61,7 +61,7 @@ def evaluate(
             failures += 1
             say(f"{client_id}: {error}")
     if as_json:
-        print_json([evaluation_json(settings, report) for report in reports])
+        print_json_lines(evaluation_json(settings, report) for report in reports)
     else:
         print_reports(settings, reports)
     if failures:

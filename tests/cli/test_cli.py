@@ -166,7 +166,7 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert "built-in reference system" in ended.out
     assert "rageval runs show 1" in ended.out
 
-    [printed] = json.loads(run("evaluate", "--client", "acme", "--json").out)
+    printed = json.loads(run("evaluate", "--client", "acme", "--json").out)
     assert set(printed["versions"]) == {"corpus", "index", "dataset", "system", "judge"}
     assert printed["metrics"]["retrieval.mrr"]["n_scored"] == 8
 

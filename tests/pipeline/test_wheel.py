@@ -33,7 +33,7 @@ def test_the_wheel_alone_runs_an_evaluation(project: Project) -> None:
     assert Path(where.strip()).is_relative_to(site)
     source = project.write("acme", documents("lighthouse", count=4))
     run("-m", "rageval_dagster", "ingest", str(source), "--client", "acme")
-    [evaluation] = json.loads(run("-m", "rageval_dagster", "evaluate", "--client", "acme", "--json"))
+    evaluation = json.loads(run("-m", "rageval_dagster", "evaluate", "--client", "acme", "--json"))
     assert evaluation["metrics"]["retrieval.mrr"]["n_scored"] > 0
     assert json.loads(run("-m", "rageval_dagster", "status", "--json"))
     prompts = {path.name for path in (site / "rageval_dagster" / "prompts").glob("*.txt")}

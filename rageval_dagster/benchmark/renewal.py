@@ -29,7 +29,7 @@ DEFAULT_STRATEGY = "random"
 SPARE = 1.2
 """So many times the wanted number of pairs are written, since the rules will reject some."""
 
-SAMPLE_SHARE = 2
+SAMPLE_SHARE = 5
 """So many times the wanted number of chunks are drawn, since some give no question."""
 
 WRITE_BATCH = 32

@@ -97,8 +97,8 @@ def report(name: str, chunks: list[Chunk]) -> None:
                 largest.append(max(counts.values()))
                 topics.append(len({clusters[row[key]] for key in sample}))
             print(
-                f"  {size:3d} chunks, {strategy:8s} {mean(documents):5.1f} documents, {mean(topics):4.1f} of {CLUSTERS} "
-                f"clusters, at most {max(largest)} chunks of one document"
+                f"  {size:3d} chunks, {strategy:8s} {mean(documents):5.1f} documents, {mean(topics):4.1f} of "
+                f"{CLUSTERS} clusters, at most {max(largest)} chunks of one document"
             )
         kept = share_kept(entries, size)
         print(f"  random keeps {kept:.1%} of {size} when 1 % of the chunks change (mean of {TRIALS} trials)")

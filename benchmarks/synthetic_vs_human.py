@@ -207,6 +207,6 @@ if __name__ == "__main__":
         report(chosen, shared_vectors)
     print(
         "\nWhat a keyless benchmark is good for: one system against itself over time, and coarse differences between"
-        "\nsystems. For lexical against dense retrieval take human questions, or those of a language model: how many of"
-        "\na passage's words a question repeats decides which of the two looks better, and the rules can only guess that."
+        "\nsystems. For lexical against dense retrieval take human questions, or those of a language model: how many"
+        "\nof a passage's words a question repeats decides which of the two looks better, and rules can only guess that."
     )

@@ -130,24 +130,26 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
 
 def print_reports(settings: Settings, reports: list[Any]) -> None:
     """Headline metrics, what was not measured and what to set for it, and where to look next."""
+    from rageval_dagster.evaluation.verdict import verdict
+
     print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
-    print()
     for report in reports:
-        name = f"{report.evaluation.client_id}/{report.evaluation.dataset_name}/{report.evaluation.system}"
-        intervals = [
-            f"{metric} {summary.mean:.3f} [{summary.ci_low:.3f}, {summary.ci_high:.3f}] n={summary.n_scored}"
-            for metric, summary in report.headline().items()
-            if summary.mean is not None and summary.ci_low is not None
-        ]
-        print(f"{name} ({report.level} level, 95 % intervals): " + "; ".join(intervals))
-        print(f"  read its questions: rageval runs show {report.evaluation.id}")
+        evaluation = report.evaluation
+        print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
+        measured = {name: summary for name, summary in report.headline().items() if summary.mean is not None}
+        for name, summary in measured.items():
+            interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
+            print(f"  {name:16} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
+        print(f"  {verdict(report)}" if measured else "  nothing could be scored")
+        print(f"  read its questions: rageval runs show {evaluation.id}")
+    print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
         print("These are numbers of built-in reference systems, not of your RAG system.")
     if settings.generator_model is None:
-        print("Questions were generated without a model; for natural ones set RAGEVAL_GENERATOR_MODEL.")
+        print("Generated questions are made without a model; for natural ones set RAGEVAL_GENERATOR_MODEL.")
     if settings.answer_model is None:
-        print("Answers were extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
-    print("Not measured: judge.* and claims.* (no judge model).")
+        print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
+    print("Not measured: judge.* and claims.*, which need a judge model; none can be set in this version.")
     print("In the Dagster UI: make ui")
 
 

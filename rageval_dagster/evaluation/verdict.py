@@ -24,12 +24,12 @@ def run_metadata(reports: Sequence[EvaluationReport]) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for report in reports:
         name = report.evaluation.dataset_name + (f"/{report.evaluation.system}" if several else "")
+        metadata[f"{name}/verdict"] = verdict(report)
         for metric, summary in report.headline().items():
             if summary.mean is not None:
                 metadata[f"{name}/{metric}"] = summary.mean
         metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
         metadata[f"{name}/read_them"] = f"rageval runs show {report.evaluation.id}"
-        metadata[f"{name}/verdict"] = verdict(report)
     return metadata
 
 

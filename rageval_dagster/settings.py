@@ -37,7 +37,6 @@ class Settings(BaseModel):
     )
 
     # Answers.
-    verification_enabled: bool = _setting("RAG__VERIFICATION_ENABLED", True, "true or false")
     citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false")
 
     # Where things live.
@@ -76,7 +75,6 @@ class Settings(BaseModel):
     # Judging an evaluation.
     max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, "a number from 0 to 1")
     settle_s: float = Field(default=60, alias="RAGEVAL_SETTLE_S", ge=0, description="seconds, 0 or more")
-    rescan_hours: float = Field(default=24, alias="RAGEVAL_RESCAN_HOURS", gt=0, description="hours, more than 0")
     text_in_dagster: bool = _setting("RAGEVAL_TEXT_IN_DAGSTER", False, "true or false")
 
     @cached_property

@@ -146,7 +146,8 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
     if any(report.evaluation.system_reference for report in reports):
         print("These are numbers of built-in reference systems, not of your RAG system.")
     if settings.generator_model is None:
-        print("Generated questions are made without a model; for natural ones set RAGEVAL_GENERATOR_MODEL.")
+        print("Generated questions are made without a model: good for one system over time, less so for comparing")
+        print("lexical with dense retrieval. For natural ones set RAGEVAL_GENERATOR_MODEL.")
     if settings.answer_model is None:
         print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
     print("Not measured: judge.* and claims.*, which need a judge model; none can be set in this version.")

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,6 +87,12 @@ class TokenVectors:
     spans: "np.ndarray"
 
 
+TOKEN_VECTORS_KEPT = 200_000
+"""Of 384 numbers each: some 300 MB at the most, about 500 passages of 400 tokens."""
+
+_TOKEN_VECTORS: "dict[str, OrderedDict[str, TokenVectors]]" = {}
+
+
 class TransformerEmbedder:
     """A sentence-transformers model; safe to use from several threads."""
 
@@ -155,7 +162,29 @@ class TransformerEmbedder:
         return [text[start:end] for start, end in self._window_spans(text)]
 
     def token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
-        """The contextual vector of every token of each text; a long text is read in overlapping windows."""
+        """The contextual vector of every token of each text; a long text is read in overlapping windows.
+
+        Those of recent texts are kept, at most TOKEN_VECTORS_KEPT vectors: the same passages come back for many
+        questions.
+        """
+        with _MODELS_LOCK:
+            return self._kept_token_vectors(texts)
+
+    def _kept_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
+        kept = _TOKEN_VECTORS.setdefault(str(self._folder or self.name), OrderedDict())
+        missing = [text for text in dict.fromkeys(texts) if text not in kept]
+        made = dict(zip(missing, self._make_token_vectors(missing), strict=True)) if missing else {}
+        found = [made[text] if text in made else kept[text] for text in texts]
+        for text, vectors in zip(texts, found, strict=True):
+            kept[text] = vectors
+            kept.move_to_end(text)
+        size = sum(len(vectors.spans) for vectors in kept.values())
+        while size > TOKEN_VECTORS_KEPT and kept:
+            _, oldest = kept.popitem(last=False)
+            size -= len(oldest.spans)
+        return found
+
+    def _make_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
         import numpy as np
 
         pieces = [

@@ -130,18 +130,22 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
 
 def print_reports(settings: Settings, reports: list[Any]) -> None:
     """Headline metrics, what was not measured and what to set for it, and where to look next."""
+    from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED
     from rageval_dagster.evaluation.verdict import verdict
 
     print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
     for report in reports:
         evaluation = report.evaluation
         print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
-        measured = {name: summary for name, summary in report.headline().items() if summary.mean is not None}
+        shown = report.headline()
+        if RIGHTLY_ANSWERED in report.summaries:
+            shown["answered or declined rightly"] = report.summaries[RIGHTLY_ANSWERED]
+        measured = {name: summary for name, summary in shown.items() if summary.mean is not None}
         for name, summary in measured.items():
             interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
-            print(f"  {name:16} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
+            print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
         print(f"  {verdict(report)}" if measured else "  nothing could be scored")
-        print(f"  read its questions: rageval runs show {evaluation.id}")
+        print(f"  the questions that went worst: rageval runs show {evaluation.id}")
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
         print("These are numbers of built-in reference systems, not of your RAG system.")

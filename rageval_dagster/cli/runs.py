@@ -34,7 +34,7 @@ def list_all(
 @app.command("show")
 def show(
     run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
-    worst: Annotated[int, typer.Option(min=0, help="How many of the worst questions to show with their contexts.")] = 5,
+    worst: Annotated[int, typer.Option(min=0, help="How many of the worst questions to show.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
@@ -52,7 +52,10 @@ def show(
     print()
     columns = ["metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
     print_table([_metric_row(summary) for summary in report.summaries.values()], columns, "no metrics yet")
-    for question in worst_questions(db, report, worst):
+    questions = worst_questions(db, report, worst)
+    if not questions:
+        print("\nEvery question found its evidence first, and was answered or declined rightly.")
+    for question in questions:
         item = question.item
         print(f"\n{item.item_id}  {item.category}  rank of the evidence: {question.rank or 'not found'}")
         print(f"  Q: {item.question}")

@@ -15,16 +15,25 @@ from rageval_dagster.storage.evaluations import Evaluation, Summary
 
 HEADLINES = ("precision_at_{k}", "recall_at_{k}", "hit_rate_at_{k}", "mrr", "ndcg_at_10")
 WORST_QUESTIONS = 5
+RIGHTLY_ANSWERED = "quality.refusal_correct"
 
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What people read of one evaluation; ids and numbers only. `level` is that of the headline metrics."""
+    """What people read of one evaluation; ids and numbers only. `level` is that of the headline metrics.
+
+    `by_badness` are the questions that did not go well, worst first.
+    """
 
     evaluation: Evaluation
     level: str
     summaries: Mapping[str, Summary]
-    worst_item_ids: tuple[str, ...]
+    by_badness: tuple[str, ...]
+
+    @property
+    def worst_item_ids(self) -> tuple[str, ...]:
+        """The questions to look at first, at most five."""
+        return self.by_badness[:WORST_QUESTIONS]
 
     def headline(self) -> dict[str, Summary]:
         """The headline metrics under their short names (`precision_at_5`), chunk level where the dataset allows it."""
@@ -104,9 +113,7 @@ def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[
     results = {
         item_id: result for item_id, (_, result) in evaluation_storage.load_results(db, report.evaluation.id).items()
     }
-    return [
-        _question(results[item_id], report.level) for item_id in report.worst_item_ids[:count] if item_id in results
-    ]
+    return [_question(results[item_id], report.level) for item_id in report.by_badness[:count] if item_id in results]
 
 
 def headline_level(items: Sequence[Item]) -> str:
@@ -115,14 +122,21 @@ def headline_level(items: Sequence[Item]) -> str:
     return "document" if known and not any(evidence.quote for evidence in known) else "chunk"
 
 
-def worst_items(ranks: Mapping[str, Outcome]) -> tuple[str, ...]:
-    """The questions to look at first: errors, then the lowest reciprocal rank; none that came back first."""
-    found = sorted(
-        (-1.0 if outcome.value is None else outcome.value, item_id)
-        for item_id, outcome in ranks.items()
-        if outcome.status != "undefined" and outcome.value != 1.0
+def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tuple[str, ...]:
+    """The ids of the questions that did not go well, worst first: errors, then the lower of the two that tell most.
+
+    These are the reciprocal rank of the evidence, and whether the system answered or declined rightly.
+    """
+    columns = [outcomes.get(metric, {}) for metric in (_prefix(level) + "mrr", RIGHTLY_ANSWERED)]
+    found: dict[str, float] = {}
+    for column in columns:
+        for item_id, outcome in column.items():
+            if outcome.status != "undefined":
+                value = -1.0 if outcome.value is None else outcome.value
+                found[item_id] = min(value, found.get(item_id, 1.0))
+    return tuple(
+        item_id for value, item_id in sorted((value, item_id) for item_id, value in found.items()) if value < 1
     )
-    return tuple(item_id for _, item_id in found[:WORST_QUESTIONS])
 
 
 def _report(
@@ -136,7 +150,7 @@ def _report(
         evaluation=evaluation,
         level=level,
         summaries={summary.metric_id: summary for summary in summaries},
-        worst_item_ids=worst_items(outcomes.get(_prefix(level) + "mrr", {})),
+        by_badness=by_badness(outcomes, level),
     )
 
 
@@ -167,7 +181,8 @@ def _summary(
         n_error=summary.n_error,
         mean=summary.mean,
         ci_low=summary.ci_low,
-        ci_high=summary.ci_high,
+        # No mean can lie above the ceiling, so no interval reaches there.
+        ci_high=summary.ci_high if ceiling is None or summary.ci_high is None else min(summary.ci_high, ceiling),
         min=summary.min,
         max=summary.max,
         worst_low=summary.worst_low,

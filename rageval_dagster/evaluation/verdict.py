@@ -34,19 +34,32 @@ def run_metadata(reports: Sequence[EvaluationReport]) -> dict[str, Any]:
 
 
 def verdict(report: EvaluationReport) -> str:
-    """One sentence: which headline metrics reach their good values and which do not, and whose numbers these are."""
-    below = below_good_value(report)
-    whose = f"{report.evaluation.system}, a built-in reference system" * report.evaluation.system_reference
-    prefix = f"{whose or report.evaluation.system}: "
+    """One sentence: which headline metrics reach their good values and which do not, and whose numbers these are.
+
+    Where the interval reaches across the good value, the sample is too small to tell, and that is what it says.
+    """
+    name = report.evaluation.system
+    prefix = f"{name}, a built-in reference system: " if report.evaluation.system_reference else f"{name}: "
     if not _is_scored(report):
         return prefix + NOTHING_SCORED
-    if not below:
-        return prefix + "every headline metric reaches its good value"
-    return prefix + "below the good value: " + ", ".join(below)
+    findings = _against_good_values(report)
+    below = [text for _, surely, text in findings if surely == "below"]
+    unclear = [metric for metric, surely, _ in findings if surely == "unclear"]
+    said = ["below the good value: " + ", ".join(below)] if below else []
+    said += ["too few questions to tell: " + ", ".join(unclear)] if unclear else []
+    return prefix + ("; ".join(said) or "every headline metric reaches its good value")
 
 
 def below_good_value(report: EvaluationReport) -> list[str]:
-    """`mrr 0.610 (good: 0.800)` for each headline metric below its good value; precision is held to its ceiling."""
+    """`mrr 0.610 (good: 0.800)` for each headline metric whose mean is below its good value."""
+    return [text for _, _, text in _against_good_values(report) if text]
+
+
+def _against_good_values(report: EvaluationReport) -> list[tuple[str, str, str]]:
+    """For each headline metric with a good value: its name, where its interval lies, what to say of a low mean.
+
+    The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the good value.
+    """
     good_values = {metric.id: metric.good_value for metric in all_metrics(report.evaluation.k)}
     found = []
     for name, summary in report.headline().items():
@@ -55,8 +68,10 @@ def below_good_value(report: EvaluationReport) -> list[str]:
             continue
         if summary.ceiling is not None:
             good *= summary.ceiling
-        if summary.mean < good:
-            found.append(f"{name} {summary.mean:.3f} (good: {good:.3f})")
+        low = summary.mean if summary.ci_low is None else summary.ci_low
+        high = summary.mean if summary.ci_high is None else summary.ci_high
+        side = "below" if high < good else "above" if low >= good else "unclear"
+        found.append((name, side, f"{name} {summary.mean:.3f} (good: {good:.3f})" if summary.mean < good else ""))
     return found
 
 

@@ -22,7 +22,9 @@ demo: setup
 	$(BIN)/python demo/run.py
 
 ui: setup
-	DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+	@echo "The Dagster UI: http://127.0.0.1:3000 (Ctrl-C ends it)"
+	@DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" PYTHONWARNINGS=ignore \
+		exec $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 test: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"

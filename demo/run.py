@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from rageval_dagster.cli.console import open_all, plural, progress_bar, say
+from rageval_dagster.cli.console import open_all, plural, say
+from rageval_dagster.cli.corpus import load_documents
 from rageval_dagster.cli.evaluate import print_reports, run_evaluation
 from rageval_dagster.errors import RagevalError
 
@@ -16,19 +17,12 @@ def run_demo() -> None:
     from documents import write_demo
 
     from rageval_dagster.benchmark.importing import import_dataset
-    from rageval_dagster.corpus.ingest import ingest
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.embedding.models import load_embedder
-    from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
 
     settings, db = open_all()
-    embedder = load_embedder(settings.embedding_model, settings)
     files = write_demo(settings.home / "demo")
     clients = [file.stem for file in files]
     for client, file in zip(clients, files, strict=True):
-        ensure_client(db, client)
-        with keep_lease(db, client, lease_holder("demo")), progress_bar(f"ingesting {client}") as progress:
-            report = ingest(file, client, open_store(settings), embedder, progress=progress)
+        report = load_documents(settings, db, file, client)
         say(f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
     dataset, _ = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native")
     say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")

@@ -41,7 +41,7 @@ defs = dg.Definitions(
         "generator": QuestionGenerator(database=_database),
         "systems": RagSystems(database=_database, store=_store),
     },
-    loggers={"console": dg.colored_console_logger, "progress": progress_logger},
+    loggers={"console": dg.colored_console_logger.configured({"log_level": "INFO"}), "progress": progress_logger},
     # Models load once: one process a run. Parallelism is across clients.
     executor=dg.in_process_executor,
 )

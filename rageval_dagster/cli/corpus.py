@@ -1,11 +1,17 @@
 """`rageval ingest`: documents into Chroma."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, progress_bar, say
+from rageval_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    from rageval_dagster.corpus.ingest import IngestReport
+    from rageval_dagster.storage.database import Database
 
 
 def ingest(
@@ -16,29 +22,14 @@ def ingest(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Loads documents into Chroma; a document that was loaded before is brought up to date."""
-    from rageval_dagster.corpus.ingest import ingest as load
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.embedding.models import load_embedder
-    from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
-
     settings, db = open_all()
-    embedder = load_embedder(settings.embedding_model, settings)
-    ensure_client(db, client)
-    # The lease keeps the sensor from taking a half-loaded corpus for a change.
-    with keep_lease(db, client, lease_holder("ingest")), progress_bar(f"ingesting for {client}") as progress:
-        report = load(
-            path,
-            client,
-            open_store(settings),
-            embedder,
-            chunk_size=chunk_size,
-            overlap=overlap,
-            progress=progress,
-        )
+    report = load_documents(settings, db, path, client, chunk_size, overlap)
     if report.foreign_store:
         say("this Chroma was not made by rageval; the documents were written into it as you asked")
     for refusal in report.refused:
         say(f"refused: {refusal.file}: {refusal.reason}")
+    if report.ignored:
+        say(f"{plural(report.ignored, 'other file')} passed over: only .md .txt .html .pdf .jsonl are read")
     if as_json:
         print_json(report.to_dict())
     else:
@@ -48,3 +39,35 @@ def ingest(
         )
     if report.refused:
         raise typer.Exit(DONE_IN_PART)
+
+
+def load_documents(
+    settings: Settings, db: "Database", path: Path, client: str, chunk_size: int = 800, overlap: int = 120
+) -> "IngestReport":
+    """Loads documents with a progress bar, and counts what it changed, so that the sensor need not find out.
+
+    The lease keeps the sensor from taking a half-loaded corpus for a change. A client gets its row in the history only
+    once it has documents: a refused command leaves nothing behind.
+    """
+    from rageval_dagster.corpus.ingest import ingest as load
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.embedding.models import load_embedder
+    from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder, list_clients, observe_probe
+
+    embedder = load_embedder(settings.embedding_model, settings)
+    known = client in {row.client_id for row in list_clients(db)}
+    lease = keep_lease(db, client, lease_holder("ingest")) if known else nullcontext()
+    with lease, progress_bar(f"ingesting for {client}") as progress:
+        report = load(
+            path,
+            client,
+            open_store(settings),
+            embedder,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            progress=progress,
+        )
+    if report.added or report.removed:
+        ensure_client(db, client)
+        observe_probe(db, client, open_store(settings).probe(client))
+    return report

@@ -102,8 +102,9 @@ def import_file(
 ) -> None:
     """Imports a benchmark; a bad row is refused by file, row and field, and the rest goes on."""
     from rageval_dagster.benchmark.importing import import_dataset
+    from rageval_dagster.corpus.store import open_store
 
-    _, db = open_all()
+    settings, db = open_all()
     dataset, refused = import_dataset(db, client, name or _name_of(file), file, format_name)
     rows: list[dict[str, Any]] = [refusal.to_dict() for refusal in refused]
     if as_json:
@@ -111,6 +112,8 @@ def import_file(
     else:
         for refusal in refused:
             say(f"refused: {refusal}")
+        if not open_store(settings).has(client):
+            say(f"client {client!r} has no documents yet: rageval ingest PATH --client {client}")
         print(f"dataset {dataset.id} {dataset.name!r}: {plural(dataset.qa_count, 'question')} imported for {client}")
     if refused:
         raise typer.Exit(DONE_IN_PART)

@@ -42,9 +42,12 @@ def evaluate(
     client_ids = chosen_clients(settings, client, every)
     check_plan(settings, db, client_ids, plan)
     if dry_run:
+        from rageval_dagster.corpus.store import open_store
         from rageval_dagster.evaluation.forecast import forecast
 
-        rows = [forecast(db, settings, client_id, **plan) for client_id in client_ids]
+        store = open_store(settings)
+        rows = [forecast(db, settings, client_id, store.probe(client_id), **plan) for client_id in client_ids]
+        say("at most; nothing was scanned or asked")
         if as_json:
             print_json(rows)
         else:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rageval_dagster.cli.console import open_all, print_json, print_table
+from rageval_dagster.cli.console import open_all, plural, print_json, print_table
 from rageval_dagster.errors import RagevalError
 
 STATUS_COLUMNS = [
@@ -38,7 +38,7 @@ def doctor(as_json: JsonOption = False) -> None:
         from rageval_dagster.storage.database import open_database
 
         settings.ensure_home()
-        return repr(open_database(settings.database_url))
+        return repr(open_database(settings.database_url)).removeprefix("Database(").removesuffix(")")
 
     def schedule() -> str:
         from rageval_dagster.automation.schedules import checked_cron
@@ -50,7 +50,7 @@ def doctor(as_json: JsonOption = False) -> None:
 
         opened = open_store(settings)
         clients = opened.clients()
-        return f"{opened.location}: {len(clients)} clients"
+        return f"{opened.location}: {plural(len(clients), 'client')}"
 
     def model() -> str:
         from rageval_dagster.embedding.models import load_embedder

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from rageval_dagster.cli import main
+from rageval_dagster.definitions import defs
+from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from tests.pipeline.small_project import Project, documents
 
 
@@ -203,3 +206,26 @@ def test_doctor_says_what_is_wrong(project: Project, run: Run, monkeypatch: pyte
     findings = {row["check"]: row["ok"] for row in json.loads(ended.out)}
     assert findings["embedding model"] == "no"
     assert findings["database"] == "yes"
+
+
+def test_ingestion_counts_its_change_so_that_the_sensor_need_not_wait(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGEVAL_SETTLE_S", "3600")
+    source = project.write("acme", documents("lighthouse", count=3))
+    assert run("ingest", source, "--client", "acme").code == 0
+    with dg.DagsterInstance.get() as instance:
+        resources = {"database": HistoryDatabase(), "store": DocumentStore()}
+        result = defs.resolve_sensor_def("document_store_sensor")(
+            dg.build_sensor_context(instance=instance, resources=resources)
+        )
+    assert isinstance(result, dg.SensorResult)
+    assert [request.run_key for request in result.run_requests or []] == ["acme:1:1"]
+    assert run("ingest", source, "--client", "acme").code == 0
+    assert json.loads(run("status", "--json").out)[0]["pending_changes"] == 1
+
+
+def test_a_refused_ingestion_leaves_no_client_behind(project: Project, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")
+    assert json.loads(run("status", "--json").out) == []

@@ -1,5 +1,6 @@
 """Importing a benchmark from a file: read, judged by the rules, frozen as a dataset; no row goes unnoticed."""
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,9 +35,6 @@ def import_dataset(
         raise DatasetError(f"{name!r} is the name of client {client_id!r}'s generated dataset: choose another --name")
     client_storage.ensure_client(db, client_id)
     judged = validate_items(report.items)
-    categories: dict[str, int] = {}
-    for item in report.items:
-        categories[item.category] = categories.get(item.category, 0) + 1
     dataset = benchmark_storage.save_dataset(
         db,
         client_id,
@@ -48,7 +46,7 @@ def import_dataset(
         valid=judged.valid,
         rule_failures=judged.rule_failures,
         stats={
-            "categories": dict(sorted(categories.items())),
+            "categories": dict(sorted(Counter(item.category for item in report.items).items())),
             "flagged": {item_id: list(rules) for item_id, rules in judged.flagged.items()},
             "rules": [asdict(result) for result in judged.rule_results],
             "refused": len(report.refused),

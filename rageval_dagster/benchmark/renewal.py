@@ -1,13 +1,16 @@
 """Renewing a generated dataset: when one is due, which items stay, and from which chunks new ones are written."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.generators import Generator, generator_name
 from rageval_dagster.benchmark.rules import RuleResult
 from rageval_dagster.benchmark.sampling import STRATEGIES, draw_sample
+from rageval_dagster.benchmark.wording import normalise_whitespace
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError, EmbeddingError, SettingsError
 from rageval_dagster.identity import digest
@@ -237,7 +240,7 @@ def renew_dataset(
             "replaces_items_of": _first_drawn(dataset, due),
             "generator": spec.generator,
             "rejected": report.rejections,
-            "categories": _categories(items),
+            "categories": dict(sorted(Counter(item.category for item in items).items())),
             "documents_touched": len({document for item in items for document in item.document_ids}),
             "documents": client_storage.get_client(db, client_id).document_count,
             "median_difficulty": _median([candidate.difficulty for candidate in measured]),
@@ -431,22 +434,12 @@ def _with_difficulty(
 
 def _holds(text: str, item: Item) -> bool:
     quote = item.evidence[0].quote or ""
-    return " ".join(quote.split()) in " ".join(text.split())
-
-
-def _categories(items: Sequence[Item]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for item in items:
-        counts[item.category] = counts.get(item.category, 0) + 1
-    return dict(sorted(counts.items()))
+    return normalise_whitespace(quote) in normalise_whitespace(text)
 
 
 def _median(values: Sequence[int | None]) -> float | None:
-    known = sorted(value for value in values if value is not None)
-    if not known:
-        return None
-    middle = len(known) // 2
-    return float(known[middle]) if len(known) % 2 else (known[middle - 1] + known[middle]) / 2
+    known = [value for value in values if value is not None]
+    return float(median(known)) if known else None
 
 
 def _rule_from_row(row: Mapping[str, Any]) -> RuleResult:

@@ -19,8 +19,6 @@ class Observation:
     `pending` those whose probe moved but has not stood still for the settle time yet.
     """
 
-    new_clients: tuple[str, ...]
-    vanished: tuple[str, ...]
     outstanding: Mapping[str, int]
     pending: Pending
 
@@ -47,11 +45,9 @@ def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s:
             continue
         client_storage.ensure_client(db, client_id)
         client_storage.observe_probe(db, client_id, probe)
-    vanished = tuple(
-        client_id for client_id, client in known.items() if client_id not in probes and client.vanished_at is None
-    )
-    for client_id in vanished:
-        client_storage.mark_vanished(db, client_id, vanished=True)
+    for client_id, client in known.items():
+        if client_id not in probes and client.vanished_at is None:
+            client_storage.mark_vanished(db, client_id, vanished=True)
     outstanding = {
         client.client_id: client.change_seq
         for client in client_storage.list_clients(db)
@@ -60,5 +56,4 @@ def observe(db: Database, probes: Mapping[str, str], pending: Pending, settle_s:
         and not client.is_busy
         and client.client_id not in moving
     }
-    new = tuple(client_id for client_id in outstanding if client_id not in known)
-    return Observation(new, vanished, outstanding, moving)
+    return Observation(outstanding, moving)

@@ -58,7 +58,7 @@ def corpora() -> Iterator[tuple[str, list[Chunk]]]:
 def manifest(chunks: list[Chunk]) -> list[ManifestEntry]:
     now = datetime.now(UTC)
     return [
-        ManifestEntry(digest(c.id), c.id, c.document_id, c.page, c.position, c.text_hash, None, None, now)
+        ManifestEntry(digest(c.id), c.id, c.document_id, c.page, c.position, c.text_hash, c.words_hash, None, None, now)
         for c in chunks
     ]
 

@@ -32,9 +32,19 @@ class Chunk:
         return digest(self.text)
 
     @cached_property
+    def words_hash(self) -> str:
+        """Of the text whatever its white space."""
+        return digest(" ".join(self.text.split()))
+
+    @property
+    def has_document(self) -> bool:
+        """Whether the store names the chunk's document; where it does not, the chunk is one itself."""
+        return self.document_id != self.id
+
+    @cached_property
     def content_key(self) -> str:
-        """What a chunk is whatever its id: its document and its text."""
-        return digest(self.document_id, self.text_hash)
+        """What a chunk is whatever its id: its document, if the store names one, and its text."""
+        return digest(self.document_id if self.has_document else None, self.text_hash)
 
 
 @dataclass(frozen=True)
@@ -169,10 +179,15 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the system said. `declined` is whether it declined to answer; citations stand in the text."""
+    """What the system said. `declined` is whether it declined to answer.
+
+    Citations stand in the text; `citations` are those that the system gave apart from it: chunk ids, document ids, or
+    numbers of contexts from 1.
+    """
 
     text: str
     declined: bool = False
+    citations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,6 +197,7 @@ class Result:
     `relevant_chunks` are the chunk ids that hold the evidence; `relevant_documents` the document ids. Each is None
     where the item has no evidence of that kind, or the corpus does not hold it. `k` is the evaluation's cutoff;
     `contexts` are the texts that the answerer saw, in order. `error` is set when the system failed for this item.
+    `tells_contexts` is false where the system does not say what it retrieved: no hits then mean nothing.
     """
 
     item: Item
@@ -192,6 +208,7 @@ class Result:
     answer: Answer | None = None
     contexts: tuple[str, ...] = ()
     error: str | None = None
+    tells_contexts: bool = True
 
 
 OutcomeStatus = Literal["scored", "undefined", "error"]

@@ -35,7 +35,7 @@ def chunk_sample(
     """The chunks that questions are written about: seeded, consistent, with a quota per document."""
     from rageval_dagster.benchmark.renewal import renew_sample
 
-    renewal = renew_sample(database.open(), store.open(), context.partition_key, plan.benchmark())
+    renewal = renew_sample(database.open(), store.open(), context.partition_key, plan.benchmark(context.partition_key))
     context.log.info(renewal.reason)
     return dg.MaterializeResult(metadata=renewal.metadata())
 
@@ -64,7 +64,7 @@ def synthetic_qa(
         database.open(),
         store.open(),
         context.partition_key,
-        plan.benchmark(),
+        plan.benchmark(context.partition_key),
         generator.open(context.partition_key),
         log_progress(context, "chunks asked about"),
     )
@@ -95,7 +95,7 @@ def validated_benchmark(
         database.open(),
         store.open(),
         context.partition_key,
-        plan.benchmark(),
+        plan.benchmark(context.partition_key),
         embedding.for_metrics(context.partition_key),
     )
     context.log.info(report.reason)

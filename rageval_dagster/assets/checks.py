@@ -59,7 +59,7 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
     from rageval_dagster.settings import load_settings
 
     reports = latest_reports(database.open(), context.partition_key)
-    finding = completeness(reports, load_settings().max_error_share)
+    finding = completeness(reports, load_settings().for_client(context.partition_key).max_error_share)
     return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
 
 

@@ -36,7 +36,14 @@ def corpus_version(
     """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
     from rageval_dagster.evaluation.changes import scan_client
 
-    state = scan_client(database.open(), store.open(), context.partition_key, log_progress(context, "chunks scanned"))
+    client_id = context.partition_key
+    state = scan_client(
+        database.open(),
+        store.open(),
+        client_id,
+        plan.default_systems(client_id),
+        log_progress(context, "chunks scanned"),
+    )
     context.log_event(
         dg.AssetObservation(
             document_store.key,

@@ -75,7 +75,7 @@ def generated_answers(
             db,
             load(evaluation.system),
             evaluation,
-            systems.answers_max_age_days(),
+            systems.answers_max_age_days(client_id),
             log_progress(context, "questions answered"),
         ),
     )

@@ -46,6 +46,7 @@ def evaluation_runs(
     reports = finish_all(
         db,
         client_id,
+        plan.default_systems(client_id),
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: metrics_for(evaluation.k, embedder),
     )

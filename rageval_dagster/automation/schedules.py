@@ -19,12 +19,11 @@ def checked_cron(settings: Settings) -> str:
     Raises:
         SettingsError: if it does not parse.
     """
-    if not is_valid_cron_schedule(settings.schedule_cron):
+    if not is_valid_cron_schedule(settings.schedule):
         raise SettingsError(
-            f"EVALUATION_SCHEDULE_CRON takes a cron expression in UTC such as '0 2 * * *', "
-            f"not {settings.schedule_cron!r}"
+            f"EVALUATION_SCHEDULE_CRON takes a cron expression in UTC such as '0 2 * * *', not {settings.schedule!r}"
         )
-    return settings.schedule_cron
+    return settings.schedule
 
 
 def nightly_schedule() -> dg.ScheduleDefinition:

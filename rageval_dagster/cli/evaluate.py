@@ -20,7 +20,7 @@ def evaluate(
     client: Annotated[str | None, typer.Option(help="The client to evaluate.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Evaluate every client in the store.")] = False,
     dataset: Annotated[list[int] | None, typer.Option(help="Dataset id; repeat for several; default: all.")] = None,
-    system: Annotated[list[str] | None, typer.Option(help="dense, bm25 or hybrid; repeat for several.")] = None,
+    system: Annotated[list[str] | None, typer.Option(help="dense, bm25, hybrid, or one of rageval.toml.")] = None,
     k: Annotated[int | None, typer.Option(min=1, help="The metrics' cutoff.")] = None,
     sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
@@ -97,12 +97,13 @@ def chosen_clients(settings: Settings, client: str | None, every: bool) -> list[
 def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any]) -> None:
     """Refuses a wrong dataset, system or strategy before anything runs."""
     from rageval_dagster.benchmark.renewal import BenchmarkSpec
-    from rageval_dagster.rag.reference import check_system_name
+    from rageval_dagster.rag.systems import check_system_name
     from rageval_dagster.storage.benchmark import get_dataset
 
     BenchmarkSpec.from_settings(settings, size=plan["sample_size"], strategy=plan["strategy"])
     for name in plan["systems"]:
-        check_system_name(name)
+        for client_id in client_ids:
+            check_system_name(name, settings.for_client(client_id))
     for dataset_id in plan["dataset_ids"]:
         owner = get_dataset(db, dataset_id).client_id
         if client_ids != [owner]:

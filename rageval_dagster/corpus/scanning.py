@@ -95,6 +95,7 @@ def _entries(page: Page, now: datetime) -> list[ManifestEntry]:
             page=chunk.page,
             position=chunk.position,
             text_hash=chunk.text_hash,
+            words_hash=chunk.words_hash,
             vector_hash=digest(vector),
             added_at=chunk.added_at,
             first_seen=now,

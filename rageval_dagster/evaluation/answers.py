@@ -23,12 +23,13 @@ def run_answers(
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     rows = [row for row in evaluation_storage.run_items(db, evaluation.id) if row.result_id is None]
+    # Where the system answered when it was asked, it saw all that it returned.
+    seen = None if system.answers_at_once else evaluation.k
     keys = {
-        row.item_id: digest(row.retrieval_id, system.answer_version, str(evaluation.k))
-        for row in rows
-        if row.retrieval_id is not None
+        row.item_id: answer_key(system, row.retrieval_id, evaluation.k) for row in rows if row.retrieval_id is not None
     }
-    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(keys.values()), max_age_days)
+    remembered = keys if evaluation.system_declared is not None else {}
+    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(remembered.values()), max_age_days)
     reused = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
     evaluation_storage.link_results(db, evaluation.id, reused)
     missing = [item_id for item_id in keys if item_id not in reused]
@@ -36,12 +37,13 @@ def run_answers(
     errors = done = 0
     for batch in in_batches(missing):
         answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
-        contexts = [[hit.text for hit in retrievals[item_id].hits[: evaluation.k]] for item_id in answerable]
+        contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[: evaluation.k]] for item_id in answerable]
         outcomes = dict(
             zip(answerable, system.answer([items[item_id] for item_id in answerable], contexts), strict=True)
         )
         records = [
-            (_record(retrievals[item_id], outcomes.get(item_id), evaluation.k), keys[item_id]) for item_id in batch
+            (result_record(retrievals[item_id], outcomes.get(item_id), seen), remembered.get(item_id))
+            for item_id in batch
         ]
         evaluation_storage.save_results(db, evaluation.id, records)
         errors += sum(record.error is not None for record, _ in records)
@@ -51,13 +53,20 @@ def run_answers(
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
 
 
-def _record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int) -> ResultRecord:
+def answer_key(system: RagSystem, retrieval_id: str, k: int) -> str:
+    """The key under which an answer to an equal retrieval may be reused."""
+    return digest(retrieval_id, system.answer_version, str(k))
+
+
+def result_record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:
+    """The result of a retrieval and its answer, from its first `k` hits or (None) all of them."""
     answer = outcome.answer if outcome else None
     error = retrieval.error or (outcome.error if outcome else None)
-    context_count = min(k, len(retrieval.hits))
+    hits = retrieval.hits or []
+    context_count = len(hits[:k])
     content = {
         "retrieval": retrieval.retrieval_id,
-        "answer": None if answer is None else [answer.text, answer.declined],
+        "answer": None if answer is None else [answer.text, answer.declined, *answer.citations],
         "contexts": context_count,
         "error": error,
     }

@@ -9,7 +9,6 @@ from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 
-DEFAULT_SYSTEM = "dense"
 MINIMUM_DEPTH = 10
 
 
@@ -23,7 +22,7 @@ class EvaluationRequest:
     client_id: str
     trigger: str
     k: int
-    systems: tuple[str, ...] = (DEFAULT_SYSTEM,)
+    systems: tuple[str, ...] = ("dense",)
     dataset_ids: tuple[int, ...] = ()
 
     @property
@@ -69,6 +68,6 @@ def make_request(
         client_id=client_id,
         trigger=trigger,
         k=k or settings.k,
-        systems=tuple(dict.fromkeys(systems)) or (DEFAULT_SYSTEM,),
+        systems=tuple(dict.fromkeys(systems)) or settings.system,
         dataset_ids=tuple(dict.fromkeys(dataset_ids)),
     )

@@ -1,14 +1,16 @@
 """The retrieval stage: every question of an evaluation is asked, and what came back is stored by content."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from rageval_dagster.corpus.evidence import Resolution, resolve
+from rageval_dagster.corpus.evidence import resolve
+from rageval_dagster.corpus.matching import Placed, place_hits
 from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.evaluation.answers import answer_key, result_record
 from rageval_dagster.evaluation.stages import StageReport, in_batches
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import RagSystem, Retrieval
-from rageval_dagster.records import Item, Progress
+from rageval_dagster.records import Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.database import Database
@@ -24,32 +26,64 @@ def run_retrieval(
 ) -> StageReport:
     """Asks the system every question that has no equal retrieval yet, in batches, and stores hits with their ranks.
 
-    A retrieval is reused where question, system, corpus and index are the same; one that failed never is.
+    A retrieval is reused where question, system, corpus and index are the same; one that failed never is, and none of
+    a system that declares no version. A system that answers at once has its answers stored here too.
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
-    keys = {item_id: _retrieval_key(evaluation, system, item_id) for item_id in items}
+    keys = (
+        {item_id: _retrieval_key(evaluation, system, item_id) for item_id in items}
+        if evaluation.system_declared is not None
+        else {}
+    )
     pending = [
         item_id for item_id, row in _rows(db, evaluation).items() if row.retrieval_id is None and item_id in items
     ]
-    reusable = evaluation_storage.reusable_retrievals(db, evaluation.client_id, [keys[item_id] for item_id in pending])
-    reused = {item_id: (reusable[keys[item_id]], keys[item_id]) for item_id in pending if keys[item_id] in reusable}
+    reusable = evaluation_storage.reusable_retrievals(
+        db, evaluation.client_id, [keys[item_id] for item_id in pending if keys]
+    )
+    reused = {item_id: (reusable[keys[item_id]], keys[item_id]) for item_id in pending if keys.get(item_id) in reusable}
     evaluation_storage.link_retrievals(db, evaluation.id, reused)
     missing = [item_id for item_id in pending if item_id not in reused]
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id) if missing else {}
     errors = done = 0
     for batch in in_batches(missing):
-        retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
+        retrievals = dict(
+            zip(batch, system.retrieve([items[item_id] for item_id in batch], evaluation.depth), strict=True)
+        )
+        placed = (
+            place_hits(db, store, evaluation.client_id, [(items[i], resolutions[i], retrievals[i].hits) for i in batch])
+            if system.answers_at_once
+            else [Placed(retrievals[item_id].hits, resolutions[item_id]) for item_id in batch]
+        )
         records = [
-            (_record(evaluation.client_id, items[item_id], retrieval, resolutions), keys[item_id])
-            for item_id, retrieval in zip(batch, retrievals, strict=True)
+            _record(evaluation.client_id, item_id, retrievals[item_id], place)
+            for item_id, place in zip(batch, placed, strict=True)
         ]
-        evaluation_storage.save_retrievals(db, evaluation.id, records)
-        errors += sum(record.error is not None for record, _ in records)
+        evaluation_storage.save_retrievals(
+            db, evaluation.id, [(record, keys.get(record.item_id)) for record in records]
+        )
+        if system.answers_at_once:
+            _save_answers(db, system, evaluation, records, retrievals)
+        errors += sum(record.error is not None for record in records)
         done += len(batch)
         if progress is not None:
             progress(done, len(missing))
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+def _save_answers(
+    db: Database,
+    system: RagSystem,
+    evaluation: Evaluation,
+    records: Sequence[RetrievalRecord],
+    retrievals: Mapping[str, Retrieval],
+) -> None:
+    results = []
+    for record in records:
+        key = answer_key(system, record.retrieval_id, evaluation.k) if evaluation.system_declared is not None else None
+        results.append((result_record(record, retrievals[record.item_id].answer, None), key))
+    evaluation_storage.save_results(db, evaluation.id, results)
 
 
 def _rows(db: Database, evaluation: Evaluation) -> dict[str, evaluation_storage.RunItem]:
@@ -66,23 +100,22 @@ def _retrieval_key(evaluation: Evaluation, system: RagSystem, item_id: str) -> s
     )
 
 
-def _record(client_id: str, item: Item, retrieval: Retrieval, resolutions: Mapping[str, Resolution]) -> RetrievalRecord:
-    resolution = resolutions[item.item_id]
-    chunks = None if resolution.chunks is None else sorted(resolution.chunks)
-    documents = None if resolution.documents is None else sorted(resolution.documents)
+def _record(client_id: str, item_id: str, retrieval: Retrieval, placed: Placed) -> RetrievalRecord:
+    chunks = None if placed.resolution.chunks is None else sorted(placed.resolution.chunks)
+    documents = None if placed.resolution.documents is None else sorted(placed.resolution.documents)
     content = {
         "client": client_id,
-        "item": item.item_id,
+        "item": item_id,
         "chunks": chunks,
         "documents": documents,
-        "hits": [asdict(hit) for hit in retrieval.hits],
+        "hits": None if placed.hits is None else [asdict(hit) for hit in placed.hits],
         "error": retrieval.error,
     }
     return RetrievalRecord(
         retrieval_id=digest_json(content),
-        item_id=item.item_id,
+        item_id=item_id,
         relevant_chunks=chunks,
         relevant_documents=documents,
-        hits=list(retrieval.hits),
+        hits=None if placed.hits is None else list(placed.hits),
         error=retrieval.error,
     )

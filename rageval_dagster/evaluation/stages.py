@@ -49,9 +49,10 @@ def open_evaluations(
         require_valid(dataset)
     opened = []
     for dataset in datasets:
-        item_ids = [item.item_id for item in benchmark_storage.dataset_items(db, dataset.id)]
+        items = benchmark_storage.dataset_items(db, dataset.id)
         for name in request.systems:
             system = load(name)
+            declared = system.declared_version(items[0], request.depth)
             opened.append(
                 evaluation_storage.open_evaluation(
                     db,
@@ -69,8 +70,9 @@ def open_evaluations(
                         judge=None,
                     ),
                     dagster_run_id=dagster_run_id,
-                    item_ids=item_ids,
+                    item_ids=[item.item_id for item in items],
                     system_reference=system.reference,
+                    system_declared=declared,
                 )
             )
     wanted = {evaluation.id for evaluation in opened}

@@ -78,12 +78,16 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
 def finish_all(
     db: Database,
     client_id: str,
+    systems: Sequence[str],
     evaluations: Sequence[Evaluation],
     metrics_of: Callable[[Evaluation], Sequence[Metric]],
 ) -> list[EvaluationReport]:
-    """Finishes the evaluations of one trigger; the changes that they have seen are evaluated now."""
+    """Finishes the evaluations of one trigger; the changes that they have seen are evaluated now.
+
+    `systems` are those that the client's settings name.
+    """
     reports = [finish(db, evaluation, metrics_of(evaluation)) for evaluation in evaluations]
-    note_evaluated(db, client_id)
+    note_evaluated(db, client_id, systems)
     return reports
 
 

@@ -80,6 +80,8 @@ class Metric:
         """The outcome of a result that this metric cannot or must not judge; None for all others."""
         if result.error is not None:
             return Outcome.error(result.error)
+        if not result.tells_contexts and self.needs & {"hits", "contexts"}:
+            return _NOT_TOLD
         if not result.item.answerable:
             if self.unanswerable == "undefined":
                 return _UNANSWERABLE
@@ -94,6 +96,7 @@ class Metric:
 
 _UNANSWERABLE = Outcome.undefined("the question is unanswerable")
 _NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answered")
+_NOT_TOLD = Outcome.undefined("the system does not tell what it retrieved")
 _NO_ANSWER = Outcome.undefined("no answer was asked for")
 _NO_REFERENCE = Outcome.undefined("no reference answer")
 

@@ -5,21 +5,19 @@ from collections.abc import Sequence
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.embedding.cache import CachedEmbedder
 from rageval_dagster.embedding.models import TransformerEmbedder, load_embedder
-from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever
-from rageval_dagster.rag.system import Answerer, AnswerOutcome, RagSystem, Retrieval
+from rageval_dagster.rag.system import Answerer, AnswerOutcome, Retrieval
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings
 from rageval_dagster.storage.database import Database
-
-SYSTEM_NAMES = ("dense", "bm25", "hybrid")
 
 
 class ReferenceSystem:
     """A retriever and an answerer under one name."""
 
     reference = True
+    answers_at_once = False
 
     def __init__(self, name: str, retriever: Retriever, answerer: Answerer) -> None:
         self.name = name
@@ -38,6 +36,9 @@ class ReferenceSystem:
     def answer_version(self) -> str:
         return self._answerer.version
 
+    def declared_version(self, item: Item, depth: int) -> str:
+        return "built-in"
+
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         rankings = self._retriever.search([item.question for item in items], depth)
         if progress is not None:
@@ -50,19 +51,8 @@ class ReferenceSystem:
         return self._answerer.answer(items, contexts, progress)
 
 
-def check_system_name(name: str) -> None:
-    """Raises RagevalError, naming the systems there are, unless the name is one of them."""
-    if name not in SYSTEM_NAMES:
-        raise RagevalError(f"there is no system {name!r}: choose one of {', '.join(SYSTEM_NAMES)}")
-
-
-def load_system(name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str) -> RagSystem:
-    """A built-in system over one client's chunks in `store`, which must have been opened freshly (see there).
-
-    Raises:
-        RagevalError: there is no system of that name.
-    """
-    check_system_name(name)
+def load_reference(name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str) -> ReferenceSystem:
+    """A built-in system over one client's chunks in `store`, which must have been opened freshly (see there)."""
     return ReferenceSystem(
         name, load_retriever(name, settings, db, store, client_id), load_answerer(settings, db, client_id)
     )

@@ -8,20 +8,27 @@ from rageval_dagster.records import Answer, Hit, Item, Progress
 
 
 @dataclass(frozen=True)
-class Retrieval:
-    """What came back for one question: hits in the system's own order, or why there are none."""
-
-    hits: tuple[Hit, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True)
 class AnswerOutcome:
     """What was said to one question, or why nothing was. `latency_s` is None where it was not measured alone."""
 
     answer: Answer | None = None
     error: str | None = None
     latency_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """What came back for one question: hits in the system's own order, or why there are none.
+
+    `hits` is None where the system does not tell what it retrieved. A hit of an external system has an empty chunk id,
+    document id or text where it told none. `answer` is set by systems that answer in the same call, `version` by those
+    that name theirs in the response.
+    """
+
+    hits: tuple[Hit, ...] | None = ()
+    error: str | None = None
+    answer: AnswerOutcome | None = None
+    version: str | None = None
 
 
 class Answerer(Protocol):
@@ -41,7 +48,8 @@ class RagSystem(Protocol):
     """A RAG system as it serves one client.
 
     Retrievals and answers are reused apart: a new answer model asks no retriever again. `version` covers both.
-    `reference` is true for the built-in systems.
+    `reference` is true for the built-in systems, `answers_at_once` for those whose `retrieve` answers too: their hits
+    are theirs, and have to be matched to the client's chunks.
     """
 
     @property
@@ -58,6 +66,17 @@ class RagSystem(Protocol):
 
     @property
     def reference(self) -> bool: ...
+
+    @property
+    def answers_at_once(self) -> bool: ...
+
+    def declared_version(self, item: Item, depth: int) -> str | None:
+        """The version that the system says it has, for which it may have to be asked `item`.
+
+        None: it says none; nothing it said may be reused, and it may have changed unnoticed. To be called before the
+        other versions are read: they hold it.
+        """
+        ...
 
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         """The `depth` best chunks for each item's question, or fewer, in the order of the items."""

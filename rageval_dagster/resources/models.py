@@ -18,16 +18,18 @@ class Embedding(dg.ConfigurableResource):
     database: dg.ResourceDependency[HistoryDatabase]
 
     def for_retrieval(self, client_id: str) -> "CachedEmbedder":
-        return self._cached(load_settings().embedding_model, client_id)
+        return self._cached(load_settings().for_client(client_id).embedding_model, client_id)
 
     def for_metrics(self, client_id: str) -> "CachedEmbedder":
-        return self._cached(load_settings().metric_embedding_model, client_id)
+        return self._cached(load_settings().for_client(client_id).metric_embedding_model, client_id)
 
     def _cached(self, model: str, client_id: str) -> "CachedEmbedder":
         from rageval_dagster.embedding.cache import CachedEmbedder
         from rageval_dagster.embedding.models import load_embedder
 
-        return CachedEmbedder(load_embedder(model, load_settings()), self.database.open(), client_id)
+        return CachedEmbedder(
+            load_embedder(model, load_settings().for_client(client_id)), self.database.open(), client_id
+        )
 
 
 class QuestionGenerator(dg.ConfigurableResource):
@@ -39,4 +41,6 @@ class QuestionGenerator(dg.ConfigurableResource):
         from rageval_dagster.benchmark.generators import load_generator
         from rageval_dagster.benchmark.renewal import BenchmarkSpec
 
-        return load_generator(load_settings(), self.database.open(), client_id, BenchmarkSpec.seed)
+        return load_generator(
+            load_settings().for_client(client_id), self.database.open(), client_id, BenchmarkSpec.seed
+        )

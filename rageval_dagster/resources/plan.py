@@ -13,7 +13,7 @@ class EvaluationPlan(dg.ConfigurableResource):
 
     trigger: str = Field(default="", description="What started the evaluation; empty: this run.")
     dataset_ids: list[int] = Field(default=[], description="Datasets to evaluate; empty: all current ones.")
-    systems: list[str] = Field(default=[], description="Systems to evaluate: dense, bm25, hybrid.")
+    systems: list[str] = Field(default=[], description="Systems to evaluate, by name; empty: those of the settings.")
     k: int = Field(default=0, ge=0, description="The cutoff of the metrics; 0: EVALUATION_DEFAULT_K.")
     sample_size: int = Field(default=0, ge=0, description="Questions wanted; 0: EVALUATION_DEFAULT_SAMPLE_SIZE.")
     strategy: str = Field(default="", description="random, diverse or recent; empty: that of the current dataset.")
@@ -30,7 +30,7 @@ class EvaluationPlan(dg.ConfigurableResource):
 
     def request(self, client_id: str) -> EvaluationRequest:
         return make_request(
-            load_settings(),
+            load_settings().for_client(client_id),
             client_id,
             trigger=self.trigger or f"run:{self._run_id}",
             k=self.k or None,
@@ -38,9 +38,13 @@ class EvaluationPlan(dg.ConfigurableResource):
             dataset_ids=self.dataset_ids,
         )
 
-    def benchmark(self) -> BenchmarkSpec:
+    def default_systems(self, client_id: str) -> tuple[str, ...]:
+        """The systems that are evaluated where a run names none."""
+        return load_settings().for_client(client_id).system
+
+    def benchmark(self, client_id: str) -> BenchmarkSpec:
         return BenchmarkSpec.from_settings(
-            load_settings(),
+            load_settings().for_client(client_id),
             name=self.dataset_name,
             size=self.sample_size,
             strategy=self.strategy,

@@ -18,15 +18,15 @@ class RagSystems(dg.ConfigurableResource):
     database: dg.ResourceDependency[HistoryDatabase]
     store: dg.ResourceDependency[DocumentStore]
 
-    def answers_max_age_days(self) -> float | None:
+    def answers_max_age_days(self, client_id: str) -> float | None:
         """How long a model's answers are reused, since hosted models drift; None: the answerer without a model."""
-        settings = load_settings()
+        settings = load_settings().for_client(client_id)
         return settings.llm_cache_max_age_days if settings.answer_model else None
 
     def loader(self, client_id: str) -> "SystemLoader":
         from functools import lru_cache
 
-        from rageval_dagster.rag.reference import load_system
+        from rageval_dagster.rag.systems import load_system
 
-        db, store, settings = self.database.open(), self.store.open(), load_settings()
+        db, store, settings = self.database.open(), self.store.open(), load_settings().for_client(client_id)
         return lru_cache(maxsize=None)(lambda name: load_system(name, settings, db, store, client_id))

@@ -48,8 +48,9 @@ def load_vectors(db: Database, client_id: str, model: str, text_hashes: Iterable
 @retried
 def save_vectors(db: Database, client_id: str, model: str, vectors: Mapping[str, bytes]) -> None:
     """Keeps {text hash: vector as little-endian float32}; one that is there stays."""
+    now = utc_now()
     rows = [
-        {"client_id": client_id, "model_key": digest(model), "text_hash": text_hash, "vector": vector}
+        {"client_id": client_id, "model_key": digest(model), "text_hash": text_hash, "vector": vector, "made_at": now}
         for text_hash, vector in vectors.items()
     ]
     with db.begin() as connection:

@@ -21,13 +21,24 @@ class ManifestEntry:
     page: int | None
     position: int | None
     text_hash: str
+    words_hash: str
     vector_hash: str | None
     added_at: datetime | None
     first_seen: datetime
 
 
 _COLUMNS = [corpus_chunks.c[name] for name in ManifestEntry.__dataclass_fields__]
-_MUTABLE = ["chunk_id", "document_id", "document_key", "page", "position", "text_hash", "vector_hash", "added_at"]
+_MUTABLE = [
+    "chunk_id",
+    "document_id",
+    "document_key",
+    "page",
+    "position",
+    "text_hash",
+    "words_hash",
+    "vector_hash",
+    "added_at",
+]
 
 
 def manifest_lookup(db: Database, client_id: str, chunk_keys: Iterable[str]) -> dict[str, ManifestEntry]:

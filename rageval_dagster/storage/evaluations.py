@@ -46,7 +46,10 @@ class Versions:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation of a system on a dataset. `id` is its number, `evaluation_id` its content key."""
+    """One evaluation of a system on a dataset. `id` is its number, `evaluation_id` its content key.
+
+    `system_declared` is the version that the system says it has; None: it says none, and may have changed unnoticed.
+    """
 
     id: int
     evaluation_id: str
@@ -55,6 +58,7 @@ class Evaluation:
     dataset_name: str
     system: str
     system_reference: bool
+    system_declared: str | None
     trigger: str
     k: int
     depth: int
@@ -74,14 +78,15 @@ class Evaluation:
 class RetrievalRecord:
     """What a system returned for an item, and which chunks and documents were relevant then.
 
-    `retrieval_id` is the hash of all of it; None for relevant means that no evidence of that kind is known.
+    `retrieval_id` is the hash of all of it; None for relevant means that no evidence of that kind is known, None for
+    hits that the system does not tell them.
     """
 
     retrieval_id: str
     item_id: str
     relevant_chunks: list[str] | None
     relevant_documents: list[str] | None
-    hits: list[Hit]
+    hits: list[Hit] | None
     error: str | None
 
 
@@ -154,6 +159,7 @@ def open_evaluation(
     dagster_run_id: str | None,
     item_ids: Sequence[str],
     system_reference: bool,
+    system_declared: str | None,
 ) -> Evaluation:
     """Starts an evaluation, or resumes it: an unfinished one goes on under the versions and run given now.
 
@@ -178,6 +184,7 @@ def open_evaluation(
     current = {
         **measured,
         "judge_version": versions.judge,
+        "system_declared": system_declared,
         "status": "running",
         "dagster_run_id": dagster_run_id,
         "item_count": len(set(item_ids)),
@@ -294,10 +301,10 @@ def set_judge_version(db: Database, id: int, judge_version: str | None) -> None:
 
 
 @retried
-def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[RetrievalRecord, str]]) -> None:
+def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[RetrievalRecord, str | None]]) -> None:
     """Stores retrievals, each with the key under which it may be reused, and gives them to the evaluation's items.
 
-    Each text is stored once per client. One that failed is stored but never reused.
+    Each text is stored once per client. One that failed, or has no key, is stored but never reused.
     """
     now = utc_now()
     with db.begin() as connection:
@@ -305,12 +312,13 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
         found: dict[str, str] = {}
         rows = []
         for record, _ in records:
-            hits = []
-            for hit in record.hits:
+            hits = None if record.hits is None else []
+            for hit in record.hits or ():
                 text_hash = digest(hit.text) if hit.text else None
                 if text_hash is not None:
                     found[text_hash] = hit.text
-                hits.append(_hit_row(hit, text_hash))
+                if hits is not None:
+                    hits.append(_hit_row(hit, text_hash))
             rows.append(
                 {
                     "client_id": client_id,
@@ -334,7 +342,7 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
         _remember(
             connection,
             client_id,
-            {key: record.retrieval_id for record, key in records if record.error is None},
+            {key: record.retrieval_id for record, key in records if record.error is None and key is not None},
             now,
         )
         _link_retrievals(
@@ -392,7 +400,7 @@ def load_retrievals(
             item_id=row.item_id,
             relevant_chunks=row.relevant_chunks,
             relevant_documents=row.relevant_documents,
-            hits=_hits(row, words),
+            hits=None if row.hits is None else _hits(row, words),
             error=row.error,
         )
         for row in rows
@@ -413,10 +421,10 @@ def run_items(db: Database, evaluation_id: int) -> list[RunItem]:
 
 
 @retried
-def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[ResultRecord, str]]) -> None:
+def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[ResultRecord, str | None]]) -> None:
     """Stores results, each with the key under which its answer may be reused, and gives them to the items.
 
-    One that failed is stored but never reused.
+    One that failed, or has no key, is stored but never reused.
     """
     now = utc_now()
     with db.begin() as connection:
@@ -429,6 +437,7 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
                 "retrieval_id": record.retrieval_id,
                 "answer": None if record.answer is None else record.answer.text,
                 "declined": None if record.answer is None else record.answer.declined,
+                "citations": None if record.answer is None else list(record.answer.citations),
                 "context_count": record.context_count,
                 "error": record.error,
                 "latency_s": record.latency_s,
@@ -438,7 +447,10 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
         ]
         upsert(connection, item_results, rows)
         _remember(
-            connection, client_id, {key: record.result_id for record, key in records if record.error is None}, now
+            connection,
+            client_id,
+            {key: record.result_id for record, key in records if record.error is None and key is not None},
+            now,
         )
         _link_results(
             connection,
@@ -478,6 +490,7 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
                 retrievals.c.error.label("retrieval_error"),
                 item_results.c.answer,
                 item_results.c.declined,
+                item_results.c.citations,
                 item_results.c.context_count,
                 item_results.c.error,
             )
@@ -667,6 +680,7 @@ def _evaluation(row: Any) -> Evaluation:
         dataset_name=row.dataset_name,
         system=row.system_name,
         system_reference=row.system_reference,
+        system_declared=row.system_declared,
         trigger=row.trigger_key,
         k=row.k,
         depth=row.depth,
@@ -733,7 +747,7 @@ def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
             page=hit["page"],
             owner=hit["owner"],
         )
-        for hit in row.hits
+        for hit in row.hits or ()
     ]
 
 
@@ -745,15 +759,16 @@ def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
         relevant_documents=None if row.relevant_documents is None else frozenset(row.relevant_documents),
         hits=hits,
         k=k,
-        answer=None if row.answer is None else Answer(row.answer, bool(row.declined)),
+        answer=None if row.answer is None else Answer(row.answer, bool(row.declined), tuple(row.citations or ())),
         contexts=tuple(hit.text for hit in hits[: row.context_count]),
         error=row.error if row.error is not None else row.retrieval_error,
+        tells_contexts=row.hits is not None,
     )
 
 
 def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> dict[str, str]:
     """{text hash: text} of all the hits of these rows."""
-    needed = (hit["text_hash"] for row in rows for hit in row.hits if hit["text_hash"] is not None)
+    needed = (hit["text_hash"] for row in rows for hit in row.hits or () if hit["text_hash"] is not None)
     found: dict[str, str] = {}
     for batch in in_batches(needed):
         found.update(
@@ -797,7 +812,7 @@ def _unlink(connection: Connection, evaluation_id: int) -> None:
 
 
 def _link_retrievals(
-    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str]]
+    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str | None]]
 ) -> None:
     rows = [
         {
@@ -813,7 +828,7 @@ def _link_retrievals(
 
 
 def _link_results(
-    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str]]
+    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str | None]]
 ) -> None:
     rows = [
         {

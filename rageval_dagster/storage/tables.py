@@ -73,6 +73,15 @@ clients = _table(
     PrimaryKeyConstraint("client_id"),
 )
 
+# What is left of a client that was forgotten: no name, so that it can be known again but not read.
+forgotten_clients = _table(
+    "forgotten_clients",
+    Column("client_hash", hex_digest(), nullable=False),
+    Column("forgotten_at", UtcTime, nullable=False),
+    Column("counts", JsonText, nullable=False),  # rows deleted by table
+    PrimaryKeyConstraint("client_hash"),
+)
+
 corpus_versions = _table(
     "corpus_versions",
     _client_id(),
@@ -95,11 +104,13 @@ corpus_chunks = _table(
     Column("page", Integer),
     Column("position", Integer),
     Column("text_hash", hex_digest(), nullable=False),
+    Column("words_hash", hex_digest(), nullable=False),  # of the text whatever its white space
     Column("vector_hash", hex_digest()),
     Column("added_at", UtcTime),
     Column("first_seen", UtcTime, nullable=False),
     PrimaryKeyConstraint("client_id", "chunk_key"),
     Index(None, "client_id", "document_key"),
+    Index(None, "client_id", "words_hash"),
 )
 
 chunk_samples = _table(
@@ -179,6 +190,7 @@ evaluation_runs = _table(
     # "system" and "trigger" are reserved words of MySQL.
     Column("system_name", identifier(NAME_LENGTH), nullable=False),
     Column("system_reference", Boolean, nullable=False),
+    Column("system_declared", LongText),  # the version that the system says it has; none: it may change unnoticed
     Column("trigger_key", identifier(NAME_LENGTH), nullable=False),
     Column("k", Integer, nullable=False),
     Column("depth", Integer, nullable=False),
@@ -225,7 +237,7 @@ retrievals = _table(
     Column("item_id", hex_digest(), nullable=False),
     Column("relevant_chunks", JsonText),
     Column("relevant_documents", JsonText),
-    Column("hits", JsonText, nullable=False),  # each with its text's hash in place of the text
+    Column("hits", JsonText),  # each with its text's hash in place of the text; none: the system does not tell
     Column("error", LongText),
     Column("created_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("client_id", "retrieval_id"),
@@ -239,6 +251,7 @@ item_results = _table(
     Column("retrieval_id", hex_digest(), nullable=False),
     Column("answer", LongText),
     Column("declined", Boolean),
+    Column("citations", JsonText),  # what the system cited apart from the answer's text
     Column("context_count", Integer, nullable=False),  # the answerer saw the first so many hits
     Column("error", LongText),
     Column("latency_s", Double),
@@ -302,6 +315,7 @@ embedding_cache = _table(
     Column("model_key", hex_digest(), nullable=False),  # of the model's name, which may be a long path
     Column("text_hash", hex_digest(), nullable=False),
     Column("vector", LargeBinary, nullable=False),
+    Column("made_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("client_id", "model_key", "text_hash"),
 )
 

@@ -27,6 +27,7 @@ def entry(text: str, document: str = "d", added_at: datetime | None = None, chun
         page=None,
         position=None,
         text_hash=digest(text),
+        words_hash=digest(text),
         vector_hash=None,
         added_at=added_at,
         first_seen=DAY,

@@ -33,7 +33,7 @@ def renew(project: Project, spec: BenchmarkSpec) -> StageReport:
     """The corpus and benchmark stages of a run."""
     db, settings = project.database(), project.settings
     store = open_store(settings)
-    scan_client(db, store, "acme")
+    scan_client(db, store, "acme", ["dense"])
     renew_sample(db, store, "acme", spec)
     renew_candidates(db, store, "acme", spec, load_generator(settings, db, "acme", spec.seed))
     return renew_dataset(db, store, "acme", spec, load_embedder(settings.embedding_model, settings))

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import EmbeddingError, RagevalError
-from rageval_dagster.rag.reference import SYSTEM_NAMES, check_system_name, load_retriever, load_system
+from rageval_dagster.rag.reference import load_retriever
 from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, _best, fuse
+from rageval_dagster.rag.systems import check_system_name, load_system
 from rageval_dagster.records import Chunk, Hit, Item
-from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings, load_settings
+from rageval_dagster.settings import BUILT_IN_SYSTEMS, DEFAULT_EMBEDDING_MODEL, Settings, load_settings
 from rageval_dagster.storage.database import Database
 
 TEXTS = {
@@ -119,14 +120,14 @@ def test_fusion_breaks_ties_by_id() -> None:
     assert ids(fuse([[hit("z", 1)], [hit("b", 1)], [hit("k", 1)]], depth=5)) == ["b", "k", "z"]
 
 
-@pytest.mark.parametrize("name", SYSTEM_NAMES)
+@pytest.mark.parametrize("name", BUILT_IN_SYSTEMS)
 def test_a_system_retrieves_and_answers(name: str, store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
     system = load_system(name, settings, sqlite_db, store, "acme")
     items = [Item("When did tomatoes come to Europe?"), Item("How does a diesel engine ignite its fuel?")]
-    retrievals = system.retrieve(items, 10)
-    assert [retrieval.hits[0].chunk_id for retrieval in retrievals] == ["c1", "c2"]
-    assert [hit.rank for hit in retrievals[0].hits] == list(range(1, len(retrievals[0].hits) + 1))
-    outcomes = system.answer(items, [[hit.text for hit in retrieval.hits] for retrieval in retrievals])
+    hits = [list(retrieval.hits or ()) for retrieval in system.retrieve(items, 10)]
+    assert [own[0].chunk_id for own in hits] == ["c1", "c2"]
+    assert [hit.rank for hit in hits[0]] == list(range(1, len(hits[0]) + 1))
+    outcomes = system.answer(items, [[hit.text for hit in own] for own in hits])
     answers = [outcome.answer for outcome in outcomes]
     assert [answer.text for answer in answers if answer] == [
         "Tomatoes came to Europe from Mexico in the sixteenth century [1].",
@@ -139,13 +140,13 @@ def test_a_system_retrieves_and_answers(name: str, store: ChromaStore, settings:
 def test_hybrid_is_the_fusion_of_both(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
     questions = ["tomato plant in the sun", "sleepy animals"]
     dense, bm25, hybrid = (
-        load_retriever(name, settings, sqlite_db, store, "acme").search(questions, 5) for name in SYSTEM_NAMES
+        load_retriever(name, settings, sqlite_db, store, "acme").search(questions, 5) for name in BUILT_IN_SYSTEMS
     )
     assert hybrid == [fuse(each, 5) for each in zip(dense, bm25, strict=True)]
 
 
 def test_versions_tell_what_changed(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
-    dense, bm25, hybrid = (load_system(name, settings, sqlite_db, store, "acme") for name in SYSTEM_NAMES)
+    dense, bm25, hybrid = (load_system(name, settings, sqlite_db, store, "acme") for name in BUILT_IN_SYSTEMS)
     again = load_system("dense", settings, sqlite_db, store, "acme")
     assert len({dense.retrieval_version, bm25.retrieval_version, hybrid.retrieval_version}) == 3
     assert dense.answer_version == bm25.answer_version
@@ -157,6 +158,6 @@ def test_versions_tell_what_changed(store: ChromaStore, settings: Settings, sqli
     assert prompted.version != dense.version
 
 
-def test_an_unknown_system_is_one_clear_line() -> None:
+def test_an_unknown_system_is_one_clear_line(settings: Settings) -> None:
     with pytest.raises(RagevalError, match="dense, bm25, hybrid"):
-        check_system_name("colbert")
+        check_system_name("colbert", settings)

@@ -41,6 +41,7 @@ def open_run(
         dagster_run_id="run",
         item_ids=[item.item_id for item in benchmark.dataset_items(db, dataset.id)],
         system_reference=True,
+        system_declared="built-in",
     )
 
 
@@ -65,7 +66,7 @@ def result_of(retrieval: RetrievalRecord, answer: str = "an answer") -> ResultRe
         item_id=retrieval.item_id,
         retrieval_id=retrieval.retrieval_id,
         answer=None if retrieval.error else Answer(answer),
-        context_count=min(5, len(retrieval.hits)),
+        context_count=len((retrieval.hits or [])[:5]),
         error=retrieval.error,
         latency_s=0.1,
     )

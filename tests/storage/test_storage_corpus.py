@@ -21,6 +21,7 @@ def entry(chunk_id: str, document_id: str = "doc", position: int | None = 0) -> 
         page=None,
         position=position,
         text_hash=digest(f"text of {chunk_id}"),
+        words_hash=digest(f"words of {chunk_id}"),
         vector_hash=digest(f"vector of {chunk_id}"),
         added_at=None,
         first_seen=FIRST_SEEN,

@@ -23,7 +23,10 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
     items = make_items(30)
     dataset = make_dataset(db, "acme", items)
     now = utc_now()
-    entries = [ManifestEntry(digest(str(n)), str(n), "doc", None, n, digest("t"), None, None, now) for n in range(200)]
+    entries = [
+        ManifestEntry(digest(str(n)), str(n), "doc", None, n, digest("t"), digest("t"), None, None, now)
+        for n in range(200)
+    ]
     start = threading.Barrier(4)
     failures: list[BaseException] = []
 

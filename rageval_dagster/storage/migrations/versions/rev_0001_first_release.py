@@ -71,6 +71,7 @@ def upgrade() -> None:
         sa.Column("page", sa.Integer()),
         sa.Column("position", sa.Integer()),
         sa.Column("text_hash", identifier(64), nullable=False),
+        sa.Column("words_hash", identifier(64), nullable=False),
         sa.Column("vector_hash", identifier(64)),
         sa.Column("added_at", UtcTime()),
         sa.Column("first_seen", UtcTime(), nullable=False),
@@ -78,6 +79,7 @@ def upgrade() -> None:
         **TABLE_OPTIONS,
     )
     op.create_index("ix_corpus_chunks_document_key", "corpus_chunks", ["client_id", "document_key"], unique=False)
+    op.create_index("ix_corpus_chunks_words_hash", "corpus_chunks", ["client_id", "words_hash"], unique=False)
     op.create_table(
         "corpus_versions",
         sa.Column("client_id", identifier(200), nullable=False),
@@ -96,6 +98,7 @@ def upgrade() -> None:
         sa.Column("model_key", identifier(64), nullable=False),
         sa.Column("text_hash", identifier(64), nullable=False),
         sa.Column("vector", sa.LargeBinary(), nullable=False),
+        sa.Column("made_at", UtcTime(), nullable=False),
         sa.PrimaryKeyConstraint("client_id", "model_key", "text_hash", name="pk_embedding_cache"),
         **TABLE_OPTIONS,
     )
@@ -119,6 +122,14 @@ def upgrade() -> None:
         **TABLE_OPTIONS,
     )
     op.create_table(
+        "forgotten_clients",
+        sa.Column("client_hash", identifier(64), nullable=False),
+        sa.Column("forgotten_at", UtcTime(), nullable=False),
+        sa.Column("counts", JsonText(), nullable=False),
+        sa.PrimaryKeyConstraint("client_hash", name="pk_forgotten_clients"),
+        **TABLE_OPTIONS,
+    )
+    op.create_table(
         "item_results",
         sa.Column("client_id", identifier(200), nullable=False),
         sa.Column("result_id", identifier(64), nullable=False),
@@ -126,6 +137,7 @@ def upgrade() -> None:
         sa.Column("retrieval_id", identifier(64), nullable=False),
         sa.Column("answer", LongText()),
         sa.Column("declined", sa.Boolean()),
+        sa.Column("citations", JsonText()),
         sa.Column("context_count", sa.Integer(), nullable=False),
         sa.Column("error", LongText()),
         sa.Column("latency_s", sa.Double()),
@@ -203,7 +215,7 @@ def upgrade() -> None:
         sa.Column("item_id", identifier(64), nullable=False),
         sa.Column("relevant_chunks", JsonText()),
         sa.Column("relevant_documents", JsonText()),
-        sa.Column("hits", JsonText(), nullable=False),
+        sa.Column("hits", JsonText()),
         sa.Column("error", LongText()),
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.PrimaryKeyConstraint("client_id", "retrieval_id", name="pk_retrievals"),
@@ -247,6 +259,7 @@ def upgrade() -> None:
         sa.Column("dataset_id", sa.Integer(), nullable=False),
         sa.Column("system_name", identifier(200), nullable=False),
         sa.Column("system_reference", sa.Boolean(), nullable=False),
+        sa.Column("system_declared", LongText()),
         sa.Column("trigger_key", identifier(200), nullable=False),
         sa.Column("k", sa.Integer(), nullable=False),
         sa.Column("depth", sa.Integer(), nullable=False),

@@ -1,0 +1,222 @@
+"""The settings as one frozen object: every one with its default, its variable, and what it takes."""
+
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr
+
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, SystemDefinition
+
+if TYPE_CHECKING:
+    from rageval_dagster.settings.loading import SettingsSource
+
+DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+_PositiveInt = Annotated[int, Field(ge=1)]
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+_Days = Annotated[float, Field(ge=0)]
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+def _setting(
+    variable: str | None, default: Any, takes: str, scope: Literal["client", "file", "machine"] = "file"
+) -> Any:
+    """A setting. Scope `client`: rageval.toml may set it for one client; `machine`: it may not set it at all."""
+    return Field(default=default, alias=variable, description=takes, json_schema_extra={"scope": scope})
+
+
+class Settings(BaseModel):
+    """Every setting with its default. A field's alias is its environment variable, its description what it takes.
+
+    In rageval.toml a setting has the field's name.
+    """
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
+
+    # When evaluations happen, and how large they are.
+    enabled: bool = _setting("EVALUATION_ENABLED", True, "true or false", "client")
+    schedule: str = _setting("EVALUATION_SCHEDULE_CRON", "0 2 * * *", "a cron expression in UTC", "client")
+    sample_size: _PositiveInt = _setting("EVALUATION_DEFAULT_SAMPLE_SIZE", 50, "a whole number of at least 1", "client")
+    k: _PositiveInt = _setting("EVALUATION_DEFAULT_K", 5, "a whole number of at least 1", "client")
+    auto_generate_datasets: bool = _setting("EVALUATION_AUTO_GENERATE_DATASETS", True, "true or false", "client")
+    dataset_max_age_days: _Days = _setting(
+        "EVALUATION_DATASET_MAX_AGE_DAYS", 7, "a number of days, 0 or more", "client"
+    )
+
+    # Answers.
+    citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false", "client")
+
+    # Where things live.
+    home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")
+    database_url_setting: SecretStr | None = _setting("RAGEVAL_DATABASE_URL", None, "a database URL", "machine")
+    chroma_url: str | None = _setting("RAGEVAL_CHROMA_URL", None, "http(s)://host:port of a Chroma server")
+    chroma_path: str | None = _setting("RAGEVAL_CHROMA_PATH", None, "the folder of an embedded Chroma")
+    chroma_token: SecretStr | None = _setting("RAGEVAL_CHROMA_TOKEN", None, "the Chroma server's token")
+    chroma_headers: SecretStr | None = _setting(
+        "RAGEVAL_CHROMA_HEADERS", None, "a JSON object of header names and values"
+    )
+    chroma_tenant: str = _setting("RAGEVAL_CHROMA_TENANT", "default_tenant", "a Chroma tenant")
+    chroma_database: str = _setting("RAGEVAL_CHROMA_DATABASE", "default_database", "a Chroma database")
+    client_field: str | None = _setting("RAGEVAL_CLIENT_FIELD", None, "the metadata field that names the client")
+    document_field: str | None = _setting(
+        "RAGEVAL_DOCUMENT_FIELD", None, "the metadata field that names the document", "client"
+    )
+    added_at_field: str = _setting(
+        "RAGEVAL_ADDED_AT_FIELD", "added_at", "the metadata field of the time of adding", "client"
+    )
+    page_field: str = _setting("RAGEVAL_PAGE_FIELD", "page", "the metadata field of the page", "client")
+
+    # Which collections are clients, and what one may set for itself.
+    include: _Names = _setting(None, ("*",), "patterns of collection names such as ['kb_*']")
+    exclude: _Names = _setting(None, (), "patterns of collection names such as ['tmp_*']")
+    collection: str | None = _setting(None, None, "a collection's name", "client")
+    system: _Names = _setting(None, ("dense",), "the name of a system, or a list of names", "client")
+    systems: dict[str, SystemDefinition] = _setting(None, {}, "a table of systems by name", "client")
+    language: str | None = _setting(None, None, "a language's two letters (ISO 639-1)", "client")
+    decline_phrases: _Names = _setting(None, (), "phrases by which the system declines to answer", "client")
+    thresholds: dict[str, _Share] = _setting(None, {}, "good values (0 to 1) by metric id", "client")
+    redact: str | None = _setting(None, None, "the name of a preset (pii), or package.module:function", "client")
+    llm: Literal["allowed", "forbidden"] = _setting(None, "allowed", "allowed or forbidden", "client")
+    retention_days_text: _Days = _setting("RAGEVAL_RETENTION_DAYS_TEXT", 90, "a number of days, 0 or more", "client")
+    retention_days_scores: _Days = _setting(
+        "RAGEVAL_RETENTION_DAYS_SCORES", 730, "a number of days, 0 or more", "client"
+    )
+
+    # Models.
+    embedding_model: str = _setting(
+        "RAGEVAL_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, "a model's name or path", "client"
+    )
+    metric_embedding_model: str = _setting(
+        "RAGEVAL_METRIC_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, "a model's name or path", "client"
+    )
+    openai_api_key: SecretStr | None = _setting("OPENAI_API_KEY", None, "an API key", "client")
+    openai_base_url: str | None = _setting(
+        "OPENAI_BASE_URL", None, "http(s)://host/v1 of an OpenAI-compatible API", "client"
+    )
+    generator_model: str | None = _setting("RAGEVAL_GENERATOR_MODEL", None, "the name of a chat model", "client")
+    generator_base_url: str | None = _setting("RAGEVAL_GENERATOR_BASE_URL", None, "http(s)://host/v1", "client")
+    generator_api_key: SecretStr | None = _setting("RAGEVAL_GENERATOR_API_KEY", None, "an API key", "client")
+    answer_model: str | None = _setting("RAGEVAL_ANSWER_MODEL", None, "the name of a chat model", "client")
+    answer_base_url: str | None = _setting("RAGEVAL_ANSWER_BASE_URL", None, "http(s)://host/v1", "client")
+    answer_api_key: SecretStr | None = _setting("RAGEVAL_ANSWER_API_KEY", None, "an API key", "client")
+    llm_concurrency: _PositiveInt = _setting("RAGEVAL_LLM_CONCURRENCY", 16, "a whole number of at least 1", "client")
+    llm_timeout_s: Annotated[float, Field(gt=0)] = _setting(
+        "RAGEVAL_LLM_TIMEOUT_S", 60, "seconds, more than 0", "client"
+    )
+    llm_max_attempts: _PositiveInt = _setting("RAGEVAL_LLM_MAX_ATTEMPTS", 10, "a whole number of at least 1", "client")
+    llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, "a number of days, 0 or more")
+
+    # Judging an evaluation.
+    max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, "a number from 0 to 1", "client")
+    settle_s: Annotated[float, Field(ge=0)] = _setting("RAGEVAL_SETTLE_S", 60, "seconds, 0 or more")
+    text_in_dagster: bool = _setting("RAGEVAL_TEXT_IN_DAGSTER", False, "true or false", "machine")
+
+    _source: "SettingsSource" = PrivateAttr()
+
+    @classmethod
+    def of_a_client(cls) -> list[str]:
+        """The names of the settings that a client may have for itself."""
+        return [name for name in cls.of_the_file() if _scope(cls, name) == "client"]
+
+    @classmethod
+    def of_the_file(cls) -> list[str]:
+        """The names of the settings that rageval.toml may set."""
+        return [name for name in cls.model_fields if _scope(cls, name) != "machine"]
+
+    @property
+    def source(self) -> "SettingsSource":
+        return self._source
+
+    def bound(self, source: "SettingsSource") -> Self:
+        """These settings, knowing where they come from and what may hold for a client alone.
+
+        Raises:
+            SettingsError: they name a system that there is not, or a model for documents that no model may see.
+        """
+        self._source = source
+        unknown = [name for name in self.system if name not in (*BUILT_IN_SYSTEMS, *self.systems)]
+        if unknown:
+            raise SettingsError(
+                f"system: there is no {unknown[0]!r}: define [defaults.systems.{unknown[0]}] in rageval.toml, or "
+                f"choose one of {', '.join([*BUILT_IN_SYSTEMS, *self.systems])}"
+            )
+        taken = [name for name in self.systems if name in BUILT_IN_SYSTEMS]
+        if taken:
+            raise SettingsError(f"systems: {taken[0]} is the name of a built-in system; choose another")
+        if self.llm == "allowed":
+            return self
+        for name in ("embedding_model", "metric_embedding_model"):
+            if getattr(self, name).startswith("openai:"):
+                raise SettingsError(f"llm is forbidden, and {name} is a model behind an endpoint: name a local one")
+        kept = self.model_copy(update={"generator_model": None, "answer_model": None})
+        kept._source = source
+        return kept
+
+    def for_client(self, client_id: str) -> "Settings":
+        """The settings of one client: its own table in rageval.toml over what holds for all."""
+        return self._source.settings(client_id)
+
+    def secret(self, variable: str) -> SecretStr:
+        """The secret in a variable that rageval.toml names, or in the file that NAME_FILE names.
+
+        Raises:
+            SettingsError: neither is set.
+        """
+        found = self._source.secret(variable)
+        if found is None:
+            raise SettingsError(f"{variable}, which rageval.toml names, is not set (nor is {variable}_FILE)")
+        return found
+
+    def path(self, name: str) -> Path:
+        """A path that rageval.toml names, relative to the folder where that stands."""
+        return self._source.config_file.parent / Path(name).expanduser()
+
+    @cached_property
+    def home(self) -> Path:
+        """The project's own folder, absolute."""
+        return Path(self.home_dir).expanduser().absolute()
+
+    @property
+    def dagster_home(self) -> Path:
+        return self.home / "dagster"
+
+    @property
+    def database_url(self) -> str:
+        """The history database's URL; may hold a password, so it is never logged as it is."""
+        if self.database_url_setting is not None:
+            return self.database_url_setting.get_secret_value()
+        return f"sqlite:///{self.home / 'rageval.sqlite3'}"
+
+    @property
+    def embedded_chroma_path(self) -> Path:
+        if self.chroma_path is not None:
+            return Path(self.chroma_path).expanduser().absolute()
+        return self.home / "chroma"
+
+    def ensure_home(self) -> Path:
+        """Makes RAGEVAL_HOME, readable by its owner only (SECURITY.md line 10)."""
+        try:
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.home.chmod(0o700)
+            self.dagster_home.mkdir(exist_ok=True, mode=0o700)
+            with tempfile.TemporaryFile(dir=self.home):
+                pass
+        except OSError as error:
+            raise SettingsError(
+                f"RAGEVAL_HOME: the folder {self.home} cannot be written ({error.strerror}); name one that can"
+            ) from None
+        return self.home
+
+
+def _scope(settings: type[Settings], name: str) -> str:
+    extra: Any = settings.model_fields[name].json_schema_extra
+    return extra["scope"]

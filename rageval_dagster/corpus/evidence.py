@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from rageval_dagster.corpus.store import ChromaStore
@@ -20,12 +20,13 @@ class Resolution:
 
     `chunks` are the ids of the chunks that hold its quotes, `documents` the ids of the documents that its evidence
     names; each is None where nothing resolves to one. `unresolved` is the evidence whose document the corpus does not
-    have, or whose quote that document does not (any more) hold.
+    have, or whose quote that document does not (any more) hold; `of_each` the chunk ids of the evidence with a quote.
     """
 
     chunks: frozenset[str] | None
     documents: frozenset[str] | None
     unresolved: tuple[Evidence, ...] = ()
+    of_each: Mapping[Evidence, frozenset[str]] = field(default_factory=dict)
 
 
 def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: str) -> dict[str, Resolution]:
@@ -82,7 +83,8 @@ def _resolution(item: Item, resolved: Mapping[Evidence, frozenset[str] | None]) 
         else:
             chunks |= found
             documents.add(evidence.document_id)
-    return Resolution(frozenset(chunks) or None, frozenset(documents) or None, tuple(unresolved))
+    of_each = {evidence: found for evidence in item.evidence if (found := resolved[evidence])}
+    return Resolution(frozenset(chunks) or None, frozenset(documents) or None, tuple(unresolved), of_each)
 
 
 def matching_chunks(quote: str, page: int | None, chunks: Sequence[Chunk]) -> list[str]:

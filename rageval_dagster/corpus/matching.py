@@ -1,26 +1,278 @@
-"""What an external system returned, matched to the client's chunks by id and by content: whose it is, and which."""
+"""What an external system returned, matched by id and by content to chunks: which of the client's it is, or whose."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from rageval_dagster.corpus.evidence import Resolution
+from rageval_dagster.corpus.evidence import Resolution, matching_chunks, normalise
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.records import Hit, Item
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Chunk, Hit, Owner
+from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
+from rageval_dagster.text import word_spans
+
+SHINGLE_WORDS = 6
+"""Texts share content where they share runs of so many words."""
+
+MIN_SHARED = 0.5
+"""Of the runs of the shorter text: with fewer in common, two texts are not the same passage cut differently."""
+
+FOREIGN_SCAN_CHUNKS = 200_000
+"""Other clients' chunks are searched for pieces of a context only up to so many; equal texts are always found."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Hits as chunks of the store, and what is relevant among them."""
+    """Hits as chunks of the store where they are some, and what is relevant among them."""
 
     hits: tuple[Hit, ...] | None
     resolution: Resolution
+
+
+@dataclass(frozen=True)
+class _Match:
+    """What a hit turned out to be. `whole` is false for a passage that is cut otherwise than the store's chunk."""
+
+    client_id: str
+    chunk_id: str
+    document_id: str
+    page: int | None
+    whole: bool = True
 
 
 def place_hits(
     db: Database,
     store: ChromaStore,
     client_id: str,
-    asked: Sequence[tuple[Item, Resolution, tuple[Hit, ...] | None]],
+    asked: Sequence[tuple[Resolution, tuple[Hit, ...] | None]],
 ) -> list[Placed]:
-    raise NotImplementedError
+    """Says of every hit which chunk it is and whose, and what is relevant for each question then.
+
+    A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of, one that
+    shares at least half of the shorter one's words in runs of six, else another client's (`foreign`, kept without its
+    text), else nobody's (`unknown`). One without a text is known by its id; an id alone that exactly one other client
+    has is `foreign`.
+
+    A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, and then
+    stands for a chunk that holds it too; each evidence counts once, however many of the store's chunks overlap it.
+    Where a system names documents only, nothing is relevant at chunk level, so that no such score is made up.
+
+    Args:
+        asked: for each question what its evidence stands for, and the hits as the system returned them.
+    """
+    hits = [hit for _, own in asked for hit in own or ()]
+    known = _Known(db, store, client_id, hits)
+    matches = _match_all(known, hits)
+    texts = _missing_texts(known, matches)
+    return [
+        Placed(None, resolution) if own is None else _placed(known, resolution, own, matches, texts)
+        for resolution, own in asked
+    ]
+
+
+class _Known:
+    """What the manifests know of the ids, words and documents of some hits."""
+
+    def __init__(self, db: Database, store: ChromaStore, client_id: str, hits: Sequence[Hit]) -> None:
+        self.store = store
+        self.client_id = client_id
+        self.by_words = chunks_by_words(db, {_words_hash(hit.text) for hit in hits if hit.text})
+        self.by_key = chunks_by_key(db, {digest(hit.chunk_id) for hit in hits if hit.chunk_id})
+        self.documents = document_chunks(db, client_id, {hit.document_id for hit in hits if hit.document_id})
+        self.own_ids = {
+            entry.chunk_id for pairs in self.by_key.values() for client, entry in pairs if client == client_id
+        }
+
+
+def _match_all(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
+    found: dict[Hit, _Match] = {}
+    cut: list[Hit] = []
+    for hit in dict.fromkeys(hits):
+        match = _equal(known, hit) if hit.text else _named(known, hit)
+        if match is not None:
+            found[hit] = match
+        elif hit.text:
+            cut.append(hit)
+    found |= _excerpts(known, cut)
+    return found | _cut_otherwise(known, [hit for hit in cut if hit not in found])
+
+
+def _equal(known: _Known, hit: Hit) -> _Match | None:
+    """The chunk with the hit's very words: the client's own first, of those the one of that id or document."""
+    same_words = known.by_words.get(_words_hash(hit.text), [])
+    own = [entry for client, entry in same_words if client == known.client_id]
+    if own:
+        best = max(own, key=lambda entry: (entry.chunk_id == hit.chunk_id, entry.document_id == hit.document_id))
+        return _match(known.client_id, best)
+    return _match(*same_words[0]) if same_words else None
+
+
+def _named(known: _Known, hit: Hit) -> _Match | None:
+    same_id = known.by_key.get(digest(hit.chunk_id), []) if hit.chunk_id else []
+    own = [entry for client, entry in same_id if client == known.client_id]
+    if own:
+        return _match(known.client_id, own[0])
+    # An id that several clients have ("17") says nothing about whose it is.
+    return _match(*same_id[0]) if len(same_id) == 1 else None
+
+
+def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
+    """Hits that name a chunk of the client and hold a part of its words, or all of them and more."""
+    named = {hit.chunk_id for hit in hits} & known.own_ids
+    chunks = {chunk.id: chunk for chunk in known.store.get(known.client_id, sorted(named))} if named else {}
+    found: dict[Hit, _Match] = {}
+    for hit in hits:
+        chunk = chunks.get(hit.chunk_id)
+        if chunk is None:
+            continue
+        words, held = normalise(hit.text), normalise(chunk.text)
+        if words in held or held in words:
+            found[hit] = _Match(known.client_id, chunk.id, chunk.document_id, chunk.page)
+    return found
+
+
+def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
+    """Passages that are no chunk as they stand: looked for among the client's chunks, then among all others'."""
+    found: dict[Hit, _Match] = {}
+    left = list(hits)
+    # Where the system names documents that the client has, their chunks are looked at first.
+    named = [entry.chunk_id for entries in known.documents.values() for entry in entries]
+    if left and named:
+        found |= _nearest(known.client_id, [known.store.get(known.client_id, named)], left)
+        left = [hit for hit in left if hit not in found]
+    if left:
+        found |= _nearest(known.client_id, _texts_of(known.store, known.client_id), left)
+        left = [hit for hit in left if hit not in found]
+    budget = FOREIGN_SCAN_CHUNKS
+    for other in known.store.clients() if left else ():
+        if other == known.client_id:
+            continue
+        budget -= known.store.count(other)
+        if budget < 0 or not left:
+            break
+        found |= _nearest(other, _texts_of(known.store, other), left)
+        left = [hit for hit in left if hit not in found]
+    return found
+
+
+def _texts_of(store: ChromaStore, client_id: str) -> Iterator[list[Chunk]]:
+    return (page.chunks for page in store.scan(client_id, with_vectors=False))
+
+
+def _nearest(client_id: str, pages: Iterable[Sequence[Chunk]], hits: Sequence[Hit]) -> dict[Hit, _Match]:
+    """For each hit the chunk with which it shares most, if that is enough."""
+    shingles = {hit: _shingles(hit.text) for hit in hits}
+    holders: dict[tuple[str, ...], list[Hit]] = {}
+    for hit, own in shingles.items():
+        for shingle in own:
+            holders.setdefault(shingle, []).append(hit)
+    best: dict[Hit, tuple[float, int, Chunk]] = {}
+    for chunks in pages:
+        for chunk in chunks:
+            runs = _shingles(chunk.text)
+            shared = Counter(hit for run in runs if run in holders for hit in holders[run])
+            for hit, count in shared.items():
+                share = count / min(len(runs), len(shingles[hit]))
+                known = best.get(hit)
+                if share >= MIN_SHARED and (known is None or (share, count) > known[:2]):
+                    best[hit] = share, count, chunk
+    return {
+        hit: _Match(client_id, chunk.id, chunk.document_id, chunk.page, whole=False)
+        for hit, (_, _, chunk) in best.items()
+    }
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    words = [match.group().casefold() for match in word_spans(text)]
+    return {tuple(words[start : start + SHINGLE_WORDS]) for start in range(len(words) - SHINGLE_WORDS + 1)}
+
+
+def _placed(
+    known: _Known,
+    resolution: Resolution,
+    hits: Sequence[Hit],
+    matches: Mapping[Hit, _Match],
+    texts: Mapping[str, str],
+) -> Placed:
+    placed: list[Hit] = []
+    used: set[str] = set()
+    for hit in hits:
+        match = matches.get(hit)
+        if match is None:
+            placed.append(_unmatched(known, hit))
+        elif match.client_id != known.client_id:
+            # Not a word of another client's chunk is kept: `forget` could not find it here.
+            name = match.chunk_id if match.chunk_id not in known.own_ids else _by_content(hit)
+            placed.append(replace(hit, chunk_id=name, document_id=name, page=None, text="", owner="foreign"))
+        elif match.whole:
+            text = hit.text or texts.get(match.chunk_id, "")
+            placed.append(_as_chunk(hit, match.chunk_id, match.document_id, match.page, text))
+        else:
+            chunk_id = _stands_for(hit, match, resolution, used)
+            placed.append(_as_chunk(hit, chunk_id, match.document_id, hit.page or match.page, hit.text))
+        used.add(placed[-1].chunk_id)
+    if any(_is_document(hit) for hit in hits):
+        return Placed(tuple(placed), replace(resolution, chunks=None))
+    own_cut = any(match is not None and not match.whole for match in map(matches.get, hits))
+    return Placed(tuple(placed), _each_once(resolution, used) if own_cut else resolution)
+
+
+def _unmatched(known: _Known, hit: Hit) -> Hit:
+    if _is_document(hit):
+        owner: Owner = "own" if hit.document_id in known.documents else "unknown"
+        return replace(hit, chunk_id=f"document:{hit.document_id}", owner=owner)
+    # The id of a chunk which this is not must not stand for it.
+    chunk_id = hit.chunk_id if hit.chunk_id and hit.chunk_id not in known.own_ids else _by_content(hit)
+    return replace(hit, chunk_id=chunk_id, document_id=hit.document_id or chunk_id, owner="unknown")
+
+
+def _is_document(hit: Hit) -> bool:
+    return not hit.chunk_id and not hit.text
+
+
+def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str]) -> str:
+    """The chunk that a passage of the system's own cut stands for."""
+    passage = Chunk("passage", hit.text, match.document_id)
+    held = [
+        (evidence, chunk_ids)
+        for evidence, chunk_ids in resolution.of_each.items()
+        if evidence.quote and matching_chunks(evidence.quote, None, [passage])
+    ]
+    if held:
+        candidates = [chunk_id for _, chunk_ids in held for chunk_id in sorted(chunk_ids)]
+        unused = [chunk_id for chunk_id in candidates if chunk_id not in used]
+        return match.chunk_id if match.chunk_id in unused else [*unused, candidates[0]][0]
+    if match.chunk_id in (resolution.chunks or ()):
+        # The chunk is relevant for words that this passage does not hold.
+        return _by_content(hit)
+    return match.chunk_id
+
+
+def _each_once(resolution: Resolution, hit_ids: set[str]) -> Resolution:
+    relevant: set[str] = set()
+    for chunk_ids in resolution.of_each.values():
+        relevant |= (chunk_ids & hit_ids) or {min(chunk_ids)}
+    return replace(resolution, chunks=frozenset(relevant) or None)
+
+
+def _as_chunk(hit: Hit, chunk_id: str, document_id: str, page: int | None, text: str) -> Hit:
+    return replace(hit, chunk_id=chunk_id, document_id=document_id, page=page, text=text, owner="own")
+
+
+def _by_content(hit: Hit) -> str:
+    return f"content:{_words_hash(hit.text)[:16]}"
+
+
+def _missing_texts(known: _Known, matches: Mapping[Hit, _Match]) -> dict[str, str]:
+    """The texts of the client's chunks that a system named by id alone."""
+    named = {match.chunk_id for hit, match in matches.items() if not hit.text and match.client_id == known.client_id}
+    return {chunk.id: chunk.text for chunk in known.store.get(known.client_id, sorted(named))} if named else {}
+
+
+def _match(client_id: str, entry: ManifestEntry) -> _Match:
+    return _Match(client_id, entry.chunk_id, entry.document_id, entry.page)
+
+
+def _words_hash(text: str) -> str:
+    return Chunk("", text, "").words_hash

@@ -52,7 +52,7 @@ def run_retrieval(
             zip(batch, system.retrieve([items[item_id] for item_id in batch], evaluation.depth), strict=True)
         )
         placed = (
-            place_hits(db, store, evaluation.client_id, [(items[i], resolutions[i], retrievals[i].hits) for i in batch])
+            place_hits(db, store, evaluation.client_id, [(resolutions[i], retrievals[i].hits) for i in batch])
             if system.answers_at_once
             else [Placed(retrievals[item_id].hits, resolutions[item_id]) for item_id in batch]
         )

@@ -109,3 +109,31 @@ def document_chunks(db: Database, client_id: str, document_ids: Iterable[str]) -
     for entries in found.values():
         entries.sort(key=lambda entry: (entry.position is None, entry.position or 0, entry.chunk_id))
     return {document_id: found[document_id] for document_id in names.values() if document_id in found}
+
+
+def chunks_by_words(db: Database, words_hashes: Iterable[str]) -> dict[str, list[tuple[str, ManifestEntry]]]:
+    """{words hash: (client, chunk) pairs} over all clients, by client; what nobody has is left out."""
+    return _across_clients(db, corpus_chunks.c.words_hash, words_hashes)
+
+
+def chunks_by_key(db: Database, chunk_keys: Iterable[str]) -> dict[str, list[tuple[str, ManifestEntry]]]:
+    """{chunk key: (client, chunk) pairs} over all clients, by client; what nobody has is left out."""
+    return _across_clients(db, corpus_chunks.c.chunk_key, chunk_keys)
+
+
+def _across_clients(
+    db: Database, column: sa.Column[str], values: Iterable[str]
+) -> dict[str, list[tuple[str, ManifestEntry]]]:
+    found: dict[str, list[tuple[str, ManifestEntry]]] = {}
+    with db.connect() as connection:
+        for batch in in_batches(values):
+            rows = connection.execute(
+                sa.select(corpus_chunks.c.client_id, *_COLUMNS)
+                .where(column.in_(batch))
+                .order_by(corpus_chunks.c.client_id, corpus_chunks.c.chunk_key)
+            ).mappings()
+            for row in rows:
+                row_values = dict(row)
+                client_id = row_values.pop("client_id")
+                found.setdefault(row_values[column.name], []).append((client_id, ManifestEntry(**row_values)))
+    return found

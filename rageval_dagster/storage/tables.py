@@ -110,7 +110,9 @@ corpus_chunks = _table(
     Column("first_seen", UtcTime, nullable=False),
     PrimaryKeyConstraint("client_id", "chunk_key"),
     Index(None, "client_id", "document_key"),
-    Index(None, "client_id", "words_hash"),
+    # Across clients: whose chunk is it that a system returned?
+    Index("ix_corpus_chunks_words_hash", "words_hash"),
+    Index("ix_corpus_chunks_chunk_key", "chunk_key"),
 )
 
 chunk_samples = _table(

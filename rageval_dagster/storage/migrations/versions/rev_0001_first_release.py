@@ -79,7 +79,8 @@ def upgrade() -> None:
         **TABLE_OPTIONS,
     )
     op.create_index("ix_corpus_chunks_document_key", "corpus_chunks", ["client_id", "document_key"], unique=False)
-    op.create_index("ix_corpus_chunks_words_hash", "corpus_chunks", ["client_id", "words_hash"], unique=False)
+    op.create_index("ix_corpus_chunks_words_hash", "corpus_chunks", ["words_hash"], unique=False)
+    op.create_index("ix_corpus_chunks_chunk_key", "corpus_chunks", ["chunk_key"], unique=False)
     op.create_table(
         "corpus_versions",
         sa.Column("client_id", identifier(200), nullable=False),

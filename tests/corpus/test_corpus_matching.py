@@ -1,0 +1,144 @@
+"""Whose chunk is it that an external system returned, and which: by words, by id, by passages cut otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.corpus.evidence import Resolution, resolve
+from rageval_dagster.corpus.matching import Placed, place_hits
+from rageval_dagster.corpus.scanning import scan_corpus
+from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.records import Chunk, Evidence, Hit, Item
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.database import Database
+from tests.corpus.conftest import HashingEmbedder
+
+SENTENCES = [
+    "The ferry to the northern island leaves from pier seven at half past nine in the morning.",
+    "Tickets for the crossing are sold at the red kiosk beside the old customs house.",
+    "Bicycles travel free of charge, but motorcycles need a place that was booked before.",
+    "In winter the last boat returns at four, because the harbour has no lights.",
+    "Passengers who miss the last boat may sleep in the hut that the island council keeps.",
+    "Dogs are welcome on deck as long as they are held on a short lead at all times.",
+]
+FIRST, SECOND = " ".join(SENTENCES[:3]), " ".join(SENTENCES[3:])
+QUOTE = SENTENCES[1]
+ITEM = Item("Where are tickets sold?", ("at the red kiosk",), (Evidence("ferry.md", quote=QUOTE),))
+SECRET = "The merger of Orinoco with Parana Holdings will be announced on the ninth of May in Caracas."
+
+
+@pytest.fixture
+def store(tmp_path: Path, sqlite_db: Database, embedder: HashingEmbedder) -> ChromaStore:
+    opened = open_store(load_settings({"RAGEVAL_HOME": str(tmp_path)}, tmp_path / "none.env"))
+    corpora = {
+        "acme": [Chunk("1", FIRST, "ferry.md"), Chunk("2", SECOND, "ferry.md"), Chunk("17", "Short.", "note.md")],
+        "rival": [Chunk("1", SECRET, "secret.md"), Chunk("99", "Prices rise in June.", "p.md"), Chunk("17", "S.", "n")],
+        "third": [Chunk("17", "Something else.", "other.md")],
+    }
+    for client, chunks in corpora.items():
+        opened.ensure_client(client)
+        metadatas = [{"document_id": chunk.document_id} for chunk in chunks]
+        opened.upsert(client, chunks, embedder.encode([chunk.text for chunk in chunks]), metadatas)
+        scan_corpus(sqlite_db, opened, client)
+    return opened
+
+
+def place(db: Database, store: ChromaStore, *hits: Hit, item: Item = ITEM) -> Placed:
+    resolution = resolve([item], db, store, "acme")[item.item_id]
+    [placed] = place_hits(db, store, "acme", [(resolution, hits)])
+    return placed
+
+
+def hit(text: str = "", chunk_id: str = "", document_id: str = "", rank: int = 1) -> Hit:
+    return Hit(chunk_id, document_id, rank, 0.0, text)
+
+
+def seen(placed: Placed) -> list[tuple[str, str, str]]:
+    return [(hit.chunk_id, hit.document_id, hit.owner) for hit in placed.hits or ()]
+
+
+def test_a_context_without_ids_is_the_chunk_with_its_words_whatever_the_white_space(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    placed = place(sqlite_db, store, hit(f"\n {FIRST.replace(' ', '  ')} "))
+    assert seen(placed) == [("1", "ferry.md", "own")]
+    assert placed.resolution.chunks == {"1"}
+
+
+def test_an_id_alone_names_the_clients_chunk_and_its_text_is_the_stores(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    placed = place(sqlite_db, store, hit(chunk_id="2"))
+    assert seen(placed) == [("2", "ferry.md", "own")]
+    assert [each.text for each in placed.hits or ()] == [SECOND]
+
+
+def test_another_clients_words_are_a_leak_under_whatever_id_and_are_not_kept(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    placed = place(sqlite_db, store, hit(SECRET, "1"), hit(SECRET, "own-index-4711"), hit(SECRET))
+    assert [each.owner for each in placed.hits or ()] == ["foreign"] * 3
+    assert all(each.text == "" for each in placed.hits or ())
+    assert not {each.chunk_id for each in placed.hits or ()} & {"1", "2", "17"}, (
+        "an own chunk's id would count as found"
+    )
+
+
+def test_a_piece_of_another_clients_chunk_is_a_leak_too(sqlite_db: Database, store: ChromaStore) -> None:
+    placed = place(sqlite_db, store, hit(" ".join(SECRET.split()[2:12])))
+    assert [each.owner for each in placed.hits or ()] == ["foreign"]
+
+
+def test_an_id_alone_is_a_leak_only_if_one_other_client_has_it(sqlite_db: Database, store: ChromaStore) -> None:
+    placed = place(sqlite_db, store, hit(chunk_id="99"), hit(chunk_id="17"), hit(chunk_id="4711"))
+    assert seen(placed)[0][2] == "foreign"
+    assert seen(placed)[1] == ("17", "note.md", "own")
+    assert seen(placed)[2] == ("4711", "4711", "unknown")
+
+
+def test_words_that_nobody_has_are_unknown_and_no_chunk_of_the_client(sqlite_db: Database, store: ChromaStore) -> None:
+    placed = place(sqlite_db, store, hit("Nothing of this stands in any document of anybody here.", "1"))
+    assert [each.owner for each in placed.hits or ()] == ["unknown"]
+    assert [each.chunk_id for each in placed.hits or ()] != ["1"]
+
+
+def test_a_passage_cut_otherwise_is_relevant_where_it_holds_the_quote_itself(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    holding, other = " ".join(SENTENCES[1:3]), SENTENCES[0]
+    placed = place(sqlite_db, store, hit(other, "x1"), hit(holding, "x2", rank=2))
+    relevant = placed.resolution.chunks or frozenset()
+    assert [each.chunk_id in relevant for each in placed.hits or ()] == [False, True]
+    assert [each.document_id for each in placed.hits or ()] == ["ferry.md", "ferry.md"]
+    assert [each.owner for each in placed.hits or ()] == ["own", "own"]
+
+
+def test_evidence_in_overlapping_chunks_counts_once_for_a_system_with_its_own_cut(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    evidence = Evidence("ferry.md", quote=QUOTE)
+    resolution = Resolution(frozenset({"1", "2"}), frozenset({"ferry.md"}), (), {evidence: frozenset({"1", "2"})})
+    [placed] = place_hits(sqlite_db, store, "acme", [(resolution, (hit(" ".join(SENTENCES[1:4])),))])
+    found = {each.chunk_id for each in placed.hits or ()}
+    assert placed.resolution.chunks == found
+    assert len(found) == 1
+
+
+def test_an_excerpt_is_the_chunk_whose_id_it_names(sqlite_db: Database, store: ChromaStore) -> None:
+    placed = place(sqlite_db, store, hit("at the red kiosk", "1"))
+    assert seen(placed) == [("1", "ferry.md", "own")]
+
+
+def test_a_system_that_names_documents_only_has_no_chunk_level(sqlite_db: Database, store: ChromaStore) -> None:
+    placed = place(sqlite_db, store, hit(document_id="ferry.md"), hit(document_id="gone.md", rank=2))
+    assert placed.resolution.chunks is None
+    assert placed.resolution.documents == {"ferry.md"}
+    assert [(each.document_id, each.owner) for each in placed.hits or ()] == [
+        ("ferry.md", "own"),
+        ("gone.md", "unknown"),
+    ]
+
+
+def test_a_system_that_does_not_tell_what_it_retrieved_stays_silent(sqlite_db: Database, store: ChromaStore) -> None:
+    [placed] = place_hits(sqlite_db, store, "acme", [(Resolution(None, None), None)])
+    assert placed.hits is None

@@ -1,0 +1,34 @@
+"""The user's own Python functions, named `package.module:function` in rageval.toml."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.errors import SettingsError
+
+
+def load_function(name: str, folder: Path) -> Callable[..., Any]:
+    """The function of that name; modules are looked for in `folder` (that of rageval.toml) first.
+
+    Raises:
+        SettingsError: there is no such module or function, or importing it fails.
+    """
+    module_name, _, attribute = name.partition(":")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = trouble = None
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        trouble = f"there is no module {error.name!r}, neither in {folder} nor installed"
+    except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is imported
+        trouble = f"importing {module_name} fails with {type(error).__name__}"
+    found = reduce(lambda value, part: getattr(value, part, None), attribute.split("."), module)
+    if trouble is None and not callable(found):
+        trouble = f"{module_name} has no function {attribute!r}"
+    if trouble is not None:
+        raise SettingsError(f"{name} cannot be loaded: {trouble}")
+    return found

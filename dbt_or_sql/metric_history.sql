@@ -26,6 +26,8 @@ SELECT
     r.index_version,
     r.dataset_version,
     r.system_version,
+    r.system_declared,
+    CASE WHEN r.system_declared IS NULL THEN 'system unversioned, may have changed' ELSE 'system versioned' END AS system_note,
     r.judge_version
 FROM metric_summaries s
 JOIN evaluation_runs r ON r.id = s.evaluation_id

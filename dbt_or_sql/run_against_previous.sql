@@ -1,6 +1,7 @@
 -- One row: a metric of a finished evaluation beside the finished evaluation before it of the same dataset by the same
 -- system. improvement is the change with its sign turned where lower is better; the last columns say (1 or 0) which of
--- the versions changed in between, that is, why.
+-- the versions changed in between, that is, why. A system that declares no version may have changed all the same:
+-- system_note says so.
 -- order by: evaluation_id DESC, metric_id
 WITH ordered AS (
     SELECT
@@ -34,7 +35,14 @@ SELECT
     CASE WHEN s.metric_version = p.metric_version THEN 0 ELSE 1 END AS metric_changed,
     CASE WHEN COALESCE(current_run.corpus_version, '') = COALESCE(previous_run.corpus_version, '') THEN 0 ELSE 1 END AS corpus_changed,
     CASE WHEN COALESCE(current_run.index_version, '') = COALESCE(previous_run.index_version, '') THEN 0 ELSE 1 END AS index_changed,
-    CASE WHEN COALESCE(current_run.system_version, '') = COALESCE(previous_run.system_version, '') THEN 0 ELSE 1 END AS system_changed
+    CASE WHEN COALESCE(current_run.system_version, '') = COALESCE(previous_run.system_version, '') THEN 0 ELSE 1 END AS system_changed,
+    CASE
+        WHEN current_run.system_declared IS NULL OR previous_run.system_declared IS NULL THEN 'system unversioned, may have changed'
+        WHEN COALESCE(current_run.system_version, '') = COALESCE(previous_run.system_version, '') THEN 'same system'
+        ELSE 'system changed'
+    END AS system_note,
+    current_run.system_declared,
+    previous_run.system_declared AS previous_system_declared
 FROM ordered current_run
 JOIN evaluation_runs previous_run ON previous_run.id = current_run.previous_id
 JOIN metric_summaries s ON s.evaluation_id = current_run.id

@@ -11,7 +11,7 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history  # noqa: E402
 from rageval_dagster.automation.jobs import benchmark_job, evaluation_job  # noqa: E402
 from rageval_dagster.automation.progress import progress_logger  # noqa: E402
-from rageval_dagster.automation.schedules import nightly_schedule  # noqa: E402
+from rageval_dagster.automation.schedules import evaluation_schedules  # noqa: E402
 from rageval_dagster.automation.sensors import document_store_sensor  # noqa: E402
 from rageval_dagster.resources import (  # noqa: E402
     ClientLease,
@@ -30,7 +30,7 @@ defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
     asset_checks=checks.asset_checks(),
     jobs=[evaluation_job, benchmark_job],
-    schedules=[nightly_schedule()],
+    schedules=evaluation_schedules(),
     sensors=[document_store_sensor()],
     resources={
         "database": _database,

@@ -6,6 +6,7 @@ import dagster as dg
 
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.benchmark.rules import RULES, RuleResult
+from rageval_dagster.records import Owner
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 
@@ -69,10 +70,46 @@ def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabas
     """The headline metrics reach their good values (precision: its ceiling times the good value)."""
     from rageval_dagster.evaluation.summary import latest_reports
     from rageval_dagster.evaluation.verdict import thresholds
+    from rageval_dagster.settings import load_settings
 
-    finding = thresholds(latest_reports(database.open(), context.partition_key))
+    own = load_settings().for_client(context.partition_key).thresholds
+    finding = thresholds(latest_reports(database.open(), context.partition_key), own)
     return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
 
 
+@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions, blocking=True)
+@without_texts
+def no_foreign_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    """No system returned a chunk of another client."""
+    return _strays(database, context.partition_key, "foreign", dg.AssetCheckSeverity.ERROR)
+
+
+@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
+@without_texts
+def no_unknown_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    """Every chunk that a system returned stands in the document store: none is stale, none is made up."""
+    return _strays(database, context.partition_key, "unknown", dg.AssetCheckSeverity.WARN)
+
+
+def _strays(
+    database: HistoryDatabase, client_id: str, owner: Owner, severity: dg.AssetCheckSeverity
+) -> dg.AssetCheckResult:
+    from rageval_dagster.evaluation.leaks import stray_chunks
+    from rageval_dagster.evaluation.summary import latest_reports
+
+    db = database.open()
+    found = stray_chunks(db, [report.evaluation for report in latest_reports(db, client_id)], owner)
+    return dg.AssetCheckResult(
+        passed=not found,
+        severity=severity,
+        metadata={
+            "chunks": len({stray.chunk_id for stray in found}),
+            "questions": len({stray.item_id for stray in found}),
+            "chunk_ids": dg.MetadataValue.json(sorted({stray.chunk_id for stray in found})[:MAX_IDS]),
+            "question_ids": dg.MetadataValue.json(sorted({stray.item_id for stray in found})[:MAX_IDS]),
+        },
+    )
+
+
 def asset_checks() -> list[dg.AssetChecksDefinition]:
-    return [complete, good_values]
+    return [complete, good_values, no_foreign_chunks, no_unknown_chunks]

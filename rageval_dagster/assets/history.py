@@ -50,7 +50,7 @@ def evaluation_runs(
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: metrics_for(evaluation.k, embedder),
     )
-    return dg.MaterializeResult(metadata=run_metadata(reports))
+    return dg.MaterializeResult(metadata=run_metadata(reports, plan.thresholds(client_id)))
 
 
 @dg.multi_asset(

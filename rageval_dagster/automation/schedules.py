@@ -1,4 +1,4 @@
-"""The nightly schedule: every client is evaluated once a slot, whatever the sensor saw."""
+"""The schedules: every client is evaluated nightly, or when its own settings say, whatever the sensor saw."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,7 @@ from dagster._utils.schedules import is_valid_cron_schedule
 from rageval_dagster.automation.jobs import evaluation_job
 from rageval_dagster.automation.requests import ensure_partition, run_request
 from rageval_dagster.errors import SettingsError
+from rageval_dagster.identity import digest
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
@@ -26,36 +27,61 @@ def checked_cron(settings: Settings) -> str:
     return settings.schedule
 
 
-def nightly_schedule() -> dg.ScheduleDefinition:
-    """A run request per client; a client that vanished from the store is left out.
+def evaluation_schedules() -> list[dg.ScheduleDefinition]:
+    """The nightly schedule, and one more for each other time that a client's table in rageval.toml asks for."""
+    settings = load_settings()
+    nightly = checked_cron(settings)
+    own = {time for name in settings.source.client_names if (time := time_of(settings, name)) and time != nightly}
+    return [
+        _schedule("nightly_evaluation", nightly),
+        *(_schedule(f"evaluation_{digest(time)[:8]}", time) for time in sorted(own)),
+    ]
+
+
+def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
+    """A run request per client whose settings name this time; a client that vanished from the store is left out.
 
     A new dataset is made only where the last is older than EVALUATION_DATASET_MAX_AGE_DAYS: the run decides that.
     """
-    settings = load_settings()
+    enabled = load_settings().enabled
 
     @dg.schedule(
-        name="nightly_evaluation",
+        name=name,
         job=evaluation_job,
-        cron_schedule=checked_cron(settings),
+        cron_schedule=cron,
         execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING if settings.enabled else dg.DefaultScheduleStatus.STOPPED,
-        description="Evaluates every client once a night.",
+        default_status=dg.DefaultScheduleStatus.RUNNING if enabled else dg.DefaultScheduleStatus.STOPPED,
+        description="Evaluates every client once a night." if name == "nightly_evaluation" else f"Clients at {cron}.",
     )
     @without_texts
-    def nightly_evaluation(
+    def schedule(
         context: dg.ScheduleEvaluationContext, database: HistoryDatabase
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         from rageval_dagster.storage.clients import list_clients
 
-        if not load_settings().enabled:
+        settings = load_settings()
+        if not settings.enabled:
             yield dg.SkipReason("EVALUATION_ENABLED is false")
             return
         slot = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
-        present = [client for client in list_clients(database.open()) if client.vanished_at is None]
-        for client in present:
-            ensure_partition(context.instance, client.client_id)  # the sensor may not have met it yet
-            yield run_request(client.client_id, f"schedule:{slot}", run_key=f"{client.client_id}:{slot}")
-        if not present:
+        present = [client.client_id for client in list_clients(database.open()) if client.vanished_at is None]
+        due = [client_id for client_id in present if time_of(settings, client_id) == cron]
+        for client_id in due:
+            ensure_partition(context.instance, client_id)  # the sensor may not have met it yet
+            yield run_request(client_id, f"schedule:{slot}", run_key=f"{client_id}:{slot}")
+        if not due:
             yield dg.SkipReason("no clients yet: ingest documents first")
 
-    return nightly_evaluation
+    return schedule
+
+
+def time_of(settings: Settings, client_id: str) -> str | None:
+    """When a client is evaluated: a cron expression, None for never.
+
+    One whose table in rageval.toml is wrong is evaluated nightly: its run fails, says why, and stops no other.
+    """
+    try:
+        own = settings.for_client(client_id)
+        return checked_cron(own) if own.enabled else None
+    except SettingsError:
+        return settings.schedule

@@ -9,6 +9,7 @@ import dagster as dg
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.automation.jobs import EVALUATION_JOB, evaluation_job
 from rageval_dagster.automation.requests import TRIGGER_TAG, run_request
+from rageval_dagster.automation.schedules import time_of
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
@@ -49,7 +50,8 @@ def document_store_sensor() -> dg.SensorDefinition:
         requests = [
             request
             for client_id, change_seq in seen.outstanding.items()
-            if (request := _next_attempt(context.instance, client_id, change_seq)) is not None
+            if time_of(settings, client_id) is not None
+            and (request := _next_attempt(context.instance, client_id, change_seq)) is not None
         ]
         return dg.SensorResult(
             run_requests=requests,

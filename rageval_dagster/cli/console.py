@@ -13,6 +13,9 @@ from rageval_dagster.settings import Settings, load_settings
 if TYPE_CHECKING:
     from rageval_dagster.storage.database import Database
 
+GATE_FAILED = 1
+"""Exit code: a gate failed."""
+
 DONE_IN_PART = 4
 """Exit code: done, but part of the input (rows, files, clients) was refused or failed."""
 
@@ -41,7 +44,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
     if not rows:
         print(empty)
         return
-    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    cells = [[cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in [list(columns), *cells]) for i in range(len(columns))]
     numeric = [all(_is_number(row.get(column)) for row in rows) for column in columns]
     for line in [list(columns), *cells]:
@@ -78,7 +81,8 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as one piece of text that a terminal can show."""
     if value is None:
         return "-"
     if isinstance(value, float):

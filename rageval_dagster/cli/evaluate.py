@@ -5,10 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, print_json_lines, print_table, say
+from rageval_dagster.cli.console import (
+    DONE_IN_PART,
+    GATE_FAILED,
+    cell,
+    open_all,
+    plural,
+    print_json,
+    print_json_lines,
+    print_table,
+    say,
+)
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
+
+LEAK_CHECK = "no_foreign_chunks"
+MAX_NAMES = 10
 
 HEADLINE_COLUMNS = [
     *("client", "dataset", "system", "questions", "scored", "k"),
@@ -67,9 +80,14 @@ def evaluate(
         print_json_lines(evaluation_json(settings, report) for report in reports)
     else:
         print_reports(settings, reports)
+    leaking = [line for report in reports if (line := leak(db, report))]
+    for line in leaking:
+        say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {len(client_ids)} failed")
         raise typer.Exit(2 if failures == len(client_ids) else DONE_IN_PART)
+    if leaking:
+        raise typer.Exit(GATE_FAILED)
 
 
 def chosen_clients(settings: Settings, client: str | None, every: bool) -> list[str]:
@@ -123,13 +141,33 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.storage.evaluations import unfinished_trigger
 
-    choices = digest_json({**plan, "k": plan.get("k") or settings.k})[:12]
+    own = settings.for_client(client_id)
+    choices = digest_json({**plan, "k": plan.get("k") or own.k, "systems": plan.get("systems") or own.system})[:12]
     trigger = unfinished_trigger(db, client_id, f"command:{choices}:") or f"command:{choices}:{uuid.uuid4()}"
     say(f"{client_id}: evaluating")
     launched = launch(defs, settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
-    if launched.failure is not None:
+    # What a leak stops comes after the evaluation itself, which is complete.
+    if launched.failure is not None and launched.blocked_by != LEAK_CHECK:
         raise RagevalError(f"{client_id}: {launched.failure}")
     return reports_of(db, client_id, trigger)
+
+
+def leak(db: Any, report: Any) -> str | None:
+    """One line on the chunks of other clients that an evaluation's system returned, None if there are none."""
+    from rageval_dagster.evaluation.leaks import stray_chunks
+
+    found = stray_chunks(db, [report.evaluation], "foreign")
+    if not found:
+        return None
+    chunks, questions = sorted({stray.chunk_id for stray in found}), sorted({stray.item_id for stray in found})
+    return (
+        f"{report.evaluation.client_id}: LEAK: {report.evaluation.system} returned {plural(len(chunks), 'chunk')} of "
+        f"other clients for {plural(len(questions), 'question')}: chunks {_some(chunks)}; questions {_some(questions)}"
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(cell(name) for name in names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
 
 
 def print_reports(settings: Settings, reports: list[Any]) -> None:
@@ -140,6 +178,7 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
     print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
     for report in reports:
         evaluation = report.evaluation
+        own = settings.for_client(evaluation.client_id)
         print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
         shown = report.headline()
         if RIGHTLY_ANSWERED in report.summaries:
@@ -148,15 +187,21 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         for name, summary in measured.items():
             interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
             print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
-        print(f"  {verdict(report)}" if measured else "  nothing could be scored")
+        print(f"  {verdict(report, own.thresholds)}" if measured else "  nothing could be scored")
         print(f"  the questions that went worst: rageval runs show {evaluation.id}")
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
-        print("These are numbers of built-in reference systems, not of your RAG system.")
-    if settings.generator_model is None:
+        print("These are numbers of built-in reference systems, not of your RAG system: name yours in rageval.toml.")
+    if any(report.evaluation.system_declared is None for report in reports):
+        print("A system that declares no version is asked everything again each time, and may have changed unnoticed.")
+    clients = [settings.for_client(report.evaluation.client_id) for report in reports]
+    if any(own.generator_model is None for own in clients):
         print("Generated questions are made without a model: good for one system over time, less so for comparing")
         print("lexical with dense retrieval. For natural ones set RAGEVAL_GENERATOR_MODEL.")
-    if settings.answer_model is None:
+    if any(
+        own.answer_model is None and report.evaluation.system_reference
+        for own, report in zip(clients, reports, strict=True)
+    ):
         print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
     print("Not measured: judge.* and claims.*, which need a judge model; none can be set in this version.")
     print("In the Dagster UI: make ui")
@@ -192,7 +237,8 @@ def evaluation_json(settings: Settings, report: Any) -> dict[str, Any]:
     from rageval_dagster.evaluation.verdict import completeness, thresholds
 
     evaluation = report.evaluation
-    complete, good = completeness([report], settings.max_error_share), thresholds([report])
+    own = settings.for_client(evaluation.client_id)
+    complete, good = completeness([report], own.max_error_share), thresholds([report], own.thresholds)
     return {
         "evaluation_id": evaluation.evaluation_id,
         "run_id": evaluation.id,
@@ -200,6 +246,7 @@ def evaluation_json(settings: Settings, report: Any) -> dict[str, Any]:
         "dataset_id": evaluation.dataset_id,
         "system": evaluation.system,
         "reference_system": evaluation.system_reference,
+        "system_version_declared": evaluation.system_declared,
         "versions": {
             "corpus": evaluation.versions.corpus,
             "index": evaluation.versions.index,

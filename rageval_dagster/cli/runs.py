@@ -27,7 +27,7 @@ def list_all(
     if as_json:
         print_json(rows)
         return
-    columns = ["run", "client", "dataset", "system", "k", "status", "questions", "MRR", "nDCG@10", "started"]
+    columns = ["run", "client", "dataset", "system", "k", "status", "questions", "MRR", "nDCG@10", "version", "started"]
     print_table(rows, columns, "no evaluations yet: rageval evaluate --client NAME")
 
 
@@ -97,6 +97,7 @@ def _row(evaluation: Any) -> dict[str, Any]:
         "questions": evaluation.item_count,
         "MRR": evaluation.headline.get("mrr"),
         "nDCG@10": evaluation.headline.get("ndcg_at_10"),
+        "version": evaluation.system_declared or "unversioned",
         "started": evaluation.started_at,
     }
 

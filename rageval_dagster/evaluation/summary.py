@@ -63,7 +63,7 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
     ]
     evaluation_storage.save_summaries(db, evaluation.id, summaries)
-    report = _report(evaluation, items, summaries, outcomes)
+    report = _report(evaluation, summaries, outcomes)
     evaluation_storage.finish_evaluation(
         db,
         evaluation.id,
@@ -72,7 +72,7 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         duration_s=(datetime.now(UTC) - evaluation.started_at).total_seconds(),
         error_count=sum(result.error is not None for result in results.values()),
     )
-    return _report(evaluation_storage.get_evaluation(db, evaluation.id), items, summaries, outcomes)
+    return _report(evaluation_storage.get_evaluation(db, evaluation.id), summaries, outcomes)
 
 
 def finish_all(
@@ -96,7 +96,7 @@ def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
     summaries = evaluation_storage.load_summaries(db, evaluation.id)
     versions = {summary.metric_id: summary.metric_version for summary in summaries}
     outcomes = evaluation_storage.load_scores(db, evaluation.id, versions)
-    return _report(evaluation, benchmark_storage.dataset_items(db, evaluation.dataset_id), summaries, outcomes)
+    return _report(evaluation, summaries, outcomes)
 
 
 def reports_of(db: Database, client_id: str, trigger: str) -> list[EvaluationReport]:
@@ -120,10 +120,10 @@ def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[
     return [_question(results[item_id], report.level) for item_id in report.by_badness[:count] if item_id in results]
 
 
-def headline_level(items: Sequence[Item]) -> str:
-    """`chunk`, or `document` for a dataset whose items know only document ids."""
-    known = [evidence for item in items for evidence in item.evidence]
-    return "document" if known and not any(evidence.quote for evidence in known) else "chunk"
+def headline_level(summaries: Sequence[Summary]) -> str:
+    """`chunk`, or `document` where only that is known: of the dataset's evidence, or of what the system returned."""
+    scored = {summary.metric_id for summary in summaries if summary.n_scored}
+    return "document" if "retrieval.document_mrr" in scored and "retrieval.mrr" not in scored else "chunk"
 
 
 def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tuple[str, ...]:
@@ -145,11 +145,10 @@ def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tup
 
 def _report(
     evaluation: Evaluation,
-    items: Sequence[Item],
     summaries: Sequence[Summary],
     outcomes: Mapping[str, Mapping[str, Outcome]],
 ) -> EvaluationReport:
-    level = headline_level(items)
+    level = headline_level(summaries)
     return EvaluationReport(
         evaluation=evaluation,
         level=level,

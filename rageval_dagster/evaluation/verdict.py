@@ -18,13 +18,19 @@ class Finding:
     metadata: Mapping[str, Any]
 
 
-def run_metadata(reports: Sequence[EvaluationReport]) -> dict[str, Any]:
+Thresholds = Mapping[str, float]
+"""The user's own good values by metric id, in place of the metrics' own."""
+
+NO_THRESHOLDS: Thresholds = {}
+
+
+def run_metadata(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHOLDS) -> dict[str, Any]:
     """Numbers that Dagster plots over time, named `dataset/metric` (with the system where there are several)."""
     several = len({report.evaluation.system for report in reports}) > 1
     metadata: dict[str, Any] = {}
     for report in reports:
         name = report.evaluation.dataset_name + (f"/{report.evaluation.system}" if several else "")
-        metadata[f"{name}/verdict"] = verdict(report)
+        metadata[f"{name}/verdict"] = verdict(report, own)
         for metric, summary in report.headline().items():
             if summary.mean is not None:
                 metadata[f"{name}/{metric}"] = summary.mean
@@ -33,16 +39,17 @@ def run_metadata(reports: Sequence[EvaluationReport]) -> dict[str, Any]:
     return metadata
 
 
-def verdict(report: EvaluationReport) -> str:
+def verdict(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> str:
     """One sentence: which headline metrics reach their good values and which do not, and whose numbers these are.
 
     Where the interval reaches across the good value, the sample is too small to tell, and that is what it says.
     """
     name = report.evaluation.system
-    prefix = f"{name}, a built-in reference system: " if report.evaluation.system_reference else f"{name}: "
+    note = "" if report.evaluation.system_declared is not None else " (unversioned, may have changed unnoticed)"
+    prefix = f"{name}, a built-in reference system: " if report.evaluation.system_reference else f"{name}{note}: "
     if not _is_scored(report):
         return prefix + NOTHING_SCORED
-    findings = _against_good_values(report)
+    findings = _against_good_values(report, own)
     below = [text for _, surely, text in findings if surely == "below"]
     unclear = [metric for metric, surely, _ in findings if surely == "unclear"]
     said = ["below the good value: " + ", ".join(below)] if below else []
@@ -50,17 +57,17 @@ def verdict(report: EvaluationReport) -> str:
     return prefix + ("; ".join(said) or "every headline metric reaches its good value")
 
 
-def below_good_value(report: EvaluationReport) -> list[str]:
+def below_good_value(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> list[str]:
     """`mrr 0.610 (good: 0.800)` for each headline metric whose mean is below its good value."""
-    return [text for _, _, text in _against_good_values(report) if text]
+    return [text for _, _, text in _against_good_values(report, own) if text]
 
 
-def _against_good_values(report: EvaluationReport) -> list[tuple[str, str, str]]:
+def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tuple[str, str, str]]:
     """For each headline metric with a good value: its name, where its interval lies, what to say of a low mean.
 
     The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the good value.
     """
-    good_values = {metric.id: metric.good_value for metric in all_metrics(report.evaluation.k)}
+    good_values = {metric.id: metric.good_value for metric in all_metrics(report.evaluation.k)} | dict(own)
     found = []
     for name, summary in report.headline().items():
         good = good_values.get(summary.metric_id)
@@ -75,14 +82,14 @@ def _against_good_values(report: EvaluationReport) -> list[tuple[str, str, str]]
     return found
 
 
-def thresholds(reports: Sequence[EvaluationReport]) -> Finding:
+def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHOLDS) -> Finding:
     """Passes where every headline metric of every evaluation reaches its good value; not where nothing was scored."""
-    missed = {_name(report): found for report in reports if (found := _shortcomings(report))}
+    missed = {_name(report): found for report in reports if (found := _shortcomings(report, own))}
     return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed})
 
 
-def _shortcomings(report: EvaluationReport) -> list[str]:
-    return below_good_value(report) if _is_scored(report) else [NOTHING_SCORED]
+def _shortcomings(report: EvaluationReport, own: Thresholds) -> list[str]:
+    return below_good_value(report, own) if _is_scored(report) else [NOTHING_SCORED]
 
 
 def _is_scored(report: EvaluationReport) -> bool:

@@ -1,5 +1,7 @@
 """What a run is asked to do, as configuration that all its assets share."""
 
+from collections.abc import Mapping
+
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
@@ -41,6 +43,10 @@ class EvaluationPlan(dg.ConfigurableResource):
     def default_systems(self, client_id: str) -> tuple[str, ...]:
         """The systems that are evaluated where a run names none."""
         return load_settings().for_client(client_id).system
+
+    def thresholds(self, client_id: str) -> Mapping[str, float]:
+        """The client's own good values by metric id."""
+        return load_settings().for_client(client_id).thresholds
 
     def benchmark(self, client_id: str) -> BenchmarkSpec:
         return BenchmarkSpec.from_settings(

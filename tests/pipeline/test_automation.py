@@ -184,11 +184,11 @@ def test_the_schedule_reaches_clients_that_the_sensor_has_not_met(
 
 
 def test_a_cron_that_does_not_parse_names_the_variable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rageval_dagster.automation.schedules import nightly_schedule
+    from rageval_dagster.automation.schedules import evaluation_schedules
 
     monkeypatch.setenv("EVALUATION_SCHEDULE_CRON", "every night")
     with pytest.raises(SettingsError, match="EVALUATION_SCHEDULE_CRON takes a cron expression"):
-        nightly_schedule()
+        evaluation_schedules()
 
 
 def test_evaluation_disabled_stops_the_sensor(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:

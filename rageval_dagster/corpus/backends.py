@@ -1,14 +1,18 @@
 """The two places where Chroma can live: in a folder of this machine, and on a server."""
 
+import json
 import logging
+import re
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rageval_dagster.corpus.catalogue import Catalogue, ClientValue, Collection
+from rageval_dagster.corpus.catalogue import Catalogue, ClientValue, Collection, FieldValue
+from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
 from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.settings import Settings
@@ -23,6 +27,8 @@ _CONNECT_TIMEOUT_S = 5
 _LIST_PAGE = 100
 _VALUES_PAGE = 5_000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _opening = threading.Lock()
 
 
@@ -53,9 +59,13 @@ class EmbeddedChroma:
         revisions = self._catalogue.revisions() if collections else {}
         return {collection.id: str(revisions.get(collection.id, 0)) for collection in collections}
 
-    def values(self, collection: Collection, field: str) -> dict[ClientValue, str]:
-        """The values of a metadata field with a probe of the chunks that have it."""
+    def values(self, collection: Collection, field: str) -> list[FieldValue]:
+        """The values of a metadata field that may name something."""
         return self._catalogue.values(collection.id, field)
+
+    def count(self, collection: Collection) -> int:
+        """How many chunks a collection has."""
+        return self._catalogue.count(collection.id)
 
     def client(self, write: bool = False) -> "ClientAPI":
         """An open Chroma client: over the store itself if it is ours or `write`, else over a snapshot of it."""
@@ -100,7 +110,8 @@ class ServerChroma:
         self._tls = parts.scheme == "https"
         self.location = f"{parts.scheme}://{self._host}:{self._port}"
         token = settings.chroma_token.get_secret_value() if settings.chroma_token else None
-        self._headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+        of_token = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+        self._headers = of_token | _own_headers(settings)
 
     @cached_property
     def _client(self) -> "ClientAPI":
@@ -148,26 +159,26 @@ class ServerChroma:
     def probes(self, collections: list[Collection]) -> dict[str, str]:
         """Collection id -> its number of chunks: all that a server tells cheaply; an edit in place does not move it."""
         with translated(self.location):
-            return {
-                collection.id: str(self._client.get_collection(collection.name, embedding_function=None).count())
-                for collection in collections
-            }
+            return {collection.id: str(self.count(collection)) for collection in collections}
 
-    def values(self, collection: Collection, field: str) -> dict[ClientValue, str]:
-        """The values of a metadata field with a probe of the chunks that have it; reads the whole collection."""
-        counts: dict[ClientValue, int] = {}
+    def values(self, collection: Collection, field: str) -> list[FieldValue]:
+        """The values of a metadata field that may name something; reads the whole collection's metadata."""
+        counts: Counter[tuple[type, ClientValue]] = Counter()  # by type too: 7 and 7.0 are one key
         offset = 0
         with translated(self.location):
             chunks = self._client.get_collection(collection.name, embedding_function=None)
             while True:
                 page = chunks.get(include=["metadatas"], limit=_VALUES_PAGE, offset=offset)
-                for metadata in page["metadatas"] or []:
-                    value = (metadata or {}).get(field)
-                    if isinstance(value, str | int) and not isinstance(value, bool):
-                        counts[value] = counts.get(value, 0) + 1
+                found: list[Any] = [(metadata or {}).get(field) for metadata in page["metadatas"] or []]
+                counts.update((type(value), value) for value in found if read_name(value) is not None)
                 if len(page["ids"]) < _VALUES_PAGE:
-                    return {value: str(count) for value, count in counts.items()}
+                    return [FieldValue(value, count, str(count)) for (_, value), count in counts.items()]
                 offset += _VALUES_PAGE
+
+    def count(self, collection: Collection) -> int:
+        """How many chunks a collection has."""
+        with translated(self.location):
+            return self._client.get_collection(collection.name, embedding_function=None).count()
 
 
 Backend = EmbeddedChroma | ServerChroma
@@ -179,6 +190,23 @@ _SERVER = "chromadb.api.fastapi.FastAPI"
 def open_backend(settings: Settings) -> Backend:
     """The server where RAGEVAL_CHROMA_URL names one, else the embedded store. Nothing is opened yet."""
     return ServerChroma(settings) if settings.chroma_url else EmbeddedChroma(settings)
+
+
+def _own_headers(settings: Settings) -> dict[str, str]:
+    if settings.chroma_headers is None:
+        return {}
+    try:
+        headers = json.loads(settings.chroma_headers.get_secret_value())
+    except ValueError:
+        headers = None
+    if not isinstance(headers, dict) or not all(
+        _HEADER_NAME.fullmatch(name) and isinstance(value, str) and _HEADER_VALUE.fullmatch(value)
+        for name, value in headers.items()
+    ):
+        raise SettingsError(
+            'RAGEVAL_CHROMA_HEADERS takes a JSON object of header names and values, such as {"X-Api-Key": "..."}'
+        )
+    return headers
 
 
 def _open_client(settings: Settings, **options: Any) -> "ClientAPI":

@@ -14,7 +14,7 @@ from rageval_dagster.identity import digest
 DATABASE_FILE = "chroma.sqlite3"
 _BUSY_TIMEOUT_S = 10
 
-ClientValue = str | int
+ClientValue = str | int | float
 """What a metadata field that names the client may hold."""
 
 
@@ -25,6 +25,15 @@ class Collection:
     id: str
     name: str
     metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FieldValue:
+    """A value of a metadata field in a collection: how many chunks have it, and a text that tells when they changed."""
+
+    value: ClientValue
+    chunks: int
+    written: str
 
 
 class Catalogue:
@@ -80,17 +89,27 @@ class Catalogue:
             ).fetchall()
         return {collection_id: _sequence_number(revision) for collection_id, revision in rows}
 
-    def values(self, collection_id: str, field: str) -> dict[ClientValue, str]:
-        """The values of a metadata field in a collection, each with count and last write of the chunks that have it."""
+    def values(self, collection_id: str, field: str) -> list[FieldValue]:
+        """The values of a metadata field in a collection; equal ones of another type stand apart (7, 7.0 and "7")."""
         with self.connect() as connection:
             rows = connection.execute(
-                "SELECT coalesce(m.string_value, m.int_value), count(*), max(e.seq_id)"
+                "SELECT coalesce(m.string_value, m.int_value, m.float_value), count(*), max(e.seq_id)"
                 " FROM segments s JOIN embeddings e ON e.segment_id = s.id JOIN embedding_metadata m ON m.id = e.id"
                 " WHERE s.collection = ? AND s.scope = 'METADATA' AND m.key = ?"
-                " AND coalesce(m.string_value, m.int_value) IS NOT NULL GROUP BY 1",
+                " AND coalesce(m.string_value, m.int_value, m.float_value) IS NOT NULL"
+                " GROUP BY m.string_value, m.int_value, m.float_value",
                 (collection_id, field),
             ).fetchall()
-        return {value: f"{count}.{_sequence_number(revision)}" for value, count, revision in rows}
+        return [FieldValue(value, count, f"{count}.{_sequence_number(revision)}") for value, count, revision in rows]
+
+    def count(self, collection_id: str) -> int:
+        """How many chunks a collection has."""
+        with self.connect() as connection:
+            return connection.execute(
+                "SELECT count(*) FROM segments s JOIN embeddings e ON e.segment_id = s.id"
+                " WHERE s.collection = ? AND s.scope = 'METADATA'",
+                (collection_id,),
+            ).fetchone()[0]
 
     def state(self) -> str:
         """A hash that changes with every write to the store's collections (all tenants)."""

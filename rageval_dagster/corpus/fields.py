@@ -8,10 +8,14 @@ from typing import Any
 
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.types import storable
 
 DEFAULT_DOCUMENT_FIELD = "document_id"
 FALLBACK_DOCUMENT_FIELD = "source"
 POSITION_FIELD = "position"
+
+_EXACT = 2**53
+"""Below it, a float that is a whole number is that number."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,11 @@ class FieldNames:
 def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, names: FieldNames) -> Chunk:
     """A chunk from what the store holds of it. A value that makes no sense counts as missing."""
     values = metadata or {}
+    document = read_name(values.get(names.document)) or read_name(values.get(FALLBACK_DOCUMENT_FIELD))
     return Chunk(
         id=chunk_id,
         text=text,
-        document_id=_name(values.get(names.document)) or _name(values.get(FALLBACK_DOCUMENT_FIELD)) or chunk_id,
+        document_id=storable(document) if document else chunk_id,
         page=read_whole_number(values.get(names.page)),
         position=read_whole_number(values.get(POSITION_FIELD)),
         added_at=read_time(values.get(names.added_at)),
@@ -73,8 +78,12 @@ def read_whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and 0 <= value < 2**31 else None
 
 
-def _name(value: Any) -> str | None:
-    """A document's name; numbers count, empty strings, truth values and lists do not."""
+def read_name(value: Any) -> str | None:
+    """What a document or a client is called, else None: 7, 7.0 and "7" are one; truth values and lists are none."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    return str(value) or None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if str(value).strip() else None

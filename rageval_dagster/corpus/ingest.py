@@ -176,6 +176,7 @@ class _Ingestion:
     ) -> None:
         self.client_id = client_id
         self.store = store
+        self.fields = store.fields(client_id)
         self.embedder = embedder
         self.root = root
         self.size = size
@@ -248,8 +249,8 @@ class _Ingestion:
                     new_metadata.append(metadata)
                     continue
                 metadata = {name: value for name, value in metadata.items() if before.get(name) != value}
-                if before.get(self.store.fields.added_at) is not None:
-                    metadata.pop(self.store.fields.added_at, None)
+                if before.get(self.fields.added_at) is not None:
+                    metadata.pop(self.fields.added_at, None)
                 if metadata:
                     moved[chunk.id] = metadata
         if new:
@@ -267,7 +268,7 @@ class _Ingestion:
     def _stored_chunks(self, document_ids: list[str]) -> dict[str, dict[str, Any]]:
         if not self.store.has(self.client_id):  # its first chunk is still to come
             return {}
-        field = self.store.fields.document
+        field = self.fields.document
         return {
             chunk_id: metadata
             for page in self.store.metadata(self.client_id, field, document_ids)
@@ -276,7 +277,7 @@ class _Ingestion:
 
     def _metadata(self, loaded: _Loaded, chunk: Chunk) -> Metadata:
         """A row's own metadata, with ours over it; the row's time of adding and page count where they make sense."""
-        names = self.store.fields
+        names = self.fields
         own = loaded.document.metadata
         metadata: dict[str, str | int | float | bool] = {
             **own,
@@ -300,7 +301,7 @@ class _Ingestion:
             for chunk_id, metadata in page.items():
                 file = str(metadata.get(FILE_FIELD, ""))
                 if (
-                    str(metadata.get(self.store.fields.document)) not in self.document_ids
+                    str(metadata.get(self.fields.document)) not in self.document_ids
                     and file not in self.incomplete_files
                     and Path(file).is_relative_to(scope)
                 ):

@@ -5,16 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.corpus.backends import Backend, open_backend, translated
-from rageval_dagster.corpus.catalogue import ClientValue, Collection
+from rageval_dagster.corpus.catalogue import FieldValue
 from rageval_dagster.corpus.fields import FieldNames, read_chunk
-from rageval_dagster.corpus.names import (
-    CLIENT_KEY,
-    MADE_BY_US,
-    SHARED_COLLECTION,
-    client_name,
-    collection_name,
-    is_made_by_us,
-)
+from rageval_dagster.corpus.names import CLIENT_KEY, MADE_BY_US, SHARED_COLLECTION, collection_name, is_made_by_us
+from rageval_dagster.corpus.places import Place, Survey, left_out_by_pattern, survey
 from rageval_dagster.errors import StoreError
 from rageval_dagster.records import Chunk, Hit
 from rageval_dagster.settings import Settings
@@ -41,7 +35,8 @@ Metadata = Mapping[str, str | int | float | bool]
 class Page:
     """Some of a client's chunks, with their vectors (float32 [len(chunks), dimension]) where asked for.
 
-    `without_text` counts the chunks that were left out because the store holds no text of them.
+    `without_text` counts the chunks that were left out because the store holds no text of them but white space, or
+    because of an id that no database can keep (with U+0000).
     """
 
     chunks: list[Chunk]
@@ -49,28 +44,20 @@ class Page:
     without_text: int
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a client's chunks are: a whole collection, or those of it whose client field has `value`."""
-
-    collection: Collection
-    value: ClientValue | None = None
-
-
 class ChromaStore:
     """A document store as it was when first read; open another one to see what was written since.
 
-    With RAGEVAL_CLIENT_FIELD all clients share the store's only collection and are told apart by that field;
-    without it each has a collection of its own.
+    With RAGEVAL_CLIENT_FIELD clients share a collection and are told apart by that field; without it each has a
+    collection of its own. Which of them count is a matter of the settings, see `places.survey`.
     """
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._backend: Backend = open_backend(settings)
         self._client_field = settings.client_field
         self._opened_by: ClientAPI | None = None
         self._opened: dict[str, chromadb.Collection] = {}
-        self._known: dict[str, _Place] | None = None
-        self.fields = FieldNames.from_settings(settings)
+        self._surveyed: Survey | None = None
 
     @property
     def location(self) -> str:
@@ -86,31 +73,37 @@ class ChromaStore:
 
     def clients(self) -> list[str]:
         """The names of all clients, sorted; none where there is no store yet."""
-        return sorted(self._places())
+        return sorted(self._survey.places)
 
     def has(self, client_id: str) -> bool:
-        return client_id in self._places()
+        return client_id in self._survey.places
+
+    def left_out(self) -> list[tuple[str, str]]:
+        """(name, reason) of every collection, or value of the client field, that is no client, by name."""
+        return list(self._survey.left_out)
+
+    def without_client(self) -> int:
+        """How many chunks of the shared collection do not say whose they are: they are nobody's."""
+        shared = self._survey.shared
+        return self._backend.count(shared) - self._survey.named_chunks if shared else 0
 
     def is_made_by_us(self, client_id: str) -> bool:
         """Whether `ensure_client` made the client's collection."""
         return is_made_by_us(self._place(client_id).collection.metadata)
+
+    def fields(self, client_id: str) -> FieldNames:
+        """The names of the metadata fields that the client's chunks have."""
+        return FieldNames.from_settings(self._settings.for_client(client_id))
 
     def probes(self) -> dict[str, str]:
         """Client -> a text that differs when its chunks were written; cheap, and Chroma is not opened if embedded.
 
         On a server it is the number of chunks, so that an edit in place is not seen before the next scan.
         """
-        if self._client_field is not None:
-            return {
-                str(value): _probe(collection, written)
-                for collection in self._shared_collection()
-                for value, written in self._backend.values(collection, self._client_field).items()
-            }
-        places = self._places()
-        written = self._backend.probes([place.collection for place in places.values()])
-        return {
-            client_id: _probe(place.collection, written[place.collection.id]) for client_id, place in places.items()
-        }
+        places = self._survey.places
+        whole = [place.collection for place in places.values() if not place.values]
+        written = self._backend.probes(whole)
+        return {client_id: _probe(place, written.get(place.collection.id, "")) for client_id, place in places.items()}
 
     def probe(self, client_id: str) -> str:
         """The probe of one client.
@@ -119,9 +112,8 @@ class ChromaStore:
             StoreError: the store does not have the client.
         """
         place = self._place(client_id)
-        if place.value is not None:
-            return self.probes()[client_id]
-        return _probe(place.collection, self._backend.probes([place.collection])[place.collection.id])
+        written = {} if place.values else self._backend.probes([place.collection])
+        return _probe(place, written.get(place.collection.id, ""))
 
     # Reading.
 
@@ -129,7 +121,7 @@ class ChromaStore:
         """How many chunks the client has, those without text included."""
         place = self._place(client_id)
         with translated(self.location):
-            if place.value is None:
+            if not place.values:
                 return self._collection(place).count()
             return len(self._collection(place).get(where=self._where(place), include=[])["ids"])
 
@@ -147,7 +139,7 @@ class ChromaStore:
         while True:
             found = self._read(client_id, with_vectors, limit=page_size, offset=offset)
             if found["ids"]:
-                yield self._page(found, with_vectors)
+                yield self._page(client_id, found, with_vectors)
             if len(found["ids"]) < page_size:
                 return
             offset += page_size
@@ -158,7 +150,7 @@ class ChromaStore:
 
         step = max(self.count(client_id) // places, per_place)
         pages = [
-            self._page(self._read(client_id, with_vectors=True, limit=per_place, offset=place * step), True)
+            self._page(client_id, self._read(client_id, with_vectors=True, limit=per_place, offset=place * step), True)
             for place in range(places)
         ]
         pages = [page for page in pages if page.chunks]
@@ -173,7 +165,7 @@ class ChromaStore:
         """The chunks with these ids, in their order; what the client does not have, or has no text, is left out."""
         found: dict[str, Chunk] = {}
         for batch in _batches(chunk_ids, PAGE_SIZE):
-            page = self._page(self._read(client_id, with_vectors=False, ids=batch), with_vectors=False)
+            page = self._page(client_id, self._read(client_id, with_vectors=False, ids=batch), with_vectors=False)
             found.update((chunk.id, chunk) for chunk in page.chunks)
         return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
 
@@ -223,25 +215,33 @@ class ChromaStore:
                         if cosine_space
                         else _cosines(batch[row], found["embeddings"][row])
                     )
-                    results.append(self._hits({key: found[key][row] for key in ("ids", *include)}, scores))
+                    results.append(self._hits(client_id, {key: found[key][row] for key in ("ids", *include)}, scores))
         return results
 
     # Writing: `rageval ingest` and the demo only.
 
     def ensure_client(self, client_id: str) -> None:
-        """Makes place for a client: a collection in cosine space, unless there is one. Opens the store for writing."""
+        """Makes place for a client: a collection in cosine space, unless there is one. Opens the store for writing.
+
+        Raises:
+            StoreError: the client is one that the settings leave out, or its collection is another client's.
+        """
         client = self._backend.client(write=True)
-        shared = self._client_field is not None
-        if self._shared_collection() if shared else self.has(client_id):
+        if self.has(client_id):
             return
+        name, shared = self._collection_to_make(client_id)
+        if shared and self._survey.shared is not None:
+            return
+        if any(collection.name == name for collection in self._backend.collections()):
+            raise StoreError(f"the collection {name!r} is not free for client {client_id!r}{self._said_of(name)}")
         with translated(self.location):
             client.get_or_create_collection(
-                SHARED_COLLECTION if shared else collection_name(client_id),
+                name,
                 metadata=MADE_BY_US if shared else MADE_BY_US | {CLIENT_KEY: client_id},
                 configuration=_NEW_COLLECTION,
                 embedding_function=None,
             )
-        self._known = None
+        self._surveyed = None
 
     def upsert(
         self, client_id: str, chunks: Sequence[Chunk], vectors: "np.ndarray", metadatas: Sequence[Metadata]
@@ -298,53 +298,62 @@ class ChromaStore:
 
     # Within.
 
-    def _places(self) -> dict[str, _Place]:
-        if self._known is None:
-            if self._client_field is not None:
-                self._known = {
-                    str(value): _Place(collection, value)
-                    for collection in self._shared_collection()
-                    for value in self._backend.values(collection, self._client_field)
-                }
-            else:
-                self._known = {
-                    client_name(collection.name, collection.metadata): _Place(collection)
-                    for collection in self._backend.collections()
-                }
-        return self._known
+    @property
+    def _survey(self) -> Survey:
+        if self._surveyed is None:
+            self._surveyed = survey(self._settings, self._backend)
+        return self._surveyed
 
-    def _shared_collection(self) -> list[Collection]:
-        """The store's only collection, or none.
-
-        Raises:
-            StoreError: it has several.
-        """
-        collections = self._backend.collections()
-        if len(collections) > 1:
+    def _place(self, client_id: str) -> Place:
+        place = self._survey.places.get(client_id)
+        if place is not None:
+            return place
+        own = self._own_collection(client_id)
+        if own is not None:
             raise StoreError(
-                f"RAGEVAL_CLIENT_FIELD needs a store with one collection, and {self.location} has {len(collections)}: "
-                "unset it for one client per collection, or name a tenant and database that hold one alone"
+                f"the document store at {self.location} has no collection {own!r}, which rageval.toml names for client "
+                f"{client_id!r}"
             )
-        return collections
+        known = f"has no client {client_id!r} among its {len(self._survey.places)}"
+        raise StoreError(
+            f"the document store at {self.location} {known}{self._said_of(client_id)}; `rageval status` lists them, "
+            "`rageval ingest PATH --client NAME` adds one"
+        )
 
-    def _place(self, client_id: str) -> _Place:
-        place = self._places().get(client_id)
-        if place is None:
-            raise StoreError(
-                f"the document store at {self.location} has no client {client_id!r} among its {len(self._places())}; "
-                f"`rageval status` lists them, `rageval ingest PATH --client NAME` adds one"
-            )
-        return place
+    def _said_of(self, name: str) -> str:
+        """Why a collection or value of that name is no client, or whose collection it is, in brackets."""
+        places = self._survey.places.items()
+        owner = next((each for each, place in places if not place.values and place.collection.name == name), None)
+        said = f"it is client {owner!r}" if owner else dict(self._survey.left_out).get(name)
+        return f" ({said})" if said else ""
 
-    def _writable(self, client_id: str) -> _Place:
+    def _own_collection(self, client_id: str) -> str | None:
+        """The collection that rageval.toml names for the client."""
+        named = self._settings.source.collections().items()
+        return next((collection for collection, client in named if client == client_id), None)
+
+    def _collection_to_make(self, client_id: str) -> tuple[str, bool]:
+        """The name of a new client's collection, and whether it is one that clients share."""
+        own, shared = self._own_collection(client_id), self._survey.shared
+        if own is not None and own not in (self._settings.collection, shared.name if shared else None):
+            return own, False
+        left_out = left_out_by_pattern(self._settings, client_id)
+        if left_out is not None:
+            raise StoreError(f"client {client_id!r} is left out by the settings ({left_out}): change them, or the name")
+        if self._client_field is not None:
+            return self._settings.collection or SHARED_COLLECTION, True
+        return collection_name(client_id), False
+
+    def _writable(self, client_id: str) -> Place:
         """The client's place for writing; in a shared collection a client is there once it has a chunk."""
         self._backend.client(write=True)
-        if self._client_field is not None and not self.has(client_id):
-            self._known = None
-            return _Place(self._shared_collection()[0], client_id)
+        if not self.has(client_id) and self._survey.shared is not None:
+            shared = self._survey.shared
+            self._surveyed = None
+            return Place(shared, (FieldValue(client_id, 0, ""),))
         return self._place(client_id)
 
-    def _collection(self, place: _Place) -> "chromadb.Collection":
+    def _collection(self, place: Place) -> "chromadb.Collection":
         client, name = self._backend.client(), place.collection.name
         if self._opened_by is not client:  # a snapshot was opened before, and now the store itself
             self._opened_by, self._opened = client, {}
@@ -352,16 +361,18 @@ class ChromaStore:
             self._opened[name] = client.get_collection(name, embedding_function=None)
         return self._opened[name]
 
-    def _where(self, place: _Place, condition: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        if place.value is None or self._client_field is None:
+    def _where(self, place: Place, condition: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        if not place.values or self._client_field is None:
             return condition
-        own: dict[str, Any] = {self._client_field: place.value}
+        # `$in` takes values of one type only.
+        each: list[dict[str, Any]] = [{self._client_field: value.value} for value in place.values]
+        own = each[0] if len(each) == 1 else {"$or": each}
         return {"$and": [own, condition]} if condition else own
 
-    def _tagged(self, place: _Place, metadata: Metadata) -> dict[str, Any]:
-        if place.value is None or self._client_field is None:
+    def _tagged(self, place: Place, metadata: Metadata) -> dict[str, Any]:
+        if not place.values or self._client_field is None:
             return dict(metadata)
-        return {**metadata, self._client_field: place.value}
+        return {**metadata, self._client_field: place.values[0].value}
 
     def _batch_size(self) -> int:
         return self._backend.client().get_max_batch_size()
@@ -372,10 +383,12 @@ class ChromaStore:
         with translated(self.location):
             return self._collection(place).get(where=self._where(place), include=include, **options)
 
-    def _page(self, found: Any, with_vectors: bool) -> Page:
+    def _page(self, client_id: str, found: Any, with_vectors: bool) -> Page:
+        names = self.fields(client_id)
         rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
         chunks = [
-            read_chunk(chunk_id, text, metadata, self.fields) if text else None for chunk_id, text, metadata in rows
+            read_chunk(chunk_id, text, metadata, names) if text and text.strip() and "\0" not in chunk_id else None
+            for chunk_id, text, metadata in rows
         ]
         kept = [row for row, chunk in enumerate(chunks) if chunk is not None]
         return Page(
@@ -384,12 +397,13 @@ class ChromaStore:
             without_text=len(chunks) - len(kept),
         )
 
-    def _hits(self, found: Mapping[str, Any], scores: Sequence[float]) -> list[Hit]:
+    def _hits(self, client_id: str, found: Mapping[str, Any], scores: Sequence[float]) -> list[Hit]:
+        names = self.fields(client_id)
         order = sorted(range(len(scores)), key=lambda row: (found["distances"][row], found["ids"][row]))
         hits = []
         for rank, row in enumerate(order, start=1):
             # Empty text: the chunk was deleted since the index was written, or holds none.
-            chunk = read_chunk(found["ids"][row], found["documents"][row] or "", found["metadatas"][row], self.fields)
+            chunk = read_chunk(found["ids"][row], found["documents"][row] or "", found["metadatas"][row], names)
             score = max(-1.0, min(1.0, float(scores[row])))
             hits.append(Hit(chunk.id, chunk.document_id, rank, score, chunk.text, chunk.page))
         return hits
@@ -400,9 +414,9 @@ def open_store(settings: Settings) -> ChromaStore:
     return ChromaStore(settings)
 
 
-def _probe(collection: Collection, written: str) -> str:
+def _probe(place: Place, written: str) -> str:
     """With the collection's own id: one that is deleted and made again with as many chunks is another."""
-    return f"{collection.id[:8]}:{written}"
+    return f"{place.collection.id[:8]}:{'+'.join(value.written for value in place.values) or written}"
 
 
 def _batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:

@@ -15,7 +15,7 @@ import pytest
 
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk
-from rageval_dagster.settings import Settings
+from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
 
 
@@ -92,6 +92,16 @@ def _new_server_database(url: str) -> str:
     return name
 
 
+def settings_of(home: Path, toml: str = "", **variables: str) -> Settings:
+    """Settings from these variables, and a rageval.toml beside the home where it is given."""
+    environment = {"RAGEVAL_HOME": str(home), **variables}
+    if toml:
+        path = home.with_name("rageval.toml")
+        path.write_text(toml, encoding="utf-8")
+        environment["RAGEVAL_CONFIG"] = str(path)
+    return load_settings(environment, env_file=home / "none.env")
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
@@ -99,17 +109,16 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def embedded_settings(home: Path) -> Settings:
-    return Settings(RAGEVAL_HOME=str(home))  # pyright: ignore[reportCallIssue]
+    return settings_of(home)
 
 
 @pytest.fixture(params=["embedded", "server"])
 def settings(request: pytest.FixtureRequest, home: Path) -> Settings:
     """Settings for an empty store, once embedded and once on a server."""
-    values = {"RAGEVAL_HOME": str(home)}
-    if request.param == "server":
-        url = request.getfixturevalue("chroma_server")
-        values |= {"RAGEVAL_CHROMA_URL": url, "RAGEVAL_CHROMA_DATABASE": _new_server_database(url)}
-    return Settings(**values)  # pyright: ignore[reportArgumentType]
+    if request.param == "embedded":
+        return settings_of(home)
+    url = request.getfixturevalue("chroma_server")
+    return settings_of(home, RAGEVAL_CHROMA_URL=url, RAGEVAL_CHROMA_DATABASE=_new_server_database(url))
 
 
 @pytest.fixture

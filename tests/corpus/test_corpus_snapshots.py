@@ -11,6 +11,7 @@ import pytest
 
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.settings import Settings
+from tests.corpus.conftest import settings_of
 
 THEIR_PROGRAM = """
 import sys, numpy as np, chromadb
@@ -40,7 +41,7 @@ def their_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def foreign(their_store: Path, tmp_path: Path, home: Path) -> Settings:
     path = tmp_path / "a store"
     shutil.copytree(their_store, path)
-    return Settings(RAGEVAL_HOME=str(home), RAGEVAL_CHROMA_PATH=str(path))  # pyright: ignore[reportCallIssue]
+    return settings_of(home, RAGEVAL_CHROMA_PATH=str(path))
 
 
 def contents(path: Path) -> dict[str, tuple[str, int]]:

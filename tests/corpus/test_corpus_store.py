@@ -11,6 +11,7 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
+from tests.corpus.conftest import settings_of
 
 TEXTS = ["red apples fall", "green pears hang", "blue plums roll", "old trees stand", "new seeds grow"]
 
@@ -264,18 +265,18 @@ class TestSharedCollection:
 
 class TestTrouble:
     def test_a_server_that_is_down(self, home: Path) -> None:
-        settings = Settings(RAGEVAL_HOME=str(home), RAGEVAL_CHROMA_URL="http://127.0.0.1:9")  # pyright: ignore[reportCallIssue]
+        settings = settings_of(home, RAGEVAL_CHROMA_URL="http://127.0.0.1:9")
         with pytest.raises(StoreError, match=r"no Chroma server answers at http://127.0.0.1:9 \(ConnectError\)"):
             open_store(settings).clients()
 
     def test_a_server_without_the_database(self, home: Path, chroma_server: str) -> None:
-        settings = Settings(RAGEVAL_HOME=str(home), RAGEVAL_CHROMA_URL=chroma_server, RAGEVAL_CHROMA_DATABASE="nowhere")  # pyright: ignore[reportCallIssue]
+        settings = settings_of(home, RAGEVAL_CHROMA_URL=chroma_server, RAGEVAL_CHROMA_DATABASE="nowhere")
         with pytest.raises(StoreError, match="nowhere"):
             open_store(settings).clients()
 
     @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://user:pw@x:1", "http://x:1/path"])
     def test_an_unusable_address(self, home: Path, url: str) -> None:
-        settings = Settings(RAGEVAL_HOME=str(home), RAGEVAL_CHROMA_URL=url)  # pyright: ignore[reportCallIssue]
+        settings = settings_of(home, RAGEVAL_CHROMA_URL=url)
         with pytest.raises(SettingsError, match="RAGEVAL_CHROMA_URL takes") as caught:
             open_store(settings)
         assert "pw" not in str(caught.value)

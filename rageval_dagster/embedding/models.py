@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.identity import digest
+from rageval_dagster.network import silence_libraries
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class TransformerEmbedder:
         return DEFAULT_MODEL_DIMENSION if self._is_default else int(self._model.get_embedding_dimension())
 
     @cached_property
-    def _window(self) -> int:
+    def window(self) -> int:
         """The model's window in tokens, without the special tokens that it adds."""
         length = DEFAULT_MODEL_WINDOW if self._is_default else (self._model.get_max_seq_length() or 512)
         return length - self._tokenizer.num_special_tokens_to_add(False)
@@ -160,6 +161,11 @@ class TransformerEmbedder:
         if self._is_default and len(text.encode("utf-8", "replace")) <= DEFAULT_MODEL_WINDOW - 2:
             return [text]
         return [text[start:end] for start, end in self._window_spans(text)]
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has, whatever the window, without special tokens."""
+        found = self._tokenizer.encode_batch([_encodable(text) for text in texts], add_special_tokens=False)
+        return [len(tokens.ids) for tokens in found]
 
     def token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
         """The contextual vector of every token of each text; a long text is read in overlapping windows.
@@ -215,9 +221,9 @@ class TransformerEmbedder:
 
     def _window_spans(self, text: str) -> list[tuple[int, int]]:
         tokens = self._tokenizer.encode(_encodable(text), add_special_tokens=False)
-        if len(tokens.ids) <= self._window:
+        if len(tokens.ids) <= self.window:
             return [(0, len(text))]
-        return list(_window_spans(tokens.offsets, tokens.word_ids, self._window))
+        return list(_window_spans(tokens.offsets, tokens.word_ids, self.window))
 
     @property
     def _model(self) -> Any:
@@ -409,6 +415,7 @@ class EndpointEmbedder:
     def _client(self) -> Any:
         from openai import OpenAI
 
+        silence_libraries()
         key = self._settings.openai_api_key
         return OpenAI(
             base_url=self._base_url,

@@ -2,21 +2,18 @@
 
 import asyncio
 import json
-import random
 import re
-import threading
 import time
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from rageval_dagster.errors import LanguageModelError, SettingsError
 from rageval_dagster.identity import digest_json
+from rageval_dagster.network import backoff, retry_after, run_apart, silence_libraries, with_jitter
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.caches import LlmCall, llm_get, llm_put, record_calls
 from rageval_dagster.storage.database import Database
@@ -146,7 +143,7 @@ class ChatClient:
         if not requests:
             return []
         distinct = {self._key(request): request for request in requests}
-        outcomes = _run_apart(self._complete_all(distinct))
+        outcomes = run_apart(self._complete_all(distinct))
         return [outcomes[self._key(request)] for request in requests]
 
     def _key(self, request: ChatRequest) -> str:
@@ -202,7 +199,8 @@ class ChatClient:
             allowed = self._settings.llm_max_attempts
             if outcome.unreachable and self._last_reply is None:
                 allowed = min(allowed, FIRST_CONTACT_ATTEMPTS)
-            wait = _backoff(attempts) if outcome.asked_wait_s is None else _with_jitter(outcome.asked_wait_s)
+            asked = outcome.asked_wait_s
+            wait = backoff(attempts, *BACKOFF_S) if asked is None else with_jitter(asked)
             if outcome.final or attempts >= allowed or unusable >= UNUSABLE_ATTEMPTS or wait > LONGEST_ASKED_WAIT_S:
                 if outcome.unreachable and (self._last_reply or 0) < began:
                     raise self._error("does not answer", "see that it is up and the base URL right, then run again")
@@ -256,7 +254,7 @@ class ChatClient:
         if code in _REFUSED_CONTENT_CODES:
             return _Trouble(f"the endpoint refused the content ({code})", final=True)
         if (status in _PASSING_STATUS or status >= 500) and code not in _NOT_PASSING_CODES:
-            return _Trouble(f"HTTP {status}", asked_wait_s=_retry_after(error.response.headers))
+            return _Trouble(f"HTTP {status}", asked_wait_s=retry_after(error.response.headers))
         said = f"answers HTTP {status}" + (f" ({code})" if code else "")
         raise self._error(said, _advice(status, code, self._role)) from None
 
@@ -266,6 +264,7 @@ class ChatClient:
     def _open(self) -> "openai.AsyncOpenAI":
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+        silence_libraries()
         key = self.endpoint.api_key
         return AsyncOpenAI(
             base_url=self.endpoint.base_url,
@@ -329,31 +328,6 @@ def _short_code(code: Any) -> str | None:
     return code if isinstance(code, str) and re.fullmatch(r"[a-z][a-z_]{2,40}", code) else None
 
 
-def _retry_after(headers: Any) -> float | None:
-    """The seconds that a Retry-After header asks for, as a number or a date; None without a readable one."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
-
-
-def _backoff(attempts: int) -> float:
-    first, longest = BACKOFF_S
-    # Full range of the upper half: those that failed together do not come back together.
-    return min(first * 2 ** (attempts - 1), longest) * random.uniform(0.5, 1.0)  # noqa: S311
-
-
-def _with_jitter(wait: float) -> float:
-    return wait * random.uniform(1.0, 1.25)  # noqa: S311
-
-
 def _to_cache(completion: Completion) -> str:
     return json.dumps(
         {
@@ -363,36 +337,3 @@ def _to_cache(completion: Completion) -> str:
         },
         ensure_ascii=False,
     )
-
-
-_T = TypeVar("_T")
-
-
-def _run_apart(work: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine in an event loop of its own, in a thread of its own: Dagster's process may have one running.
-
-    An interruption of the caller (Ctrl-C) cancels the work.
-    """
-    result: Future[_T] = Future()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(work)
-
-    def run() -> None:
-        try:
-            result.set_result(loop.run_until_complete(task))
-        except BaseException as error:  # noqa: BLE001  (handed to the caller)
-            result.set_exception(error)
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
-
-    thread = threading.Thread(target=run, name="llm-client", daemon=True)
-    thread.start()
-    try:
-        return result.result()
-    except BaseException:
-        if thread.is_alive() and not loop.is_closed():
-            loop.call_soon_threadsafe(task.cancel)
-        raise
-    finally:
-        thread.join(timeout=5)

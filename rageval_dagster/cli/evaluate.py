@@ -59,7 +59,10 @@ def evaluate(
         from rageval_dagster.evaluation.forecast import forecast
 
         store = open_store(settings)
-        rows = [forecast(db, settings, client_id, store.probe(client_id), **plan) for client_id in client_ids]
+        rows = [
+            forecast(db, settings.for_client(client_id), client_id, store.probe(client_id), **plan)
+            for client_id in client_ids
+        ]
         say("at most; nothing was scanned or asked")
         if as_json:
             print_json(rows)

@@ -19,6 +19,7 @@ def run_answers(
 ) -> StageReport:
     """Answers every retrieved question that has no equal answer yet, or where `max_age_days` is given none so recent.
 
+    The age is that of built-in answers, whose model may drift; a system that declares its version answers for itself.
     A question whose retrieval failed gets a result with that error: nothing is dropped.
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
@@ -28,8 +29,9 @@ def run_answers(
     keys = {
         row.item_id: answer_key(system, row.retrieval_id, evaluation.k) for row in rows if row.retrieval_id is not None
     }
+    age = None if system.answers_at_once else max_age_days
     remembered = keys if evaluation.system_declared is not None else {}
-    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(remembered.values()), max_age_days)
+    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(remembered.values()), age)
     reused = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
     evaluation_storage.link_results(db, evaluation.id, reused)
     missing = [item_id for item_id in keys if item_id not in reused]

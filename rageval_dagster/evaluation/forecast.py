@@ -5,7 +5,7 @@ from typing import Any
 
 from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, BenchmarkSpec, renewal_due
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
-from rageval_dagster.settings import Settings
+from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
 from rageval_dagster.storage.clients import get_client
 from rageval_dagster.storage.database import Database
 
@@ -27,20 +27,21 @@ def forecast(
     """
     spec = BenchmarkSpec.from_settings(settings, size=sample_size, strategy=strategy)
     request = make_request(settings, client_id, "forecast", k or None, systems, dataset_ids)
+    built_in = [name for name in request.systems if name in BUILT_IN_SYSTEMS]
     due = renewal_due(db, client_id, spec)
     if due is None and spec.automatic and _moved(db, client_id, probe):
         due = "perhaps: the documents changed since the last scan"
     datasets = chosen_datasets(db, request) if not due or dataset_ids else _known(db, client_id, spec)
     questions = sum(dataset.qa_count for dataset in datasets) + (spec.size if due and not dataset_ids else 0)
-    asked = questions * len(request.systems)
     return {
         "client": client_id,
         "new dataset": due or "no",
         "questions": questions,
         "systems": ", ".join(request.systems),
-        "retrievals": asked,
+        "retrievals": questions * len(built_in),
+        "system calls": questions * (len(request.systems) - len(built_in)),
         "generator calls": spec.size * SAMPLE_SHARE if due and settings.generator_model else 0,
-        "answer calls": asked if settings.answer_model else 0,
+        "answer calls": questions * len(built_in) if settings.answer_model else 0,
     }
 
 

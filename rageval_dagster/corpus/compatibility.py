@@ -1,11 +1,14 @@
 """Whether an embedder fits the vectors that a document store holds."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import EmbeddingError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from rageval_dagster.embedding.models import Embedder
 
 _PLACES = 4
@@ -32,19 +35,24 @@ def check_embedder(store: ChromaStore, client_id: str, embedder: "Embedder") -> 
         EmbeddingError: the dimension differs, or more than a quarter of the chunks have a cosine below 0.8 with
             their own vector: another model of the same dimension would give low scores, not an error.
     """
-    import numpy as np
-
     check_dimension(store, client_id, embedder)
     page = store.spread(client_id, _PLACES, _CHUNKS_PER_PLACE)
     if page.vectors is None or not page.chunks:
         return
-    again = embedder.encode([chunk.text for chunk in page.chunks])
-    lengths = np.linalg.norm(page.vectors, axis=1) * np.linalg.norm(again, axis=1)
-    cosines = (page.vectors * again).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
-    strange = int((cosines < MIN_COSINE).sum())
-    if strange > MAX_STRANGE_SHARE * len(cosines):
+    strange, cosine = compare_vectors([chunk.text for chunk in page.chunks], page.vectors, embedder)
+    if strange > MAX_STRANGE_SHARE * len(page.chunks):
         raise EmbeddingError(
             f"client {client_id!r}: the vectors in the document store are not from {embedder.name}: {strange} of "
-            f"{len(cosines)} chunks embedded again differ from their vector (median cosine {np.median(cosines):.2f}); "
+            f"{len(page.chunks)} chunks embedded again differ from their vector (median cosine {cosine:.2f}); "
             "set RAGEVAL_EMBEDDING_MODEL to the model that the store was filled with"
         )
+
+
+def compare_vectors(texts: Sequence[str], stored: "np.ndarray", embedder: "Embedder") -> tuple[int, float]:
+    """Of how many texts the embedder's vector is not the stored one (float [n, dimension]), and the median cosine."""
+    import numpy as np
+
+    again = embedder.encode(texts)
+    lengths = np.linalg.norm(stored, axis=1) * np.linalg.norm(again, axis=1)
+    cosines = (stored * again).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return int((cosines < MIN_COSINE).sum()), float(np.median(cosines))

@@ -200,7 +200,7 @@ class ChromaStore:
         include: Any = ["documents", "metadatas", "distances"]
         with translated(self.location):
             collection = self._collection(place)
-            cosine_space = _space(collection) == "cosine"
+            cosine_space = distance_space(collection) == "cosine"
             if not cosine_space:
                 include.append("embeddings")
             results: list[list[Hit]] = []
@@ -433,7 +433,7 @@ def _as_floats(vectors: Any) -> "np.ndarray":
     return array if array.ndim == 2 else array.reshape(len(array), -1 if len(array) else 0)
 
 
-def _space(collection: "chromadb.Collection") -> str | None:
+def distance_space(collection: "chromadb.Collection") -> str | None:
     """How the collection measures distance: cosine, l2 or ip."""
     configuration: Any = collection.configuration_json
     for index in ("hnsw", "spann"):

@@ -257,16 +257,16 @@ def _encodable(text: str) -> str:
 # One lock for loading and encoding: fast tokenizers may not be used by two threads at once, and torch uses all cores.
 _MODELS: dict[str, Any] = {}
 _MODELS_LOCK = threading.RLock()
+_HUB_TIMEOUT_S = 10
 
 
 def _load_model(source: str, local: bool) -> Any:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     try:
-        from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
-        model = SentenceTransformer(source, local_files_only=local)
+        model = _from_folder_or_hub(source, local)
     except ImportError as error:
         raise EmbeddingError(f"embedding model {source}: cannot import {error.name}; reinstall the project") from None
     except Exception as error:
@@ -278,6 +278,22 @@ def _load_model(source: str, local: bool) -> Any:
         ) from error
     model.eval()
     return model
+
+
+def _from_folder_or_hub(source: str, local: bool) -> Any:
+    """The model from its folder or the hub's cache; the hub is asked only for one that is in neither."""
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        return SentenceTransformer(source, local_files_only=True)
+    except Exception:
+        if local:
+            raise
+    from huggingface_hub import HfApi
+
+    # Does the hub answer at all? Loading from one that does not is tried again for over a minute.
+    HfApi().model_info(DEFAULT_EMBEDDING_MODEL, timeout=_HUB_TIMEOUT_S)
+    return SentenceTransformer(source)
 
 
 def _default_model_folder() -> Path:

@@ -1,0 +1,88 @@
+"""Which language a text is in, and how its sentences end and which of its words say nothing there."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rageval_dagster import text as text_rules
+from rageval_dagster.languages.known import LANGUAGES
+from rageval_dagster.text import CHARACTER_SCRIPTS
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+MIN_LETTERS = 20
+"""A text of fewer letters has no language; a character of the scripts without spaces counts as three."""
+MIN_LETTER_SHARE = 0.6
+MAX_CODE_SHARE = 0.06
+"""Of the characters that are not blank; most source code has more brackets and operators, hardly any prose has."""
+MIN_PROBABILITY = 0.5
+READ = 4_000
+"""Characters that are read of a text."""
+
+UNKNOWN = ""
+
+_CHARACTER = re.compile(f"[{CHARACTER_SCRIPTS}]")
+_MARK = re.compile(r"[^\w\s]|_")
+_CODE = re.compile(r"[{}\[\]<>=_|\\#*@^~`$+]|\(\)|->|;$", re.MULTILINE)
+_VARIETIES = {"wuu": "zh", "yue": "zh", "arz": "ar", "ary": "ar", "nn": "no"}
+"""Labels of the identifier that are varieties of a language written alike."""
+
+
+@lru_cache(maxsize=4096)
+def detect(text: str) -> str | None:
+    """The language of a text as its two letters (ISO 639-1); None where there is too little of it to tell.
+
+    Code, tables, lists of numbers and noise have none. The same text always gives the same.
+    """
+    text = text[:READ]
+    if not _is_prose(text):
+        return None
+    probabilities: Counter[str] = Counter()
+    for label, probability in _identifier().rank(text):
+        probabilities[_VARIETIES.get(label, label)] += probability  # pyright: ignore[reportArgumentType]
+    (label, probability), *_ = probabilities.most_common(1)
+    # Labels of three letters are languages without a code of two, or none at all (`zxx`).
+    return label if probability >= MIN_PROBABILITY and len(label) == 2 else None
+
+
+def language_shares(texts: Iterable[str], language: str | None = None) -> dict[str, float]:
+    """The share of the texts in each language, the largest first; `UNKNOWN` stands for those without one.
+
+    A `language` that is given holds for all of them.
+    """
+    counts = Counter(language or detect(text) or UNKNOWN for text in texts)
+    shares = {found: count / counts.total() for found, count in counts.items()}
+    return dict(sorted(shares.items(), key=lambda share: (-share[1], share[0])))
+
+
+def sentences(text: str, language: str | None = None) -> list[str]:
+    """As `text.sentences`, by the rules of the language given or detected; of English where there is none."""
+    return text_rules.sentences(text, language or detect(text) or "en")
+
+
+def stop_words(language: str | None) -> frozenset[str]:
+    """The words of a language that are no keywords, case-folded; those of English where none are known.
+
+    English ones do no harm elsewhere, and a short English text may not be known as such.
+    """
+    return LANGUAGES.get(language or "en", LANGUAGES["en"]).stop_words
+
+
+def _is_prose(text: str) -> bool:
+    dense = "".join(text.split())
+    letters = sum(map(str.isalpha, dense)) + 2 * len(_CHARACTER.findall(dense))
+    return (
+        letters >= MIN_LETTERS
+        and letters >= MIN_LETTER_SHARE * len(dense)
+        and len(_CODE.findall(text)) <= MAX_CODE_SHARE * len(dense)
+    )
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,6 +1,8 @@
 """Opening the history database: its engine, transactions, migration to the newest schema, and upserts."""
 
 import functools
+import ipaddress
+import os
 import random
 import re
 import time
@@ -15,7 +17,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
-from rageval_dagster.errors import DatabaseError
+from rageval_dagster.errors import DatabaseError, SettingsError
 from rageval_dagster.storage import tables
 
 HEAD_REVISION = "0001"
@@ -36,6 +38,11 @@ _MIGRATION_WAIT_S = 60
 _LOCK_NUMBER = 7_246_382_501  # any constant: the key of PostgreSQL's advisory lock
 _ATTEMPTS = 8
 _IN_LIST = 1_000
+_WITHOUT_TLS = {"disable", "allow", "prefer"}
+_UNENCRYPTED = (
+    "RAGEVAL_DATABASE_URL says {option}, and {host} is another machine: texts of documents and the password would "
+    "travel unencrypted; leave it away (TLS is used then), or name the certificates to verify"
+)
 
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
@@ -85,10 +92,12 @@ def open_database(url: str) -> Database:
     """Connects, and brings schema and views to this version where they are not.
 
     Several processes may open a new database at once: one of them makes the schema, the others wait.
-    A database that is up to date needs no right to change the schema.
+    A database that is up to date needs no right to change the schema. A server on another machine is spoken to by TLS.
 
     Raises:
-        DatabaseError: one line without the password: the URL is unusable, nothing answers, or a newer version made it.
+        DatabaseError: one line without the password: the URL is unusable, nothing answers, a newer version made it, or
+            its schema is to be changed and this user may not.
+        SettingsError: the URL names another machine and asks for a connection without TLS.
     """
     db = Database(_create_engine(_parse(url)))
     try:
@@ -185,11 +194,23 @@ def _is_conflict(error: DBAPIError) -> bool:
     return code in {1205, 1213, 1020} or "database is locked" in str(code)
 
 
+def _is_forbidden(error: DBAPIError) -> bool:
+    """Whether the user lacks the right: PostgreSQL's insufficient privilege; MariaDB's for a database, for a table."""
+    original = error.orig
+    code = original.args[0] if original is not None and original.args else None
+    return getattr(original, "sqlstate", None) == "42501" or code in {1044, 1142}
+
+
 @contextmanager
 def _translated(db: Database) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
+        if _is_forbidden(error):
+            raise DatabaseError(
+                f"{db.url}: this user may not do that ({_reason(error, db.engine.url.password)}); to bring the schema "
+                "to this version, run once: RAGEVAL_DATABASE_URL=<the owner's URL> rageval doctor"
+            ) from None
         # Other kinds are mistakes of the code; the plain DatabaseError is SQLite's for a file that is none.
         if type(error) not in {OperationalError, InterfaceError, DriverDatabaseError} or _is_conflict(error):
             raise
@@ -227,9 +248,48 @@ def _parse(text: str) -> URL:
         raise DatabaseError(
             f"RAGEVAL_DATABASE_URL names no {what[2:]}: end it with {what}, as in {url.drivername}:///NAME"
         )
+    if dialect == "postgresql" and not _is_local(url):
+        return url.update_query_dict({"sslmode": _tls_mode(url)})
     if dialect == "mysql":
+        if "ssl_disabled" in url.query and not _is_local(url):
+            raise SettingsError(_UNENCRYPTED.format(option="ssl_disabled", host=url.host))
         return url.update_query_dict({"charset": "utf8mb4"})
     return url
+
+
+def _is_local(url: URL) -> bool:
+    """Whether the connection stays on this machine: by a loopback address, or a Unix socket."""
+    named = (url.host, *(url.query.get(key) for key in ("host", "hostaddr", "unix_socket")))
+    hosts = [
+        host
+        for value in named
+        if value
+        for part in ([value] if isinstance(value, str) else value)
+        for host in part.split(",")
+    ]
+    # Where none is named, MySQL's driver takes localhost, PostgreSQL's a socket (TLS or not) or what PGHOST names.
+    return all(map(_is_loopback, hosts)) and (bool(hosts) or url.drivername.startswith("mysql"))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _tls_mode(url: URL) -> str:
+    """PostgreSQL's sslmode off this machine: what the URL or PGSSLMODE names, at least `require`.
+
+    Raises:
+        SettingsError: that would allow a connection without TLS.
+    """
+    mode = str(url.query.get("sslmode") or os.environ.get("PGSSLMODE") or "require")
+    if mode in _WITHOUT_TLS:
+        raise SettingsError(_UNENCRYPTED.format(option=f"sslmode={mode}", host=url.host or "the server"))
+    return mode
 
 
 def _create_engine(url: URL) -> sa.Engine:
@@ -246,8 +306,20 @@ def _create_engine(url: URL) -> sa.Engine:
     connect_args: dict[str, Any] = {"connect_timeout": _CONNECT_TIMEOUT_S}
     if dialect == "mysql":
         connect_args["init_command"] = "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
+        if not _is_local(url) and not any(key.startswith("ssl") for key in url.query):
+            connect_args["ssl"] = _encrypted()
     # Read committed: MariaDB's default locks the gaps between keys, on which parallel writers deadlock.
     return sa.create_engine(url, connect_args=connect_args, isolation_level="READ COMMITTED", **common)
+
+
+def _encrypted() -> Any:
+    """TLS as PostgreSQL's `require`: without it no connection; certificates are verified where the URL names them."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _prepare_file(path: Path) -> None:
@@ -264,6 +336,7 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
     cursor.close()
 
 
@@ -315,7 +388,7 @@ def _migrate(db: Database, connection: Connection) -> None:
             "use the rageval that made it, or a newer one"
         ) from None
     except DBAPIError as error:
-        if _is_conflict(error):
+        if _is_conflict(error) or _is_forbidden(error):
             raise
         raise DatabaseError(
             f"{db.url}: the schema cannot be made ({_reason(error, db.engine.url.password)}); "

@@ -17,6 +17,9 @@ from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, upsert
 from rageval_dagster.storage.tables import schema_info
 
+READER_ROLE = "rageval_reader"
+"""Who reads the views and nothing else, where dbt_or_sql/grants/postgresql.sql made the role."""
+
 _ORDER = re.compile(r"^-- order by: (.+)$", re.MULTILINE)
 
 
@@ -45,7 +48,17 @@ def create_views_in(connection: Connection) -> None:
             connection.execute(sa.text(f"DROP VIEW IF EXISTS {name}"))
             create = "CREATE VIEW"
         connection.execute(_statement(f"{create} {name} AS {_sources()[name]}"))
+    _let_read(connection)
     upsert(connection, schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
+
+
+def _let_read(connection: Connection) -> None:
+    """A view that was dropped and made again has lost its grants; default privileges cannot tell it from a table."""
+    if connection.dialect.name != "postgresql":
+        return
+    role = sa.text("SELECT 1 FROM pg_roles WHERE rolname = :role")
+    if connection.execute(role, {"role": READER_ROLE}).first() is not None:
+        connection.execute(sa.text(f"GRANT SELECT ON {', '.join(view_names())} TO {READER_ROLE}"))
 
 
 def read_view(db: Database, name: str, limit: int | None = None) -> list[dict[str, Any]]:

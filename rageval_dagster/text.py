@@ -73,6 +73,17 @@ def is_character(word: str) -> bool:
     return not word.isascii() and _character_pattern().match(word) is not None
 
 
+def letter_share(text: str) -> float:
+    """The share of letters, with their marks, among the characters that are not blank; 0 where there are none."""
+    dense = "".join(text.split())
+    return sum(map(_is_letter, dense)) / max(len(dense), 1)
+
+
+def _is_letter(character: str) -> bool:
+    # Marks are the vowels of many scripts.
+    return character.isalpha() or (not character.isascii() and unicodedata.category(character)[0] == "M")
+
+
 @lru_cache(maxsize=1)
 def _word_pattern() -> re.Pattern[str]:
     """A word: a character of the scripts without spaces, or a run of letters and digits of the others, with marks."""

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rageval_dagster.languages import sentences
 from rageval_dagster.metrics.interface import Columns, Metric, Score, Tools, scored
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import sentences
 
 if TYPE_CHECKING:
     import numpy as np
 
 VERSION = "1"
+HALLUCINATION_VERSION = "2"
 SUFFICIENCY_THRESHOLD = 0.5
 HALLUCINATION_THRESHOLD = 0.4
 
@@ -30,7 +31,8 @@ def metrics(
     hallucination_threshold: float = HALLUCINATION_THRESHOLD,
 ) -> list[Metric]:
     """The family's metrics; thresholds are cosines. The model's version is part of theirs."""
-    version = f"{VERSION};model={embedder_version or 'none'}"
+    model = embedder_version or "none"
+    version = f"{VERSION};model={model}"
     score = _family_score(sufficiency_threshold, hallucination_threshold)
     declare = partial(Metric, version=version, score=score, source="seed 000")
     windows = "A text longer than the model's window counts by its best window. Negative cosines count as 0."
@@ -72,7 +74,7 @@ def metrics(
         ),
         declare(
             id="embedding.answer_hallucination",
-            version=f"{version};threshold={hallucination_threshold:g}",
+            version=f"{HALLUCINATION_VERSION};model={model};threshold={hallucination_threshold:g}",
             needs=frozenset({"answer", "contexts", "embedder"}),
             unanswerable="if_answered",
             description="Share of the answer's sentences whose best cosine with any context is below "

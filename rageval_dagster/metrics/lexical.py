@@ -7,34 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 
+from rageval_dagster import languages
 from rageval_dagster.metrics.interface import Columns, Metric, Tools, scored
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import is_character, separate_characters, word_spans
 
 VERSION = "1"
+KEYWORDS_VERSION = "2"
+"""The version of what compares keywords."""
 
 SOURCE_INDICATORS = ("source:", "table:", "page", "document", "pdf", "according to", "based on", "from")
 """Words that point to a source, as seed 003 lists them."""
 
 FULL_CITATION = 3
 """Distinct source indicators that give the full score."""
-
-_ENGLISH = """
-a about above across after again against all almost along already also although always am among an and another any
-anyone anything are around as at away back be became because been before behind being below between both but by came
-can cannot come could did do does doing done down during each either else ever every everything few for from further
-gave get gets give given goes going gone got had has have having he hence her here hers herself him himself his how
-however i if in into is it its itself just least less like made make makes many may me might mine more most much must
-my myself near need neither never no nobody none nor not nothing now of off often on once one only onto or other others
-ought our ours ourselves out over own per perhaps put quite rather really same shall she should since so some someone
-something still such take taken than that the their theirs them themselves then there therefore these they this those
-though through thus till to together too toward towards under unless until up upon us used uses using very via was we
-well went were what whatever when where whether which while who whole whom whose why will with within without would yet
-you your yours yourself
-"""
-STOP_WORDS = {"en": frozenset(_ENGLISH.split())}
-"""Words that are no keywords, by language; a language that is not here has none."""
 
 _SQUAD_ARTICLE = re.compile(r"\b(a|an|the)\b")
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -61,8 +48,10 @@ def metrics() -> list[Metric]:
         ),
         declare(
             id="lexical.keyword_coverage",
+            version=KEYWORDS_VERSION,
             description="Share of the reference's keywords found in the answer: capitalised phrases, numbers, and "
-            "words of four or more letters that are no stop words; in scripts without spaces, pairs of characters.",
+            "words of four or more letters that are no stop words of its language; in scripts without spaces, pairs of "
+            "characters.",
             edge_cases=f"Numbers are compared as in number_match. No keywords in the reference: undefined. {best}",
             source="seed 003",
         ),
@@ -75,6 +64,7 @@ def metrics() -> list[Metric]:
         ),
         declare(
             id="lexical.answer_completeness",
+            version=KEYWORDS_VERSION,
             description="Mean of keyword_coverage and min(words / words of the reference, 1).",
             edge_cases=f"No keywords in the reference: undefined. {best}",
             source="seed 003",
@@ -218,11 +208,12 @@ class _Text:
     def keywords(self) -> dict[int, set[str]]:
         """The keywords that are not numbers, in lower case, by their number of words."""
         words = list(word_spans(self.text))
+        stop_words = languages.stop_words(languages.detect(self.text))
         found: dict[int, set[str]] = {}
         for phrase in (
-            *_long_words(words, STOP_WORDS["en"]),
+            *_long_words(words, stop_words),
             *_character_pairs(words),
-            *_capitalised(self.text, words, STOP_WORDS["en"]),
+            *_capitalised(self.text, words, stop_words),
         ):
             found.setdefault(len(phrase), set()).add(" ".join(phrase))
         return found

@@ -42,5 +42,9 @@ class LanguageModelError(RagevalError):
     """A language model endpoint refused, failed for good, or answered unusably."""
 
 
+class RedactionError(RagevalError):
+    """The user's own redaction failed: the text that it should have redacted is neither stored nor sent."""
+
+
 class IngestError(RagevalError):
     """There are no documents to load at a path, or none that can be read."""

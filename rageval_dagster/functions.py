@@ -26,7 +26,7 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
         trouble = f"there is no module {error.name!r}, neither in {folder} nor installed"
     except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is imported
         trouble = f"importing {module_name} fails with {type(error).__name__}"
-    found = reduce(lambda value, part: getattr(value, part, None), attribute.split("."), module)
+    found: Any = reduce(lambda value, part: getattr(value, part, None), attribute.split("."), module)
     if trouble is None and not callable(found):
         trouble = f"{module_name} has no function {attribute!r}"
     if trouble is not None:

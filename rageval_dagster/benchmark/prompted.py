@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rageval_dagster.benchmark.rules import longest_common_run, share_known
 from rageval_dagster.benchmark.wording import tokens
 from rageval_dagster.identity import digest
+from rageval_dagster.languages import sentences
 from rageval_dagster.llm.client import ChatRequest, Completion, Failure
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
-from rageval_dagster.text import sentences
 
 if TYPE_CHECKING:
     from rageval_dagster.llm.client import ChatClient

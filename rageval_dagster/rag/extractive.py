@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rageval_dagster.identity import digest_json
+from rageval_dagster.languages import detect
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Item, Progress
 from rageval_dagster.text import sentences
@@ -35,7 +36,7 @@ FLOOR = 0.05
 BLOCK = 16
 """Items answered at once: the token vectors of their contexts take some 30 MB."""
 
-_REVISION = 1
+_REVISION = 2
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _LAST_MARKS = re.compile(r"[.!?。！？।…][\"'”’)\]]*$")
 _WORD = re.compile(r"[^\W_]")
@@ -129,11 +130,12 @@ def _cited(sentence: str, number: int) -> str:
 def read_passage(text: str) -> Passage:
     """The heading and the sentences of a context; white space is made single spaces."""
     heading, body = _split_heading(text)
+    language = detect(text) or "en"
     found = tuple(
         " ".join(sentence.split())
         for block in _BLANK_LINE.split(body)
         if block.strip()
-        for sentence in sentences(block)
+        for sentence in sentences(block, language)
     )
     parts = [heading, *found] if heading else list(found)
     ends = [sum(len(part) + 1 for part in parts[: count + 1]) - 1 for count in range(len(parts))]

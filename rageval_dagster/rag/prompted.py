@@ -1,33 +1,16 @@
 """The answerer that asks a language model, over numbered and fenced contexts."""
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
 from rageval_dagster.identity import digest_json
+from rageval_dagster.languages import declines_version, is_decline
 from rageval_dagster.llm.client import ChatRequest, Completion, Failure
 from rageval_dagster.llm.prompts import fenced, load_prompt
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Item, Progress
 
 DECLINE_SENTENCE = "The contexts do not answer this question."
-DECLINE_PHRASES = (
-    DECLINE_SENTENCE.rstrip("."),
-    "do not answer the question",
-    "does not answer the question",
-    "do not contain the answer",
-    "does not contain the answer",
-    "cannot be answered from the contexts",
-    "no information about this",
-    "not enough information",
-    "I cannot answer",
-    "I can't answer",
-    "I don't know",
-    "I do not know",
-)
-"""What models say in place of, or around, the sentence that the prompt asks for."""
-
-_CITATION = re.compile(r"\[\d+\]")
 
 
 class Chat(Protocol):
@@ -40,11 +23,12 @@ class Chat(Protocol):
 
 
 class PromptedAnswerer:
-    """Answers by a language model; it cites contexts as [n], and declines where they do not hold the answer."""
+    """Answers by a language model; it cites contexts as [n], and declines where they do not hold the answer.
 
-    def __init__(
-        self, chat: Chat, citation_required: bool = True, decline_phrases: Sequence[str] = DECLINE_PHRASES
-    ) -> None:
+    `decline_phrases` are phrases by which this model declines, beside those that `languages.is_decline` knows.
+    """
+
+    def __init__(self, chat: Chat, citation_required: bool = True, decline_phrases: Sequence[str] = ()) -> None:
         self._chat = chat
         self._citations = "citations required" if citation_required else "citations optional"
         self._decline_phrases = tuple(decline_phrases)
@@ -52,9 +36,8 @@ class PromptedAnswerer:
 
     @property
     def version(self) -> str:
-        return digest_json(
-            ["prompted", self._chat.version, self._prompt.version, self._citations, list(self._decline_phrases)]
-        )
+        declines = declines_version(self._decline_phrases)
+        return digest_json(["prompted", self._chat.version, self._prompt.version, self._citations, declines])
 
     def answer(
         self, items: Sequence[Item], contexts: Sequence[Sequence[str]], progress: Progress | None = None
@@ -84,13 +67,4 @@ class PromptedAnswerer:
         if isinstance(reply, Failure):
             return AnswerOutcome(error=reply.reason)
         text = reply.text.strip()
-        return AnswerOutcome(Answer(text, declines(text, self._decline_phrases)), latency_s=reply.latency_s)
-
-
-def declines(text: str, phrases: Sequence[str] = DECLINE_PHRASES) -> bool:
-    """Whether an answer declines: it holds one of the phrases and cites nothing.
-
-    An answer that says what one context states and what the others leave open cites that one, and is an answer.
-    """
-    folded = text.casefold().replace("’", "'")
-    return not _CITATION.search(text) and any(phrase.casefold() in folded for phrase in phrases)
+        return AnswerOutcome(Answer(text, is_decline(text, self._decline_phrases)), latency_s=reply.latency_s)

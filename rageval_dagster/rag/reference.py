@@ -74,7 +74,8 @@ def load_answerer(settings: Settings, db: Database, client_id: str) -> Answerer:
         from rageval_dagster.llm.client import ChatClient
         from rageval_dagster.rag.prompted import PromptedAnswerer
 
-        return PromptedAnswerer(ChatClient(settings, "answer", db, client_id), settings.citation_required)
+        chat = ChatClient(settings, "answer", db, client_id)
+        return PromptedAnswerer(chat, settings.citation_required, settings.decline_phrases)
     from rageval_dagster.rag.extractive import ExtractiveAnswerer
 
     # Its constants were chosen for this model, whatever embeds for retrieval.

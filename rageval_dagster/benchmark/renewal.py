@@ -205,8 +205,8 @@ def renew_dataset(
         return StageReport(_kept(dataset), _counts(dataset), rules)
     sample = _latest_sample(db, client_id)
     chunks = _sampled_chunks(db, store, client_id)
-    kept, texts = _kept_candidates(db, store, client_id, dataset, spec, due)
-    texts |= {chunk.content_key: chunk.text for chunk in chunks}
+    kept = _kept_candidates(db, store, client_id, dataset, spec, due)
+    texts = {chunk.content_key: chunk.text for chunk in chunks}
     order = {chunk.content_key: position for position, chunk in enumerate(chunks)}
     kept_ids = {candidate.candidate_id for candidate in kept}
     drawn = [
@@ -218,7 +218,7 @@ def renew_dataset(
     ]
     drawn = _revived(db, store, client_id, drawn)
     drawn.sort(key=lambda candidate: (order[candidate.chunk_key], candidate.attempt))
-    report = validate([*kept, *drawn], texts, embedder)
+    report = validate([*kept, *drawn], texts, embedder, staying=kept_ids)
     measured = _with_difficulty(store, client_id, report.accepted, embedder)
     benchmark_storage.save_candidates(db, client_id, [*measured, *report.rejected])
     items = report.items[: spec.size]
@@ -314,16 +314,12 @@ def _counts(dataset: Dataset | None) -> dict[str, Any]:
 
 def _standing(
     db: Database, store: "ChromaStore", client_id: str, dataset: Dataset
-) -> tuple[dict[str, frozenset[str]], list[Item]]:
-    """The chunk ids that hold each item's evidence now, by item id; and the items whose quote is gone."""
+) -> tuple[frozenset[str], list[Item]]:
+    """The ids of the items whose quotes all stand, and the items whose quote is gone."""
     items = benchmark_storage.dataset_items(db, dataset.id)
     resolutions = resolve(items, db, store, client_id)
     gone = [item for item in items if item.evidence and resolutions[item.item_id].unresolved]
-    gone_ids = {item.item_id for item in gone}
-    standing = {
-        item.item_id: resolutions[item.item_id].chunks or frozenset() for item in items if item.item_id not in gone_ids
-    }
-    return standing, gone
+    return frozenset(item.item_id for item in items) - {item.item_id for item in gone}, gone
 
 
 def _wanted(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, due: str) -> int:
@@ -338,14 +334,14 @@ def _wanted(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkS
 
 def _kept_candidates(
     db: Database, store: "ChromaStore", client_id: str, dataset: Dataset | None, spec: BenchmarkSpec, due: str
-) -> tuple[list[Candidate], dict[str, str]]:
-    """The candidates of the items that stay, with the text that holds each one's quote now.
+) -> list[Candidate]:
+    """The candidates of the items that stay.
 
     Items whose quote is gone retire. Of the others all stay where only the documents changed, else none: a dataset
     that is due for another reason is drawn anew.
     """
     if dataset is None:
-        return [], {}
+        return []
     standing, gone = _standing(db, store, client_id, dataset)
     gone_ids = {item.item_id for item in gone}
     candidates = [
@@ -360,16 +356,8 @@ def _kept_candidates(
     ]
     benchmark_storage.save_candidates(db, client_id, retired)
     if due != _DOCUMENTS_CHANGED:
-        return [], {}
-    kept = [candidate for candidate in candidates if candidate.item and candidate.item.item_id in standing]
-    holders = {chunk_id for chunk_ids in standing.values() for chunk_id in chunk_ids}
-    chunk_texts = {chunk.id: chunk.text for chunk in store.get(client_id, sorted(holders))}
-    texts = {
-        candidate.chunk_key: "\n".join(chunk_texts[chunk_id] for chunk_id in sorted(standing[candidate.item.item_id]))
-        for candidate in kept
-        if candidate.item
-    }
-    return kept, texts
+        return []
+    return [candidate for candidate in candidates if candidate.item and candidate.item.item_id in standing]
 
 
 def _revived(db: Database, store: "ChromaStore", client_id: str, candidates: Sequence[Candidate]) -> list[Candidate]:

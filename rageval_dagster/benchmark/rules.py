@@ -230,7 +230,8 @@ class Pair:
 
     `chunk_text` is the text of the chunk that it was generated from, None where the chunk is not known (it is gone,
     or the pair was imported). `corpus_texts` are the other chunks' texts, white space normalised, where the quotes of
-    a multi-hop pair may stand.
+    a multi-hop pair may stand. A pair that `stays` was judged beside its chunk before and its quotes still stand: new
+    cuts around them change nothing about it, so nothing about its source is judged again.
     """
 
     id: str
@@ -238,6 +239,7 @@ class Pair:
     kind: Kind
     chunk_text: str | None = None
     corpus_texts: Sequence[str] = ()
+    stays: bool = False
 
 
 def measure(pair: Pair) -> dict[str, Value]:
@@ -245,8 +247,8 @@ def measure(pair: Pair) -> dict[str, Value]:
     item = pair.item
     question_tokens = tokens(item.question)
     answers = [answer for answer in item.answers if answer.strip()] if item.answerable else []
-    sources = [quote for quote in _quotes(item) if quote]
-    if pair.chunk_text is not None:
+    sources = [] if pair.stays else [quote for quote in _quotes(item) if quote]
+    if pair.chunk_text is not None and not pair.stays:
         sources.append(pair.chunk_text)
     source_tokens = [tokens(source) for source in sources]
     generated = pair.kind == "generated"
@@ -260,7 +262,7 @@ def measure(pair: Pair) -> dict[str, Value]:
         "answer_present": bool(answers) if generated and item.answerable else None,
         "answer_words": max(len(tokens(answer)) for answer in answers) if answers else None,
         "answer_support": _support(answers, source_tokens) if answers and sources else None,
-        "evidence_in_chunk": _evidence_stands(pair) if generated else None,
+        "evidence_in_chunk": _evidence_stands(pair) if generated and not pair.stays else None,
         "category": item.category if generated else None,
         "multi_hop_documents": len(item.document_ids) if item.category == "multi_hop" else None,
         "noise": _noise(item.question, answers, sources),

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -70,22 +70,33 @@ class ValidationReport:
 
 
 def validate(
-    candidates: Sequence[Candidate], chunk_texts: Mapping[str, str], embedder: "Embedder | None" = None
+    candidates: Sequence[Candidate],
+    chunk_texts: Mapping[str, str],
+    embedder: "Embedder | None" = None,
+    staying: Collection[str] = (),
 ) -> ValidationReport:
     """Judges generated pairs: those that break a rule are rejected, the others confirmed by Great Expectations.
 
-    How they were judged before does not matter. Of questions that repeat each other the first one stays. Failed and
-    retired candidates are left alone.
+    How they were judged before does not matter, but for those that stay. Of questions that repeat each other the first
+    one stays. Failed and retired candidates are left alone.
 
     Args:
         chunk_texts: texts by chunk key. A pair whose chunk is missing is rejected; the quotes of a multi-hop pair from
             other documents are looked for in all of them.
         embedder: finds near-duplicate questions by meaning; without one they are found by their words.
+        staying: ids of candidates that were accepted before and whose quotes still stand; they need no chunk.
     """
     judged = [candidate for candidate in candidates if candidate.item and candidate.status not in ("failed", "retired")]
     corpus_texts = [normalise_whitespace(text) for text in chunk_texts.values()]
     pairs = [
-        Pair(candidate.candidate_id, candidate.item, "generated", chunk_texts.get(candidate.chunk_key), corpus_texts)
+        Pair(
+            candidate.candidate_id,
+            candidate.item,
+            "generated",
+            chunk_texts.get(candidate.chunk_key),
+            corpus_texts,
+            stays=candidate.candidate_id in staying,
+        )
         for candidate in judged
         if candidate.item
     ]

@@ -137,3 +137,10 @@ def _across_clients(
                 client_id = row_values.pop("client_id")
                 found.setdefault(row_values[column.name], []).append((client_id, ManifestEntry(**row_values)))
     return found
+
+
+def has_chunks_without_document(db: Database, client_id: str) -> bool:
+    """Whether there is a chunk whose document the store does not name: it is one itself."""
+    alone = sa.and_(corpus_chunks.c.client_id == client_id, corpus_chunks.c.document_id == corpus_chunks.c.chunk_id)
+    with db.connect() as connection:
+        return connection.execute(sa.select(corpus_chunks.c.chunk_key).where(alone).limit(1)).first() is not None

@@ -108,11 +108,11 @@ class _Source:
     def read(cls, chunk: Chunk) -> "_Source":
         prose = tuple(sentences(chunk.text)) if eligible(chunk.text) else ()
         is_read = bool(prose) and is_english(" ".join(sentence.text for sentence in prose))
-        topic = topic_of(chunk.document_id, prose[0].heading) if prose else None
+        topic = _topic(chunk, prose[0].heading) if prose else None
         asked = [
             (sentence, question)
             for sentence in (prose if is_read else ())
-            for question in ask(sentence.text, topic_of(chunk.document_id, sentence.heading), sentence.previous)
+            for question in ask(sentence.text, _topic(chunk, sentence.heading), sentence.previous)
         ]
         return cls(chunk, prose, topic, tuple(asked), is_read)
 
@@ -193,7 +193,7 @@ def _topic_questions(source: _Source) -> Iterator[_Draft]:
 
 def _wh_questions(source: _Source) -> Iterator[_Draft]:
     for sentence, asked in source.asked:
-        question = _in_context(asked, topic_of(source.chunk.document_id, sentence.heading))
+        question = _in_context(asked, _topic(source.chunk, sentence.heading))
         answer = sentence.text[asked.start : asked.end]
         if question is not None and len(answer) <= MAX_ANSWER_CHARACTERS and not _gives_away(question, answer):
             yield _Draft(question, answer, ((source.chunk, sentence.quote),), _category(asked, answer))
@@ -242,7 +242,7 @@ def _definitions(sources: Sequence[_Source]) -> dict[str, _Definition]:
 def _known_items(source: _Source) -> Iterator[_Draft]:
     """ "What is said about a and b?", answered by the whole sentence."""
     for sentence in source.prose:
-        topic = topic_of(source.chunk.document_id, sentence.heading)
+        topic = _topic(source.chunk, sentence.heading)
         terms = _terms(sentence.text, topic)
         if topic is None or not terms or len(sentence.text) > MAX_ANSWER_CHARACTERS or _HANGING.match(sentence.text):
             continue
@@ -308,6 +308,11 @@ def _category(asked: Asked, answer: str) -> str:
     if asked.kind in {"who", "where"} or re.match(r"(The |the )?[A-Z]", answer):
         return "entity_specific"
     return "factual_lookup"
+
+
+def _topic(chunk: Chunk, heading: str | None) -> str | None:
+    """What a sentence of the chunk is about; the id of a chunk without a document names nothing."""
+    return topic_of(chunk.document_id if chunk.has_document else "", heading)
 
 
 @lru_cache(maxsize=4096)

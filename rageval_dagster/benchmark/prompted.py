@@ -82,8 +82,8 @@ def _prompt() -> str:
 
 def _request(chunk: Chunk) -> ChatRequest:
     # Nobody can write a text that holds its own hash: so no document can close the fence and speak to the model.
-    code = digest(chunk.document_id, chunk.text)[:16]
-    passage = f"Document: {chunk.document_id}\n\n{chunk.text}"
+    code = chunk.content_key[:16]
+    passage = f"Document: {chunk.document_id}\n\n{chunk.text}" if chunk.has_document else chunk.text
     return ChatRequest(system=_prompt(), user=f"<passage {code}>\n{passage}\n</passage {code}>")
 
 

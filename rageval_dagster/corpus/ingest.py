@@ -182,7 +182,9 @@ class _Ingestion:
         self.size = size
         self.progress = progress
         self.now = datetime.now(UTC).isoformat()
-        self.embedder_name = digest(embedder.name, embedder.version)[:16]
+        self.redactor = store.redactor(client_id)
+        embedded = [embedder.name, embedder.version, *([self.redactor.version] if self.redactor.version else [])]
+        self.embedder_name = digest(*embedded)[:16]
         self.document_ids: set[str] = set()
         self.refused: list[Refusal] = []
         self.incomplete_files: set[str] = set()
@@ -254,7 +256,8 @@ class _Ingestion:
                 if metadata:
                     moved[chunk.id] = metadata
         if new:
-            vectors = self.embedder.encode([chunk.text for chunk in new])
+            # The store is the user's and gets the texts as they are; a model sees them redacted only.
+            vectors = self.embedder.encode([self.redactor.redact(chunk.text) for chunk in new])
             self.store.upsert(self.client_id, new, vectors, new_metadata)
         if moved:
             self.store.update_metadata(self.client_id, moved)

@@ -27,8 +27,8 @@ class ScanReport:
     """A client's corpus as it is now, and how it differs from the manifest that the scan found.
 
     `changed` counts chunks with another text, document or page under the same id, `reembedded` those where only the
-    vector differs, `without_text` those that are left out. The previous versions are those of the last finished scan,
-    None before the first.
+    vector differs, `without_text` those that are left out; `redacted` is how much was replaced in their texts. The
+    previous versions are those of the last finished scan, None before the first.
     """
 
     corpus_version: str
@@ -40,6 +40,7 @@ class ScanReport:
     removed: int
     reembedded: int
     without_text: int
+    redacted: int
     previous_corpus_version: str | None
     previous_index_version: str | None
 
@@ -57,10 +58,13 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     before = ensure_client(db, client_id)
     corpus, index = VersionSum(), VersionSum()
     found: Counter[str] = Counter()
+    # One moment for all: chunks that came together are of one age, whatever the page they stand on.
+    now = datetime.now(UTC)
     for page in store.scan(client_id):
         found["without_text"] += page.without_text
+        found["redacted"] += sum(page.redacted)
         found["chunks"] += len(page.chunks)
-        entries = _entries(page, datetime.now(UTC))
+        entries = _entries(page, now)
         for chunk, vector in zip(page.chunks, _vector_bytes(page), strict=True):
             corpus.add(chunk_digest(chunk))
             index.add(vector_digest(chunk.id, vector))
@@ -80,6 +84,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         chunk_count=found["chunks"],
         document_count=document_count,
         without_text=found["without_text"],
+        redacted=found["redacted"],
         previous_corpus_version=before.corpus_version,
         previous_index_version=before.index_version,
         **difference,

@@ -11,6 +11,7 @@ from rageval_dagster.corpus.names import CLIENT_KEY, MADE_BY_US, SHARED_COLLECTI
 from rageval_dagster.corpus.places import Place, Survey, left_out_by_pattern, survey
 from rageval_dagster.errors import StoreError
 from rageval_dagster.records import Chunk, Hit
+from rageval_dagster.redaction import Redactor, load_redactor
 from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,19 +37,22 @@ class Page:
     """Some of a client's chunks, with their vectors (float32 [len(chunks), dimension]) where asked for.
 
     `without_text` counts the chunks that were left out because the store holds no text of them but white space, or
-    because of an id that no database can keep (with U+0000).
+    because of an id that no database can keep (with U+0000). The chunks' texts are redacted; `redacted` says how many
+    replacements there are in each.
     """
 
     chunks: list[Chunk]
     vectors: "np.ndarray | None"
     without_text: int
+    redacted: list[int]
 
 
 class ChromaStore:
     """A document store as it was when first read; open another one to see what was written since.
 
     With RAGEVAL_CLIENT_FIELD clients share a collection and are told apart by that field; without it each has a
-    collection of its own. Which of them count is a matter of the settings, see `places.survey`.
+    collection of its own. Which of them count is a matter of the settings, see `places.survey`. Texts leave it
+    redacted, where the client's settings say so: nothing else ever sees them as they are.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -58,6 +62,7 @@ class ChromaStore:
         self._opened_by: ClientAPI | None = None
         self._opened: dict[str, chromadb.Collection] = {}
         self._surveyed: Survey | None = None
+        self._redactors: dict[str, Redactor] = {}
 
     @property
     def location(self) -> str:
@@ -94,6 +99,17 @@ class ChromaStore:
     def fields(self, client_id: str) -> FieldNames:
         """The names of the metadata fields that the client's chunks have."""
         return FieldNames.from_settings(self._settings.for_client(client_id))
+
+    def redactor(self, client_id: str) -> Redactor:
+        """What redacts the client's texts.
+
+        Raises:
+            SettingsError: the settings name a redaction that there is not.
+        """
+        if client_id not in self._redactors:
+            settings = self._settings.for_client(client_id)
+            self._redactors[client_id] = load_redactor(settings.redact, settings.path("."))
+        return self._redactors[client_id]
 
     def probes(self) -> dict[str, str]:
         """Client -> a text that differs when its chunks were written; cheap, and Chroma is not opened if embedded.
@@ -159,6 +175,7 @@ class ChromaStore:
             [chunk for page in pages for chunk in page.chunks],
             np.concatenate(vectors) if vectors else None,
             sum(page.without_text for page in pages),
+            [count for page in pages for count in page.redacted],
         )
 
     def get(self, client_id: str, chunk_ids: Sequence[str]) -> list[Chunk]:
@@ -384,26 +401,33 @@ class ChromaStore:
             return self._collection(place).get(where=self._where(place), include=include, **options)
 
     def _page(self, client_id: str, found: Any, with_vectors: bool) -> Page:
-        names = self.fields(client_id)
+        names, redactor = self.fields(client_id), self.redactor(client_id)
+        chunks: list[Chunk] = []
+        kept: list[int] = []
+        redacted: list[int] = []
         rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
-        chunks = [
-            read_chunk(chunk_id, text, metadata, names) if text and text.strip() and "\0" not in chunk_id else None
-            for chunk_id, text, metadata in rows
-        ]
-        kept = [row for row, chunk in enumerate(chunks) if chunk is not None]
+        for row, (chunk_id, stored, metadata) in enumerate(rows):
+            before = redactor.count
+            text = redactor.redact(stored or "")
+            if text.strip() and "\0" not in chunk_id:
+                chunks.append(read_chunk(chunk_id, text, metadata, names))
+                kept.append(row)
+                redacted.append(redactor.count - before)
         return Page(
-            chunks=[chunk for chunk in chunks if chunk is not None],
+            chunks=chunks,
             vectors=_as_floats(found["embeddings"])[kept] if with_vectors else None,
-            without_text=len(chunks) - len(kept),
+            without_text=len(found["ids"]) - len(kept),
+            redacted=redacted,
         )
 
     def _hits(self, client_id: str, found: Mapping[str, Any], scores: Sequence[float]) -> list[Hit]:
-        names = self.fields(client_id)
+        names, redactor = self.fields(client_id), self.redactor(client_id)
         order = sorted(range(len(scores)), key=lambda row: (found["distances"][row], found["ids"][row]))
         hits = []
         for rank, row in enumerate(order, start=1):
             # Empty text: the chunk was deleted since the index was written, or holds none.
-            chunk = read_chunk(found["ids"][row], found["documents"][row] or "", found["metadatas"][row], names)
+            text = redactor.redact(found["documents"][row] or "")
+            chunk = read_chunk(found["ids"][row], text, found["metadatas"][row], names)
             score = max(-1.0, min(1.0, float(scores[row])))
             hits.append(Hit(chunk.id, chunk.document_id, rank, score, chunk.text, chunk.page))
         return hits

@@ -34,6 +34,7 @@ class CorpusState:
             "changed": self.scan.changed,
             "removed": self.scan.removed,
             "re-embedded": self.scan.reembedded,
+            "redacted": self.scan.redacted,
         }
 
 

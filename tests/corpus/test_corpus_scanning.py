@@ -175,7 +175,7 @@ class ListedStore:
         for start in range(0, len(rows), 2):
             part = rows[start : start + 2]
             vectors = np.array([[weight] for _, weight in part], dtype=np.float32)
-            yield Page([chunk for chunk, _ in part], vectors, 0)
+            yield Page([chunk for chunk, _ in part], vectors, 0, [0] * len(part))
 
     def get(self, client_id: str, chunk_ids: list[str]) -> list[Chunk]:
         return [self.chunks[chunk_id][0] for chunk_id in chunk_ids if chunk_id in self.chunks]
@@ -220,7 +220,7 @@ def test_memory_does_not_grow_with_the_corpus(db: Database) -> None:
             def scan(self, client_id: str) -> Iterator[Page]:
                 for start in range(0, count, 100):
                     chunks = [Chunk(f"{count}-{start + n}", "word " * 500, f"d{start + n}") for n in range(100)]
-                    yield Page(chunks, np.zeros((100, 64), np.float32), 0)
+                    yield Page(chunks, np.zeros((100, 64), np.float32), 0, [0] * len(chunks))
 
         tracemalloc.start()
         scanning.scan_corpus(db, Endless(), f"client-{count}")  # pyright: ignore[reportArgumentType]

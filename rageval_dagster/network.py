@@ -1,6 +1,7 @@
-"""What every client of an HTTP endpoint needs: an event loop of its own, waits between attempts, silent libraries."""
+"""What clients of endpoints need: an event loop of their own, waits between attempts, libraries that log nothing."""
 
 import asyncio
+import ipaddress
 import logging
 import random
 import threading
@@ -20,6 +21,14 @@ def silence_libraries() -> None:
     """Keeps URLs, headers and bodies out of logs of any level; to be called once the libraries are imported."""
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to a host stays on this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def retry_after(headers: Any) -> float | None:

@@ -24,6 +24,8 @@ def run_answers(
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     rows = [row for row in evaluation_storage.run_items(db, evaluation.id) if row.result_id is None]
+    if rows:  # its other versions hold it
+        system.declared_version(items[rows[0].item_id], evaluation.depth)
     # Where the system answered when it was asked, it saw all that it returned.
     seen = None if system.answers_at_once else evaluation.k
     keys = {

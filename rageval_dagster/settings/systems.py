@@ -2,13 +2,20 @@
 
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from rageval_dagster.settings.templates import check_template
 
 BUILT_IN_SYSTEMS = ("dense", "bm25", "hybrid")
 
+HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+"""What a header takes: one line of ASCII."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
 
 
@@ -20,14 +27,42 @@ def _checked_path(path: str) -> str:
     return path
 
 
-def _without_secrets(headers: dict[str, str]) -> dict[str, str]:
-    if any(_SECRET_HEADER.search(name) for name in headers):
-        raise ValueError("no secrets: name the variable that holds one in auth_env or headers_env")
+def _checked_names(headers: dict[str, str]) -> dict[str, str]:
+    if not all(map(_HEADER_NAME.fullmatch, headers)):
+        raise ValueError("names of HTTP headers such as X-Tenant")
     return headers
 
 
-Path = Annotated[str, AfterValidator(_checked_path)]
-Seconds = Annotated[float, Field(gt=0)]
+def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    if any(_SECRET_HEADER.search(name) for name in headers):
+        raise ValueError("no secrets: name the variable that holds one in auth_env or headers_env")
+    if not all(map(HEADER_VALUE.fullmatch, headers.values())):
+        raise ValueError("values of one line of ASCII")
+    return _checked_names(headers)
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        fixed = parts.hostname and parts.port != 0 and "{" not in parts.netloc
+    except ValueError:
+        fixed = False
+    if not fixed:
+        raise ValueError("an address such as https://host:8000/path, its host and port without placeholders")
+    return url
+
+
+def _checked_template(template: Any) -> Any:
+    check_template(template)
+    return template
+
+
+_Url = Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$"), AfterValidator(_checked_url)]
+_Version = Annotated[str, Field(min_length=1, max_length=200)]
+_Path = Annotated[str, AfterValidator(_checked_path)]
+_OptionalPath = Annotated[_Path | None, BeforeValidator(lambda path: None if path == "" else path)]
+"""TOML has no null: the empty string says that the system does not tell it."""
+_Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Table(BaseModel):
@@ -37,26 +72,30 @@ class _Table(BaseModel):
 class ContextFields(_Table):
     """Where one context of a response keeps its parts: JMESPath expressions on the context, `@` being all of it.
 
-    Where a context is a plain string, that is its text, unless one of these is `@`.
+    Where a context is a plain string, that is its text, unless one of these is `@`. A context needs one of text, id and
+    document id.
     """
 
-    text: Path | None = "text"
-    id: Path | None = "id"
-    document_id: Path | None = "document_id"
-    page: Path | None = "page"
-    score: Path | None = "score"
+    text: _OptionalPath = "text"
+    id: _OptionalPath = "id"
+    document_id: _OptionalPath = "document_id"
+    page: _OptionalPath = "page"
+    score: _OptionalPath = "score"
 
 
 class ResponseFields(_Table):
-    """Where a response keeps its parts: JMESPath expressions on the whole of it; None: it does not tell."""
+    """Where a response keeps its parts: JMESPath expressions on the whole of it; "": it does not tell.
 
-    answer: Path | None = "answer"
-    contexts: Path | None = "contexts"
+    `citations` are numbers of contexts (from 1) or ids. Without `declined` an answer declines if its words say so.
+    """
+
+    answer: _OptionalPath = "answer"
+    contexts: _OptionalPath = "contexts"
     context: ContextFields = ContextFields()
-    citations: Path | None = None
-    declined: Path | None = None
-    version: Path | None = None
-    delta: Path | None = Field(default=None, description="of a streamed event: the next piece of the answer")
+    citations: _OptionalPath = None
+    declined: _OptionalPath = None
+    version: _OptionalPath = None
+    delta: _OptionalPath = Field(default=None, description="of a streamed event: the next piece of the answer")
 
 
 class HttpDefinition(_Table):
@@ -64,43 +103,57 @@ class HttpDefinition(_Table):
 
     In `url` and in every string of `request`, `{question}`, `{k}`, `{history}`, `{principal}`, `{principal.NAME}` and
     `{client}` are replaced; a string that is nothing but one of them becomes its value (a number, a list, an object).
-    `request` is the JSON body of a POST, or the query of a GET. The value of the variable that `auth_env` names is
-    sent as `Authorization: Bearer ...`.
+    What has no value is left out. `{{` and `}}` are braces. `request` is the JSON body of a POST, or the query of a
+    GET. The value of the variable that `auth_env` names is sent as `Authorization: Bearer ...`, those of `headers_env`
+    as headers of their own.
+
+    `stream` says how the answer comes: `no` (one JSON value, or with answer = "@" a plain text), `sse` (events whose
+    data is JSON), `lines` (JSON Lines), or `text` (all of the body is the answer, and no contexts are told).
     """
 
     kind: Literal["http"]
-    url: Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$")]
+    url: Annotated[_Url, AfterValidator(_checked_template)]
     method: Literal["POST", "GET"] = "POST"
-    headers: Annotated[dict[str, str], AfterValidator(_without_secrets)] = {}
+    headers: Annotated[dict[str, str], AfterValidator(_checked_headers)] = {}
     auth_env: str | None = None
-    headers_env: dict[str, str] = {}
-    request: dict[str, Any] = {"question": "{question}", "k": "{k}"}
+    headers_env: Annotated[dict[str, str], AfterValidator(_checked_names)] = {}
+    request: Annotated[dict[str, Any], AfterValidator(_checked_template)] = {"question": "{question}", "k": "{k}"}
     response: ResponseFields = ResponseFields()
     stream: Literal["no", "sse", "lines", "text"] = "no"
-    timeout_s: Seconds = 60
+    timeout_s: _Seconds = 60
     max_attempts: Annotated[int, Field(ge=1)] = 3
     concurrency: Annotated[int, Field(ge=1, le=256)] = 4
-    rate_per_s: Seconds | None = None
-    version: str | None = None
-    version_url: Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$")] | None = None
+    rate_per_s: _Seconds | None = None
+    version: _Version | None = None
+    version_url: _Url | None = None
     allow_plain_http: bool = False
 
 
 class CallableDefinition(_Table):
-    """A RAG system that is a Python function, `package.module:function`."""
+    """A RAG system that is a Python function, `package.module:function`, looked for beside rageval.toml first.
+
+    It is called with those of `question`, `k`, `history`, `principal` and `client` that it takes, and gives back a dict
+    or, where it tells no contexts, the answer alone. It may be `async`.
+    """
 
     kind: Literal["callable"]
     function: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
     concurrency: Annotated[int, Field(ge=1, le=256)] = 1
-    version: str | None = None
+    version: _Version | None = None
     response: ResponseFields = ResponseFields()
 
 
 class RecordedDefinition(_Table):
-    """What a RAG system said, from a file of JSON Lines or one JSON list."""
+    """What a RAG system said, from a file of JSON Lines or one JSON list, an object for each question.
+
+    A row that has an `item_id` stands for that item, any other for the item whose question it holds, `question` being
+    the JMESPath expression that finds it. Files of Ragas take `question = "user_input"` and, of the response,
+    `answer = "response"` and `contexts = "retrieved_contexts"`.
+    """
 
     kind: Literal["recorded"]
     file: str
+    question: _Path = "question"
     response: ResponseFields = ResponseFields()
 
 

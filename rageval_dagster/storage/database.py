@@ -1,7 +1,6 @@
 """Opening the history database: its engine, transactions, migration to the newest schema, and upserts."""
 
 import functools
-import ipaddress
 import os
 import random
 import re
@@ -18,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
 from rageval_dagster.errors import DatabaseError, SettingsError
+from rageval_dagster.network import is_loopback
 from rageval_dagster.storage import tables
 
 HEAD_REVISION = "0001"
@@ -154,6 +154,24 @@ def _updates(proposed: Any, update: Sequence[str] | Callable[[Any], Mapping[str,
     return {name: proposed[name] for name in update}
 
 
+def delete_batch(db: Database, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
+    """Deletes at most a thousand rows that the condition is true of, and returns how many: a transaction that keeps
+    nobody waiting for long."""
+    key = list(table.primary_key.columns)
+    one = sa.and_(*(column == sa.bindparam(f"key_{column.name}") for column in key))
+
+    @retried
+    def delete() -> int:
+        with db.begin() as connection:
+            rows = connection.execute(sa.select(*key).where(condition).limit(_IN_LIST)).mappings().all()
+            if rows:
+                keys = [{f"key_{name}": value for name, value in row.items()} for row in rows]
+                connection.execute(sa.delete(table).where(one), keys)
+        return len(rows)
+
+    return delete()
+
+
 def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
     """Distinct keys in lists short enough for an IN clause, in a fixed order."""
     distinct = list(dict.fromkeys(keys))
@@ -268,16 +286,8 @@ def _is_local(url: URL) -> bool:
         for host in part.split(",")
     ]
     # Where none is named, MySQL's driver takes localhost, PostgreSQL's a socket (TLS or not) or what PGHOST names.
-    return all(map(_is_loopback, hosts)) and (bool(hosts) or url.drivername.startswith("mysql"))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.startswith(("/", "@")):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    local = all(host.startswith(("/", "@")) or is_loopback(host) for host in hosts)
+    return local and (bool(hosts) or url.drivername.startswith("mysql"))
 
 
 def _tls_mode(url: URL) -> str:

@@ -1,0 +1,193 @@
+"""Reading what an external system gave back: its answer, contexts, citations and version, strictly as mapped."""
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import jmespath
+
+from rageval_dagster.corpus.fields import read_whole_number
+from rageval_dagster.languages import is_decline
+from rageval_dagster.rag.system import AnswerOutcome, Retrieval
+from rageval_dagster.records import Answer, Hit
+from rageval_dagster.settings import ResponseFields
+
+LONGEST_VERSION = 200
+_ALL = "@"
+
+
+class _WrongShapeError(Exception):
+    """What is not where the definition says, or of another type; it quotes nothing of the response."""
+
+
+class ResponseReader:
+    """Reads responses of any origin by one mapping. Whatever comes, the outcome is a retrieval or one with an error."""
+
+    def __init__(self, fields: ResponseFields, decline_phrases: Sequence[str]) -> None:
+        self._answer_is_all = fields.answer == _ALL
+        self._decline_phrases = tuple(decline_phrases)
+        self._paths = {name: _compiled(path) for name, path in fields if name != "context"}
+        self._context_paths = {name: _compiled(path) for name, path in fields.context}
+        self._context_is_text = _ALL not in dict(fields.context).values()
+
+    def read(self, body: Any) -> Retrieval:
+        """What a JSON value, or a Python one that is like it, says."""
+        if self._answer_is_all and isinstance(body, str):
+            return self.read_text(body)
+        return self._read([body], streamed=False)
+
+    def read_events(self, events: Sequence[Any]) -> Retrieval:
+        """What the events of a stream say together: the last one that has a part holds for it, but `delta`s add up."""
+        return self._read(events, streamed=True)
+
+    def read_text(self, text: str) -> Retrieval:
+        """What a response says that is an answer and nothing else."""
+        return Retrieval(None, answer=AnswerOutcome(Answer(text, is_decline(text, self._decline_phrases))))
+
+    def version(self, body: Any) -> str | None:
+        """The version that a response names; None where it names none, or none that can be used."""
+        try:
+            return usable_version(self._find("version", [body]))
+        except _WrongShapeError:
+            return None
+
+    def _read(self, bodies: Sequence[Any], streamed: bool) -> Retrieval:
+        try:
+            return Retrieval(
+                hits=self._hits(bodies),
+                answer=AnswerOutcome(self._answer(bodies, streamed)),
+                version=usable_version(self._find("version", bodies)),
+            )
+        except _WrongShapeError as error:
+            return Retrieval(error=f"wrong_shape: {error}")
+
+    def _find(self, name: str, bodies: Sequence[Any]) -> Any:
+        found = (_search(self._paths[name], body, name) for body in reversed(bodies))
+        return next((value for value in found if value is not None), None)
+
+    def _hits(self, bodies: Sequence[Any]) -> tuple[Hit, ...] | None:
+        if self._paths["contexts"] is None:
+            return None
+        contexts = self._find("contexts", bodies)
+        if contexts is None:
+            raise _WrongShapeError("contexts is missing")
+        return tuple(self._hit(context, rank) for rank, context in enumerate(_list(contexts, "contexts"), start=1))
+
+    def _hit(self, context: Any, rank: int) -> Hit:
+        if isinstance(context, str) and self._context_is_text:
+            return Hit("", "", rank, 0.0, context)
+        where = f"of context {rank}"
+        found = {name: _search(path, context, f"{name} {where}") for name, path in self._context_paths.items()}
+        if found["text"] is None and found["id"] is None and found["document_id"] is None:
+            raise _WrongShapeError(f"context {rank} has neither text nor id nor document id")
+        return Hit(
+            chunk_id=_identifier(found["id"], f"id {where}"),
+            document_id=_identifier(found["document_id"], f"document_id {where}"),
+            rank=rank,
+            score=_score(found["score"], f"score {where}"),
+            text="" if found["text"] is None else _text(found["text"], f"text {where}"),
+            page=read_whole_number(found["page"]),
+        )
+
+    def _answer(self, bodies: Sequence[Any], streamed: bool) -> Answer | None:
+        if self._paths["answer"] is None and not (streamed and self._paths["delta"]):
+            return None
+        declined = self._find("declined", bodies)
+        if declined is not None and not isinstance(declined, bool):
+            raise _WrongShapeError(f"declined is {_kind(declined)}, not true or false")
+        text = self._answer_text(bodies, streamed)
+        if text is None:
+            if not declined:
+                raise _WrongShapeError("answer is missing")
+            text = ""
+        citations = self._find("citations", bodies)
+        cited = [] if citations is None else _list(citations, "citations")
+        return Answer(
+            text,
+            is_decline(text, self._decline_phrases) if declined is None else declined,
+            tuple(_identifier(each, f"citation {number}") for number, each in enumerate(cited, start=1)),
+        )
+
+    def _answer_text(self, bodies: Sequence[Any], streamed: bool) -> str | None:
+        if streamed and self._paths["delta"]:
+            deltas = [_search(self._paths["delta"], body, "delta") for body in bodies]
+            pieces = [_text(delta, "delta") for delta in deltas if delta is not None]
+            if pieces:
+                return "".join(pieces)
+        text = self._find("answer", bodies)
+        return None if text is None else _text(text, "answer")
+
+
+def usable_version(value: Any) -> str | None:
+    """A version as text: at most 200 printable characters; anything else is none."""
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        return None
+    try:
+        text = str(value).strip()
+    except ValueError:  # thousands of digits
+        return None
+    return text if text and len(text) <= LONGEST_VERSION and text.isprintable() else None
+
+
+def _compiled(path: str | None) -> Any:
+    return None if path is None else jmespath.compile(path)
+
+
+def _search(path: Any, value: Any, name: str) -> Any:
+    if path is None:
+        return None
+    try:
+        return path.search(value)
+    except Exception:  # noqa: BLE001  (the user's expression, on anything; the error may quote what it failed on)
+        raise _WrongShapeError(f"the expression for {name} fails on the response") from None
+
+
+def _list(value: Any, name: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise _WrongShapeError(f"{name} is {_kind(value)}, not a list")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise _WrongShapeError(f"{name} is {_kind(value)}, not a string")
+    return value
+
+
+def _identifier(value: Any, name: str) -> str:
+    """Texts and whole numbers, as text; empty where there is none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | Integral):
+        raise _WrongShapeError(f"{name} is {_kind(value)}, not a string or a whole number")
+    try:
+        return str(value)
+    except ValueError:
+        raise _WrongShapeError(f"{name} is too long a number") from None
+
+
+def _score(value: Any, name: str) -> float:
+    """0 where there is none that is finite: the order of the hits is the ranking, whatever their scores."""
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _WrongShapeError(f"{name} is {_kind(value)}, not a number")
+    try:
+        score = float(value)
+    except OverflowError:
+        return 0.0
+    return score if math.isfinite(score) else 0.0
+
+
+def _kind(value: Any) -> str:
+    kinds: dict[type, str] = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return kinds.get(type(value)) or f"of the type {type(value).__name__}"

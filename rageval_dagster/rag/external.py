@@ -8,7 +8,6 @@ from rageval_dagster.languages import declines_version
 from rageval_dagster.rag.responses import ResponseReader
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
 from rageval_dagster.records import Item, Progress
-from rageval_dagster.redaction import load_redactor
 from rageval_dagster.settings import CallableDefinition, HttpDefinition, Settings, SystemDefinition
 
 _NOT_ITSELF = {
@@ -120,7 +119,6 @@ def _definition_version(definition: SystemDefinition, settings: Settings) -> str
     return digest_json(
         [
             definition.model_dump(mode="json", exclude=_NOT_ITSELF),
-            load_redactor(settings.redact, settings.path(".")).version,
             declines_version(settings.decline_phrases),
         ]
     )

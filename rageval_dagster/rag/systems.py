@@ -3,6 +3,7 @@
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.rag.external import load_external
+from rageval_dagster.rag.redacted import RedactedSystem
 from rageval_dagster.rag.reference import load_reference
 from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
@@ -27,5 +28,8 @@ def load_system(name: str, settings: Settings, db: Database, store: ChromaStore,
     """
     check_system_name(name, settings)
     if name in BUILT_IN_SYSTEMS:
-        return load_reference(name, settings, db, store, client_id)
-    return load_external(name, settings, client_id)
+        system: RagSystem = load_reference(name, settings, db, store, client_id)
+    else:
+        system = load_external(name, settings, client_id)
+    redactor = store.redactor(client_id)
+    return system if redactor.version is None else RedactedSystem(system, redactor)

@@ -7,14 +7,17 @@ from typing import Any, Literal
 from rageval_dagster.benchmark.wording import (
     CLEAN,
     content_tokens,
+    english_rules_hold,
     has_dangling_pronoun,
     is_yes_no,
     noise_kind,
     normalise_whitespace,
     refers_to_source,
     tokens,
+    word_count,
 )
 from rageval_dagster.identity import canonical_json, digest
+from rageval_dagster.languages import detect
 from rageval_dagster.records import Item
 
 CATEGORIES = ("factual_lookup", "multi_hop", "entity_specific", "temporal")
@@ -104,7 +107,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "question_length",
-        "A question has 3 to 60 words.",
+        "A question has 3 to 60 words (five characters of Chinese, Japanese, Korean or Thai count as three).",
         "question_words",
         "ExpectColumnValuesToBeBetween",
         {"min_value": 3, "max_value": 60},
@@ -152,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "answer_length",
-        "An answer has at most 100 words.",
+        "An answer has at most 100 words (counted as a question's).",
         "answer_words",
         "ExpectColumnValuesToBeBetween",
         {"max_value": 100},
@@ -245,6 +248,7 @@ class Pair:
 def measure(pair: Pair) -> dict[str, Value]:
     """The values of a pair in every column that the pair rules look at, but those that need the other pairs."""
     item = pair.item
+    language = _language(pair)
     question_tokens = tokens(item.question)
     answers = [answer for answer in item.answers if answer.strip()] if item.answerable else []
     sources = [] if pair.stays else [quote for quote in _quotes(item) if quote]
@@ -254,14 +258,14 @@ def measure(pair: Pair) -> dict[str, Value]:
     generated = pair.kind == "generated"
     return {
         "question_key": question_key(item),
-        "question_words": len(question_tokens),
-        "question_open": not is_yes_no(item.question, answers),
-        "question_reference": _reference(item),
+        "question_words": word_count(question_tokens),
+        "question_open": not is_yes_no(item.question, answers, language),
+        "question_reference": _reference(item, language),
         "question_copied_share": _copied_share(question_tokens, source_tokens) if sources else None,
         "question_keeps_answer": not any(_gives_away(question_tokens, tokens(answer)) for answer in answers),
         "answer_present": bool(answers) if generated and item.answerable else None,
-        "answer_words": max(len(tokens(answer)) for answer in answers) if answers else None,
-        "answer_support": _support(answers, source_tokens) if answers and sources else None,
+        "answer_words": max(word_count(tokens(answer)) for answer in answers) if answers else None,
+        "answer_support": _support(answers, source_tokens, language) if answers and sources else None,
         "evidence_in_chunk": _evidence_stands(pair) if generated and not pair.stays else None,
         "category": item.category if generated else None,
         "multi_hop_documents": len(item.document_ids) if item.category == "multi_hop" else None,
@@ -299,11 +303,17 @@ def _quotes(item: Item) -> list[str | None]:
     return [evidence.quote for evidence in item.evidence]
 
 
-def _reference(item: Item) -> str:
+def _language(pair: Pair) -> str | None:
+    """The language of the pair's source, which tells it more surely than the question; of that where need be."""
+    quotes = " ".join(quote for quote in _quotes(pair.item) if quote)
+    return detect(pair.chunk_text or "") or detect(quotes) or detect(pair.item.question)
+
+
+def _reference(item: Item, language: str | None) -> str:
     if refers_to_source(item.question):
         return "source"
     # What was said before may tell what a pronoun stands for.
-    if not item.history and has_dangling_pronoun(item.question):
+    if not item.history and english_rules_hold(language) and has_dangling_pronoun(item.question):
         return "pronoun"
     return "none"
 
@@ -330,15 +340,15 @@ def _gives_away(question: Sequence[str], answer: Sequence[str]) -> bool:
     return bool(answer) and longest_common_run(question, answer) == len(answer)
 
 
-def _support(answers: Iterable[str], sources: Iterable[Sequence[str]]) -> float:
+def _support(answers: Iterable[str], sources: Iterable[Sequence[str]], language: str | None) -> float:
     """How much of the best supported answer the sources hold."""
     known = {token for source in sources for token in source}
-    return max(share_known(answer, known) for answer in answers)
+    return max(share_known(answer, known, language) for answer in answers)
 
 
-def share_known(answer: str, known: set[str]) -> float:
+def share_known(answer: str, known: set[str], language: str | None = None) -> float:
     """The share of an answer's content words that are known; 0 where one of its numbers is not."""
-    words = content_tokens(answer)
+    words = content_tokens(answer, language)
     unknown = [word for word in words if word not in known]
     if not words or any(character.isdigit() for word in unknown for character in word):
         return 0.0

@@ -3,9 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
 
 from rageval_dagster.benchmark.english import AUXILIARIES, COPULAS, STOPWORDS
-from rageval_dagster.text import word_spans
+from rageval_dagster.languages import stop_words
+from rageval_dagster.text import is_character, word_spans
 
 
 def tokens(text: str) -> list[str]:
@@ -14,10 +17,22 @@ def tokens(text: str) -> list[str]:
     return [match.group() for match in word_spans(folded)]
 
 
-def content_tokens(text: str) -> list[str]:
-    """The tokens that carry meaning (no English function words); all of them where nothing else would be left."""
+def content_tokens(text: str, language: str | None = None) -> list[str]:
+    """The tokens that carry meaning (no function words); all of them where nothing else would be left."""
     found = tokens(text)
-    return [token for token in found if token not in STOPWORDS] or found
+    without = STOPWORDS if english_rules_hold(language) else stop_words(language)
+    return [token for token in found if token not in without] or found
+
+
+def english_rules_hold(language: str | None) -> bool:
+    """Whether a text is judged by English rules: also where its language is not known."""
+    return language in (None, "en")
+
+
+def word_count(found: Sequence[str]) -> int:
+    """How many words some tokens are: five characters of the scripts without spaces make three."""
+    characters = sum(map(is_character, found))
+    return ceil(len(found) - 2 * characters / 5)
 
 
 def normalise_whitespace(text: str) -> str:
@@ -32,21 +47,24 @@ _AUXILIARIES = AUXILIARIES | frozenset(
     "mustn't".split()
 )
 _QUESTION_WORDS = frozenset("what when where which who whom whose why how".split())
-_YES_NO_ANSWERS = frozenset("yes no ja nein oui non sí да нет 是 否 はい いいえ".split())
+_YES_NO_ANSWERS = frozenset("yes no ja nein oui non sí sì sim não nee tak nie да нет 是 否 はい いいえ".split())
 _YES_NO_PHRASE = re.compile(r"\b(?:true or false|yes or no)\b|吗[？?]?\s*$", re.IGNORECASE)
 _YES_NO_OPENING = re.compile(r"\s*(?:yes|no)\b(?:\s*[,.;:—–]|\s+-\s)", re.IGNORECASE)
 _CLAUSE_BREAK = re.compile(r"[,;:]\s+")
 
 
-def is_yes_no(question: str, answers: Sequence[str] = ()) -> bool:
+def is_yes_no(question: str, answers: Sequence[str] = (), language: str | None = None) -> bool:
     """Whether yes or no would answer the question: by its answers in several languages, by its form in English.
 
     A choice between alternatives ("is it compiled or interpreted") is not one.
     """
-    if any(answer.strip(" .!").casefold() in _YES_NO_ANSWERS or _YES_NO_OPENING.match(answer) for answer in answers):
+    plain = [answer.strip(" .!。！").casefold() for answer in answers]
+    if _YES_NO_ANSWERS.intersection(plain) or any(map(_YES_NO_OPENING.match, answers)):
         return True
     if _YES_NO_PHRASE.search(question):
         return True
+    if not english_rules_hold(language):
+        return False  # "Was kostet es" asks for more than yes
     words = tokens(question)
     offers_alternatives = "or" in words[:-1] and words[-2:] != ["or", "not"]
     return not offers_alternatives and _asks_by_inversion(question)
@@ -98,6 +116,17 @@ _REFERENCES = tuple(
         rf"\bthe\s+(?:{_SOURCE}|author|writer|speaker|narrator)\s+(?:primarily\s+|mainly\s+|also\s+)?{_SAYS}\b",
         rf"\b(?:does|did|is|was)\s+the\s+(?:{_SOURCE}|author|writer|speaker|narrator)\s+{_SAYS}\b",
         r"\b(?:mentioned|described|listed|shown|discussed|stated|defined|given|noted|see|as)\s+(?:above|below)\b",
+        # The same in other languages; what is of or by somebody is no passage.
+        r"\b(?:laut|gemäß) (?:dem|diesem) (?:text|abschnitt|absatz|auszug|dokument|kontext)\b(?! (?:der|des|von)\b)",
+        r"\bi(?:m (?:obigen|vorliegenden|gegebenen)|n diesem) (?:text|abschnitt|absatz|auszug|dokument|kontext)\b",
+        r"\b(?:selon|d['’]après|dans) (?:le|ce) (?:texte|passage|extrait|document|paragraphe|contexte)\b(?! d)",
+        r"\b(?:según|en) (?:el|este) (?:texto|pasaje|fragmento|documento|párrafo|contexto)\b(?! de)",
+        r"\b(?:secondo il|secondo questo|in questo) (?:testo|brano|documento|paragrafo|contesto)\b(?! d)",
+        r"\bvolgens (?:de|het|deze|dit) (?:tekst|passage|fragment|document|paragraaf|context)\b(?! van)",
+        r"\b(?:segundo o|de acordo com o|conforme o|neste) (?:texto|trecho|documento|parágrafo|contexto)\b(?! d)",
+        r"\b(?:według|zgodnie z)(?: tym| tego)? (?:tekst|fragment|dokument|akapit)(?:u|em)\b",
+        r"(?:根据|根據|依据)(?:上文|本文|文本|文章|以上|该文|这段)",
+        r"(?:この|上記の|本)(?:文章|テキスト|文書|段落)(?:によると|によれば|では)",
     )
 )
 
@@ -245,6 +274,9 @@ def noise_kind(text: str) -> str:
     if len(_SITE_FURNITURE.findall(text)) >= 3:
         return "site"
     words = tokens(text)
+    if sum(map(is_character, words)) > 0.5 * len(words):
+        # There are some thousand characters and far more words: two in a row repeat as seldom as words do.
+        words = list(map("".join, pairwise(words)))
     if len(words) >= 30 and len(set(words)) < 0.15 * len(words):
         return "repetition"
     return CLEAN

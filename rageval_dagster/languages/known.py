@@ -6,16 +6,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Language:
-    """A language: its words that are no keywords, and its phrases that decline (`…` stands for other words)."""
+    """What is known of one language, its words case-folded.
+
+    `stop_words` are no keywords; a sentence that starts with one of `hanging` says little without the one before it;
+    `declines` are phrases of who declines to answer (`…` stands for other words).
+    """
 
     stop_words: frozenset[str]
+    hanging: tuple[str, ...]
     declines: tuple[str, ...]
 
 
-def _language(stop_words: str, declines: str) -> Language:
-    """Takes stop words parted by white space, and phrases parted by `|` or line ends."""
+def _language(stop_words: str, hanging: str, declines: str) -> Language:
+    """Takes words parted by white space, and phrases parted by `|` or line ends."""
     phrases = (phrase.strip() for phrase in declines.replace("\n", "|").split("|"))
-    return Language(frozenset(stop_words.casefold().split()), tuple(filter(None, phrases)))
+    return Language(
+        frozenset(stop_words.casefold().split()), tuple(hanging.casefold().split()), tuple(filter(None, phrases))
+    )
 
 
 LANGUAGES: Mapping[str, Language] = {
@@ -33,6 +40,9 @@ LANGUAGES: Mapping[str, Language] = {
             thus till to together too toward towards under unless until up upon us used uses using very via was we well
             went were what whatever when where whether which while who whole whom whose why will with within without
             would yet you your yours yourself
+        """,
+        hanging="""
+            he she it they his her its their this that these those such there here then thus also however otherwise
         """,
         declines="""
             I don't know|I do not know|I can't answer|I cannot answer|I am not able to answer|I'm not able to answer
@@ -71,6 +81,11 @@ LANGUAGES: Mapping[str, Language] = {
             wie wieder will wir wird wo wobei wodurch wohin wollen worden wurde wurden während wäre wären würde würden
             zu zum zur zwar zwischen über
         """,
+        hanging="""
+            er sie es sein seine seinen seiner ihr ihre ihren ihrer dies diese diesem diesen dieser dieses jene jener
+            jenes dabei dadurch dafür dagegen daher dahin damit danach daneben dann daran darauf daraus darin darüber
+            darum das dazu deren dessen dort hier hierbei hierfür ferner außerdem jedoch so solche somit zudem
+        """,
         declines="""
             ich weiß es nicht|weiß ich nicht|ich weiß nicht|frage … nicht beantworten|kann ich nicht beantworten
             lässt sich … nicht beantworten|kann … nicht beantwortet werden|beantworten … frage nicht
@@ -99,6 +114,10 @@ LANGUAGES: Mapping[str, Language] = {
             seront ses si sien sinon soi soient soit sommes son sont sous souvent suis sur t ta tandis tant te tel telle
             telles tels tes toi ton toujours tous tout toute toutes trop très tu un une vers voici voilà vos votre vous
             y étaient était étant étions été êtes être
+        """,
+        hanging="""
+            il elle ils elles ce cet cette ces cela ceci celui celle ceux son sa ses leur leurs ici là ainsi alors aussi
+            cependant ensuite toutefois en y donc puis
         """,
         declines="""
             je ne sais pas|je l'ignore|je ne peux pas … répondre|je ne suis pas en mesure de répondre
@@ -131,6 +150,10 @@ LANGUAGES: Mapping[str, Language] = {
             tiene tienen toda todas todavía todo todos tras tu tus tú u un una unas uno unos usted ustedes varias varios
             ya yo él
         """,
+        hanging="""
+            él ella ellos ellas esto esta este estos estas eso esa ese esos esas aquello su sus allí aquí así entonces
+            también además después luego sin
+        """,
         declines="""
             no lo sé|no sé la respuesta|no puedo responder|no me es posible responder|no es posible responder
             no se puede responder|no responde a … pregunta|no responden a … pregunta|no responde esta pregunta
@@ -158,6 +181,10 @@ LANGUAGES: Mapping[str, Language] = {
             stessa stesse stessi stesso su sua sue sugli sui sul sulla sulle sullo suo suoi sé tale tali tanto te ti tra
             tranne tu tua tue tuo tuoi tutta tutte tutti tutto un una uno vi voi vostra vostro è
         """,
+        hanging="""
+            egli ella esso essa essi esse lui lei loro questo questa questi queste quello quella quelli quelle ciò suo
+            sua suoi sue qui lì così quindi inoltre poi tuttavia anche
+        """,
         declines="""
             non lo so|non so rispondere|non conosco la risposta|non posso rispondere|non sono in grado di rispondere
             non è possibile rispondere|impossibile rispondere|non risponde alla domanda|non rispondono alla domanda
@@ -182,6 +209,10 @@ LANGUAGES: Mapping[str, Language] = {
             vanuit veel verder via vol volgens voor vooral voordat waar waarbij waardoor waarin waarmee waarom waarop
             waarvan waarvoor wanneer waren was wat we wel welk welke werd werden wie wij wil worden wordt zal ze zeer
             zelf zich zichzelf zij zijn zo zoals zodat zonder zou zouden zowel zullen
+        """,
+        hanging="""
+            hij zij ze het dit deze die dat zijn haar hun daar daarbij daardoor daarin daarmee daarna daarnaast daarom
+            daarop daarvan daarvoor er hier hierbij hierdoor dan dus ook toen echter
         """,
         declines="""
             ik weet het niet|weet ik niet|vraag … niet beantwoorden|kan ik niet beantwoorden
@@ -209,6 +240,10 @@ LANGUAGES: Mapping[str, Language] = {
             si sido sim sob sobre somente sua suas tais tal também tampouco tanto te tem tendo ter teve tinha tinham
             toda todas todavia todo todos tu tua tudo tão têm um uma umas uns você vocês vos várias vários à às é és
         """,
+        hanging="""
+            ele ela eles elas isto isso aquilo este esta estes estas esse essa esses essas aquele aquela seu sua seus
+            suas aqui ali assim então também além depois porém
+        """,
         declines="""
             não sei|não posso responder|não consigo responder|não é possível responder|não responde à pergunta
             não respondem à pergunta|não responde a … pergunta|não respondem a … pergunta|não contém a resposta
@@ -233,6 +268,10 @@ LANGUAGES: Mapping[str, Language] = {
             tym tymi u w wam was we według wiele wielu więc wobec wraz wszystkich wszystkie wszystkim wszystko z za
             zanim zawsze zaś ze został została zostało zostały żaden żadna żadne że żeby
         """,
+        hanging="""
+            on ona ono oni one to ten ta ci te jego jej ich tam tu tutaj tak wtedy następnie jednak również także
+            dlatego
+        """,
         declines="""
             nie wiem|nie mogę odpowiedzieć|nie potrafię odpowiedzieć|nie jestem w stanie odpowiedzieć
             nie można odpowiedzieć|nie da się odpowiedzieć|nie odpowiada na … pytanie|nie odpowiadają na … pytanie
@@ -244,6 +283,9 @@ LANGUAGES: Mapping[str, Language] = {
     ),
     "ja": _language(
         stop_words="",
+        hanging="""
+            これ それ あれ この その あの ここ そこ 彼 また しかし そして なお
+        """,
         declines="""
             わかりません|分かりません|お答えできません|答えられません|回答できません|答えることができません|回答することができません|答えることはできません|回答することはできません|質問に答えていません
             情報がありません|情報はありません|情報が見つかりません|情報は見つかりません|回答が見つかりません|記載されていません|記載がありません|記載はありません|言及されていません|情報が不足|情報は含まれていません
@@ -252,6 +294,9 @@ LANGUAGES: Mapping[str, Language] = {
     ),
     "zh": _language(
         stop_words="",
+        hanging="""
+            他 她 它 这 這 那 其 此 该 該 因此 但 而 所以 同时
+        """,
         declines="""
             我不知道|不知道答案|我不清楚|无法回答|無法回答|不能回答|没有回答这个问题|沒有回答這個問題|没有相关信息|没有相关的信息|沒有相關資訊|沒有相關信息|没有提到|沒有提到|没有提及|沒有提及|未提及|未提到
             没有关于|沒有關於|找不到相关|找不到相關|未找到相关|未找到相關|没有找到相关|沒有找到相關|没有找到答案|沒有找到答案|没有足够的信息|沒有足夠的資訊|信息不足|資訊不足|不包含答案|没有答案|沒有答案

@@ -24,7 +24,7 @@ def run_demo() -> None:
     for client, file in zip(clients, files, strict=True):
         report = load_documents(settings, db, file, client)
         say(f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
-    dataset, _ = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native")
+    dataset = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native").dataset
     say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")
     print_reports(settings, [report for client in clients for report in run_evaluation(settings, db, client, {})])
 

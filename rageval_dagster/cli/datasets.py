@@ -1,13 +1,21 @@
-"""`rageval datasets`: generate, list, show and import benchmarks."""
+"""`rageval datasets`: generate, list, show, import, export and review benchmarks."""
 
 import uuid
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, print_table, say
+from rageval_dagster.benchmark.formats import FORMATS
+from rageval_dagster.cli.console import DONE_IN_PART, cell, open_all, plural, print_json, print_table, say
 from rageval_dagster.errors import RagevalError
+
+if TYPE_CHECKING:
+    from rageval_dagster.benchmark.importing import Unresolved
+
+MAX_LISTED = 20
+MAX_SHOWN = 200
 
 app = typer.Typer(help="Benchmarks: generated from documents, or imported.", no_args_is_help=True)
 
@@ -61,18 +69,22 @@ def list_all(
 
 @app.command("show")
 def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], as_json: JsonOption = False) -> None:
-    """Shows a dataset: its questions, answers, evidence, and what the quality rules said."""
+    """Shows a dataset: its questions, answers, evidence, and which of them break a quality rule."""
     from rageval_dagster.storage.benchmark import dataset_items, get_dataset
 
     _, db = open_all()
     dataset = get_dataset(db, dataset_id)
     items = dataset_items(db, dataset_id)
+    offenders = {rule["rule_id"]: list(rule["failed_ids"]) for rule in dataset.stats.get("rules", ())}
+    flagged = dataset.stats.get("flagged", {})
     if as_json:
         print_json(
             {
                 **dataset_row(dataset),
                 "categories": dataset.stats.get("categories", {}),
                 "rules": dataset.rule_failures,
+                "offenders": {rule: ids for rule, ids in offenders.items() if ids},
+                "flagged": flagged,
                 "items": [item.to_dict() for item in items],
             }
         )
@@ -80,43 +92,109 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
     row = dataset_row(dataset)
     print_table([row], list(row), "")
     print("categories: " + ", ".join(f"{name}: {count}" for name, count in dataset.stats.get("categories", {}).items()))
-    broken = ", ".join(f"{rule}: {count}" for rule, count in sorted(dataset.rule_failures.items()) if count)
-    print(f"rules with offenders: {broken or 'none'}")
+    print("rules with offenders:" + ("" if dataset.rule_failures else " none"))
+    for rule, count in sorted(dataset.rule_failures.items()):
+        print(f"  {rule}: {count} ({', '.join(offenders.get(rule, ())) or 'of the dataset as a whole'})")
     for item in items:
-        print(f"\n{item.item_id}  {item.category}{'' if item.answerable else '  unanswerable'}")
-        print(f"  Q: {item.question}")
+        marks = ["" if item.answerable else "unanswerable", "human-verified" if item.human_verified else ""]
+        marks += flagged.get(item.item_id, [])
+        print(f"\n{item.item_id}  " + "  ".join(filter(None, [cell(item.category), *marks])))
+        for turn in item.history:
+            print(f"  {cell(turn['role'])}: {cell(turn['content'])}")
+        print(f"  Q: {cell(item.question)}")
         for answer in item.answers:
-            print(f"  A: {answer}")
+            print(f"  A: {cell(answer)}")
         for evidence in item.evidence:
             page = f", page {evidence.page}" if evidence.page is not None else ""
-            print(f"  from {evidence.document_id}{page}" + (f": {evidence.quote!r}" if evidence.quote else ""))
+            print(f"  from {cell(evidence.document_id)}{page}" + (f": {evidence.quote!r}" if evidence.quote else ""))
 
 
 @app.command("import")
 def import_file(
     file: Annotated[Path, typer.Argument(help="A file, or a folder for beir.")],
     client: Annotated[str, typer.Option(help="Whose questions these are.")],
-    format_name: Annotated[str, typer.Option("--format", help="native or beir.")] = "native",
+    format_name: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "native",
     name: Annotated[str | None, typer.Option(help="The dataset's name; default: the file's.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="FIELD=COLUMN",
+            help="What the file calls a field, such as question=Prompt or principal.team=Team; repeat for several.",
+        ),
+    ] = None,
+    document_pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--map-document",
+            metavar="REGEX",
+            help="What a document's id in the file and in the corpus have in common: the first group, or the match.",
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="The file with the questions' texts by id (test-results, expected-outputs).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Imports a benchmark; a bad row is refused by file, row and field, and the rest goes on."""
+    """Imports questions; a bad row is refused by file, row and field, and the rest goes on.
+
+    Documents are looked for in the client's corpus, also by the ids of their chunks; those it does not have are listed.
+    """
+    from rageval_dagster.benchmark.formats import ReadOptions
     from rageval_dagster.benchmark.importing import import_dataset
     from rageval_dagster.corpus.store import open_store
 
     settings, db = open_all()
-    dataset, refused = import_dataset(db, client, name or _name_of(file), file, format_name)
-    rows: list[dict[str, Any]] = [refusal.to_dict() for refusal in refused]
+    report = import_dataset(
+        db,
+        client,
+        name or _name_of(file),
+        file,
+        format_name,
+        ReadOptions(_columns(columns or []), queries),
+        open_store(settings),
+        document_pattern,
+    )
+    dataset = report.dataset
     if as_json:
-        print_json({"dataset_id": dataset.id, "imported": dataset.qa_count, "refused": rows})
+        print_json(
+            {
+                "dataset_id": dataset.id,
+                "imported": dataset.qa_count,
+                "refused": [refusal.to_dict() for refusal in report.refused],
+                "evidence_checked": report.checked,
+                "unresolved": [each.to_dict() for each in report.unresolved],
+                "unused_columns": report.unused,
+            }
+        )
     else:
-        for refusal in refused:
-            say(f"refused: {refusal}")
-        if not open_store(settings).has(client):
-            say(f"client {client!r} has no documents yet: rageval ingest PATH --client {client}")
+        for refusal in report.refused:
+            say(f"refused: {cell(refusal)}")
+        if report.unused:
+            say(f"columns not read: {', '.join(map(repr, report.unused))}; --map FIELD=COLUMN says what one is")
+        if not report.checked:
+            say(f"client {client!r} has no documents yet, so evidence could not be checked: rageval ingest PATH")
+        _say_unresolved(report.unresolved)
         print(f"dataset {dataset.id} {dataset.name!r}: {plural(dataset.qa_count, 'question')} imported for {client}")
-    if refused:
+    if report.refused:
         raise typer.Exit(DONE_IN_PART)
+
+
+@app.command("export")
+def export(
+    dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")],
+    out: Annotated[Path, typer.Option(help="The file to write; for beir a folder.")],
+    format_name: Annotated[
+        str, typer.Option("--format", help=f"{', '.join(name for name, each in FORMATS.items() if each.write)}.")
+    ] = "native",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Writes a dataset to a file. It holds people's questions: only you may read it."""
+    from rageval_dagster.benchmark.exporting import export_dataset
+
+    _, db = open_all()
+    dataset = export_dataset(db, dataset_id, format_name, out, force)
+    print(f"{plural(dataset.qa_count, 'question')} written to {out} (of each: {FORMATS[format_name].carries})")
 
 
 def dataset_row(dataset: Any) -> dict[str, Any]:
@@ -134,3 +212,39 @@ def dataset_row(dataset: Any) -> dict[str, Any]:
 
 def _name_of(file: Path) -> str:
     return file.resolve().name.split(".")[0] if file.is_file() else file.resolve().name
+
+
+def _columns(choices: list[str]) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for choice in choices:
+        field, equals, column = choice.partition("=")
+        if not (field and equals and column):
+            raise RagevalError(f"--map takes FIELD=COLUMN, as in --map question=Prompt, not {choice!r}")
+        if field in columns:
+            raise RagevalError(f"--map names the field {field!r} twice")
+        columns[field] = column
+    return columns
+
+
+def _say_unresolved(unresolved: "list[Unresolved]") -> None:
+    """A line for each document or quote that the corpus does not have, the most used first."""
+    questions = Counter(
+        (each.reason, each.document_id, None if each.nearest is None else tuple(each.nearest)) for each in unresolved
+    )
+    for (reason, document_id, nearest), count in questions.most_common(MAX_LISTED):
+        what = {
+            "no_such_document": "the corpus has no document",
+            "ambiguous_document": "--map-document finds several documents for",
+            "quote_not_found": "the quote does not stand in the document",
+        }[reason]
+        hint = f"; nearest: {', '.join(map(repr, nearest))}" if nearest else ""
+        say(f"{what} {_shortened(document_id)!r} ({plural(count, 'question')}){hint}")
+    if len(questions) > MAX_LISTED:
+        say(f"and {len(questions) - MAX_LISTED} more like these: --json lists them all")
+    if unresolved:
+        items = len({each.item_id for each in unresolved})
+        say(f"{plural(items, 'question')} imported all the same, with evidence that the corpus does not have")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

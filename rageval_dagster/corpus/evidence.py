@@ -96,18 +96,23 @@ def _resolve_anywhere(
     asked: Sequence[Evidence], db: Database, store: ChromaStore, client_id: str
 ) -> dict[Evidence, _Found | None]:
     """What evidence stands for among all chunks without a document, which are read once for all of it."""
-    found: dict[Evidence, list[_Match]] = {evidence: [] for evidence in asked}
+    found: Mapping[Evidence, frozenset[str]] = {}
     if asked and has_chunks_without_document(db, client_id):
-        quotes = _Quotes([(_Words.of(evidence.quote or ""), found[evidence]) for evidence in asked])
-        for page in store.scan(client_id, with_vectors=False):
-            for chunk in page.chunks:
-                if not chunk.has_document:
-                    _collect(chunk, quotes.possible(chunk))
-    resolved: dict[Evidence, _Found | None] = {}
-    for evidence, matches in found.items():
-        chunk_ids = frozenset(_chosen(_Words.of(evidence.quote or ""), evidence.page, matches))
-        resolved[evidence] = _Found(chunk_ids, chunk_ids) if chunk_ids else None
-    return resolved
+        pages = store.scan(client_id, with_vectors=False)
+        found = find_quotes(asked, (chunk for page in pages for chunk in page.chunks if not chunk.has_document))
+    return {evidence: _Found(found[evidence], found[evidence]) if found.get(evidence) else None for evidence in asked}
+
+
+def find_quotes(asked: Sequence[Evidence], chunks: Iterable[Chunk]) -> dict[Evidence, frozenset[str]]:
+    """The ids of the chunks that hold each evidence's quote, by the rules of `resolve`, whatever their document."""
+    matches: dict[Evidence, list[_Match]] = {evidence: [] for evidence in asked}
+    quotes = _Quotes([(_Words.of(evidence.quote or ""), matches[evidence]) for evidence in asked])
+    for chunk in chunks:
+        _collect(chunk, quotes.possible(chunk))
+    return {
+        evidence: frozenset(_chosen(_Words.of(evidence.quote or ""), evidence.page, found))
+        for evidence, found in matches.items()
+    }
 
 
 def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None]) -> Resolution:

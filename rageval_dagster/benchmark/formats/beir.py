@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rageval_dagster.benchmark.formats.rows import (
+    ReadOptions,
     ReadReport,
     Refusal,
     RowError,
@@ -15,6 +16,7 @@ from rageval_dagster.benchmark.formats.rows import (
     decoded,
     json_object,
     numbered_lines,
+    question_field,
     text_field,
     texts_field,
     without_repetition,
@@ -27,7 +29,7 @@ QRELS = "qrels.tsv"
 SPLIT_QRELS = "qrels/test.tsv"
 
 
-def read(path: Path) -> ReadReport:
+def read(path: Path, _options: ReadOptions) -> ReadReport:
     """Reads `queries.jsonl` {_id or id, text, answers?, is_impossible?} and `qrels.tsv` or `qrels/test.tsv`.
 
     Each relevant document becomes evidence without a quote; relevance of 0 or less is none. With `qrels/test.tsv` a
@@ -101,7 +103,7 @@ def _query(row: Mapping[str, Any], known: Container[str]) -> tuple[str, Item]:
     if query_id in known:
         raise RowError("_id", "names two queries")
     return query_id, Item(
-        question=text_field(row, "text"),
+        question=question_field(row, "text"),
         answers=texts_field(row, "answers"),
         answerable=not boolean_field(row, "is_impossible", default=False),
     )

@@ -2,42 +2,41 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rageval_dagster.benchmark.formats.rows import (
+    ReadOptions,
     ReadReport,
-    Refusal,
+    Row,
     RowError,
     boolean_field,
-    json_object,
+    json_lines,
     list_field,
     nonblank,
-    numbered_lines,
     object_value,
     only_fields,
+    question_field,
+    read_items,
     text_field,
     texts_field,
-    without_repetition,
 )
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Evidence, Item
 
 CHECK_KINDS = ("list", "fact", "number", "calculation")
 
-_FIELDS = frozenset(
-    [
-        *("item_id", "question", "answers", "evidence", "category", "answerable", "origin", "human_verified"),
-        *("history", "principal", "checks"),
-    ]
+FIELDS = (
+    *("item_id", "question", "answers", "evidence", "category", "answerable", "origin", "human_verified"),
+    *("history", "principal", "checks"),
 )
 _EVIDENCE_FIELDS = frozenset(["document_id", "page", "quote"])
 _TURN_FIELDS = frozenset(["role", "content"])
 _CHECK_FIELDS = frozenset(["name", "kind", "expect", "any_of", "pattern", "forbid", "intermediates"])
 
 
-def read(path: Path) -> ReadReport:
+def read(path: Path, options: ReadOptions) -> ReadReport:
     """Reads a file strictly: an unknown field or a wrong type refuses its row, so that no typing error is lost.
 
     Only `question` is required. `item_id` is computed from the item; one in the file is not used.
@@ -47,14 +46,7 @@ def read(path: Path) -> ReadReport:
     """
     if path.is_dir():
         raise DatasetError(f"{path} is a folder; the native format is a file of JSON Lines")
-    rows: list[tuple[int, Item]] = []
-    refused: list[Refusal] = []
-    for number, line in numbered_lines(path):
-        try:
-            rows.append((number, item_from_row(json_object(line))))
-        except RowError as error:
-            refused.append(Refusal(path.name, number, error.field, error.reason))
-    return ReadReport(without_repetition(rows, path.name, refused), refused)
+    return read_items(path, json_lines(path), item_from_row, options)
 
 
 def write(items: Iterable[Item], path: Path) -> None:
@@ -63,20 +55,20 @@ def write(items: Iterable[Item], path: Path) -> None:
         file.writelines(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items)
 
 
-def item_from_row(row: Mapping[str, Any]) -> Item:
+def item_from_row(row: Row) -> Item:
     """The item of a row.
 
     Raises:
         RowError: naming the field that is wrong.
     """
-    only_fields(row, _FIELDS)
+    only_fields(row, frozenset(FIELDS))
     if row.get("item_id") is not None:
         text_field(row, "item_id")
     category = row.get("category")
     origin = row.get("origin")
     principal = row.get("principal")
     return Item(
-        question=text_field(row, "question"),
+        question=question_field(row, "question"),
         answers=texts_field(row, "answers"),
         evidence=tuple(_evidence(row)),
         category="factual_lookup" if category is None else nonblank(category, "category"),
@@ -85,26 +77,30 @@ def item_from_row(row: Mapping[str, Any]) -> Item:
         human_verified=boolean_field(row, "human_verified", default=False),
         history=tuple(_history(row)),
         principal=None if principal is None else object_value(principal, "principal"),
-        checks=tuple(_checks(row)),
+        checks=read_checks(row),
     )
 
 
-def _evidence(row: Mapping[str, Any]) -> Iterator[Evidence]:
+def _evidence(row: Row) -> Iterator[Evidence]:
     for index, value in enumerate(list_field(row, "evidence")):
         field = f"evidence[{index}]"
         entry = object_value(value, field)
         only_fields(entry, _EVIDENCE_FIELDS, f"{field}.")
         page, quote = entry.get("page"), entry.get("quote")
-        if page is not None and (not isinstance(page, int) or isinstance(page, bool) or page < 1):
-            raise RowError(f"{field}.page", "takes a whole number of at least 1")
         yield Evidence(
             document_id=text_field(entry, "document_id", f"{field}.document_id"),
-            page=page,
+            page=None if page is None else page_number(page, f"{field}.page"),
             quote=None if quote is None else nonblank(quote, f"{field}.quote"),
         )
 
 
-def _history(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def page_number(value: Any, field: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**31:
+        raise RowError(field, "takes a whole number of at least 1")
+    return value
+
+
+def _history(row: Row) -> Iterator[dict[str, str]]:
     for index, value in enumerate(list_field(row, "history")):
         field = f"history[{index}]"
         turn = object_value(value, field)
@@ -112,7 +108,16 @@ def _history(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         yield {name: text_field(turn, name, f"{field}.{name}") for name in ("role", "content")}
 
 
-def _checks(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def read_checks(row: Row) -> tuple[dict[str, Any], ...]:
+    """The checks of a row.
+
+    Raises:
+        RowError: naming the field that is wrong.
+    """
+    return tuple(_checks(row))
+
+
+def _checks(row: Row) -> Iterator[dict[str, Any]]:
     names: set[str] = set()
     for index, value in enumerate(list_field(row, "checks")):
         field = f"checks[{index}]"
@@ -128,7 +133,7 @@ def _checks(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield check
 
 
-def _check_expectation(check: Mapping[str, Any], field: str) -> None:
+def _check_expectation(check: Row, field: str) -> None:
     """What a check looks for: `expect`, or for its want one of several texts or a pattern."""
     if all(check.get(name) is None for name in ("expect", "any_of", "pattern")):
         raise RowError(f"{field}.expect", "is missing")

@@ -1,21 +1,40 @@
-"""Reading rows strictly: what a refusal says, lines of JSON, and the checks of single fields."""
+"""Reading rows strictly: what a refusal says, rows of JSON files, and the checks of single fields."""
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
 
+MAX_QUESTION_BYTES = 1_000_000
+
+_MAX_DEPTH = 50
+"""Lists and objects within each other: far below what Python's recursion allows, here and wherever an item is read."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user says about a file.
+
+    `columns` gives the file's own name of a field (field -> column); `queries` is the file with the texts of questions
+    that the first one names by id.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    queries: Path | None = None
+
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that was not imported: the file, its line (1-based), the field where it is one field's fault, and why.
+    """A row that was not imported: the file, its row (1-based), the field where it is one field's fault, and why.
 
-    The reason never quotes what stands in the row.
+    A row is a line of JSON Lines, an entry of a JSON list or object, a row of a spreadsheet (the header is row 1). The
+    reason never quotes what stands in it.
     """
 
     file: str
@@ -33,14 +52,22 @@ class Refusal:
 
 @dataclass(frozen=True)
 class ReadReport:
-    """What came of reading a file: the items in its order, and the rows that were refused.
+    """What came of reading a file: numbered items in its order, and the rows that were refused.
 
-    `left_out` counts questions that the file itself says are not part of this benchmark (another split).
+    `left_out` counts questions that the file itself says are not part of this benchmark (another split), `unused` names
+    the columns of a table that are not read, `chunk_ids` gives the chunk that a row names beside its document, by
+    item id.
     """
 
-    items: list[Item]
+    rows: list[tuple[int, Item]]
     refused: list[Refusal]
     left_out: int = 0
+    unused: Sequence[str] = ()
+    chunk_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def items(self) -> list[Item]:
+        return [item for _, item in self.rows]
 
 
 class RowError(Exception):
@@ -52,17 +79,91 @@ class RowError(Exception):
         self.reason = reason
 
 
-def without_repetition(rows: Iterable[tuple[int, Item]], file: str, refused: list[Refusal]) -> list[Item]:
-    """The items of numbered rows; a row that is the same item as an earlier one is refused."""
+Row = Mapping[str, Any]
+Rows = Iterable[tuple[int, Row | RowError]]
+"""Numbered rows; in place of one that cannot be read, why."""
+
+
+def read_items(
+    path: Path, rows: Rows, convert: Callable[[Row], Item], options: ReadOptions, repeated: str | None = None
+) -> ReadReport:
+    """The items that `convert` makes of rows, whose fields have the file's own names where the options say so.
+
+    A row that repeats an item is refused for the field `repeated`.
+
+    Raises:
+        DatasetError: no row has a field that the options name.
+    """
+    names = options.columns
+    found: list[tuple[int, Item]] = []
+    refused: list[Refusal] = []
+    missing = dict(names)
+    for number, row in rows:
+        try:
+            if isinstance(row, RowError):
+                raise row
+            missing = {name: column for name, column in missing.items() if column not in row}
+            found.append((number, convert(_renamed(row, names))))
+        except RowError as error:
+            refused.append(Refusal(path.name, number, _own_name(error.field, names), error.reason))
+    if missing and (found or refused):
+        name, column = next(iter(missing.items()))
+        raise DatasetError(f"no row of {path} has {column!r}, which --map {name}={column} names")
+    return ReadReport(without_repetition(found, path.name, refused, _own_name(repeated, names)), refused)
+
+
+def _renamed(row: Row, names: Mapping[str, str]) -> Row:
+    if not names:
+        return row
+    taken = {*names, *names.values()}
+    kept = {name: value for name, value in row.items() if name not in taken}
+    return kept | {name: row[column] for name, column in names.items() if column in row}
+
+
+def _own_name(field: str | None, names: Mapping[str, str]) -> str | None:
+    """What the file calls a field, parts of it such as `history[0].role` included."""
+    root = re.match(r"[^.\[]*", field or "")
+    if field is None or root is None or root.group() not in names:
+        return field
+    return names[root.group()] + field[root.end() :]
+
+
+def without_repetition(
+    rows: Iterable[tuple[int, Item]], file: str, refused: list[Refusal], field: str | None = None
+) -> list[tuple[int, Item]]:
+    """Numbered rows without those that are the same item as an earlier one, which are refused."""
     first_row: dict[str, int] = {}
-    items: list[Item] = []
+    kept: list[tuple[int, Item]] = []
     for number, item in rows:
         first = first_row.setdefault(item.item_id, number)
         if first == number:
-            items.append(item)
+            kept.append((number, item))
         else:
-            refused.append(Refusal(file, number, None, f"is the same item as row {first}"))
-    return items
+            refused.append(Refusal(file, number, field, f"is the same item as row {first}"))
+    return kept
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's content, without a UTF-8 byte order mark.
+
+    Raises:
+        DatasetError: the file is absent, unreadable, has nothing in it, or is UTF-16.
+    """
+    if path.is_dir():
+        raise DatasetError(f"{path} is a folder, and a file is needed")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read ({error.strerror})") from None
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DatasetError(f"{path} is UTF-16: save it as UTF-8")
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if not content.strip():
+        raise DatasetError(f"{path} is empty")
+    return content
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -95,71 +196,165 @@ def decoded(line: bytes) -> str:
     return text
 
 
-def json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line; names given twice, NaN, and strings that no database can store are refused."""
+def json_lines(path: Path) -> Rows:
+    """The rows of a JSON Lines file."""
+    for number, line in numbered_lines(path):
+        try:
+            yield number, json_object(line)
+        except RowError as error:
+            yield number, error
+
+
+def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> Rows:
+    """The rows of a JSON file: a list of objects, JSON Lines, or one object.
+
+    Args:
+        inside: an object may hold the list under this name.
+        key: an object of objects is taken for rows, each of which has its name as this field, unless it has one.
+
+    Raises:
+        DatasetError: the file is absent, empty, or not JSON.
+    """
+    # What is not UTF-8 becomes halves of surrogate pairs, so that only its row is refused.
+    text = read_bytes(path).decode("utf-8", "surrogateescape")
     try:
-        value = json.loads(
-            decoded(line),
-            object_pairs_hook=_object_without_repetition,
-            parse_constant=_no_constant,
-            parse_float=_finite_number,
-        )
-    except (json.JSONDecodeError, RecursionError):
-        raise RowError(None, "is not JSON") from None
-    except ValueError:
-        raise RowError(None, "holds a number that is too long") from None
-    if not isinstance(value, dict):
-        raise RowError(None, "is not a JSON object")
-    for name, entry in value.items():
-        _check_storable(name, entry)
+        value = _parsed(text, strict=False)
+    except json.JSONDecodeError as error:
+        if text.lstrip().startswith("{"):
+            yield from json_lines(path)
+            return
+        raise DatasetError(f"{path} is not JSON (line {error.lineno}, column {error.colno}: {error.msg})") from None
+    except RecursionError:
+        raise DatasetError(f"{path} is not JSON (nested too deeply)") from None
+    if isinstance(value, dict):
+        if inside is not None and isinstance(value.get(inside), list):
+            value = value[inside]
+        elif key is not None and all(isinstance(entry, dict) for entry in value.values()):
+            value = [{key: name, **entry} for name, entry in value.items()]
+        else:
+            value = [value]
+    for number, entry in enumerate(value if isinstance(value, list) else [value], start=1):
+        try:
+            yield number, _checked(entry)
+        except RowError as error:
+            yield number, error
+
+
+def json_object(line: bytes) -> Row:
+    """The JSON object of a line.
+
+    Raises:
+        RowError: it is none, or one of its fields holds what no database can store, is given twice, or is no number.
+    """
+    return _checked(_json(decoded(line), None))
+
+
+def json_value(text: str, field: str) -> Any:
+    """The JSON value of a field's text."""
+    value = _json(text, field)
+    check_storable(field, value)
     return value
 
 
-def _object_without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _json(text: str, field: str | None) -> Any:
+    try:
+        return _parsed(text)
+    except (json.JSONDecodeError, RecursionError):
+        raise RowError(field, "is not JSON") from None
+
+
+class _Unusable:
+    """Stands in a parsed JSON value where something cannot be used; whoever checks the value says so."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def _parsed(text: str, strict: bool = True) -> Any:
+    return json.loads(
+        text,
+        strict=strict,
+        object_pairs_hook=_object,
+        parse_constant=lambda name: _Unusable(f"holds {name}, which is not JSON"),
+        parse_float=_float,
+        parse_int=_whole_number,
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, value in pairs:
-        if name in result:
-            raise RowError(name, "is given twice")
-        result[name] = value
+        result[name] = _Unusable("is given twice") if name in result else value
     return result
 
 
-def _no_constant(name: str) -> None:
-    raise RowError(None, f"holds {name}, which is not JSON")
-
-
-def _finite_number(text: str) -> float:
+def _float(text: str) -> float | _Unusable:
     value = float(text)
-    if math.isinf(value):
-        raise RowError(None, "holds a number that is too large")
+    return _Unusable("holds a number that is too large") if math.isinf(value) else value
+
+
+def _whole_number(text: str) -> int | _Unusable:
+    try:
+        return int(text)
+    except ValueError:
+        return _Unusable("holds a number that is too long")
+
+
+def _checked(value: Any) -> Row:
+    if not isinstance(value, dict):
+        raise RowError(None, "is not a JSON object")
+    for name, entry in value.items():
+        check_storable(name, name)
+        check_storable(name, entry)
     return value
 
 
-def _check_storable(field: str, value: Any) -> None:
-    """Refuses NUL characters and halves of surrogate pairs, at any depth."""
+def check_storable(field: str, value: Any, depth: int = 0) -> None:
+    """Refuses what no database can store, at any depth: NUL characters, bytes that were no text, bad numbers."""
+    if isinstance(value, _Unusable):
+        raise RowError(field, value.reason)
+    if depth > _MAX_DEPTH:
+        raise RowError(field, "is nested too deeply")
     if isinstance(value, str):
         if "\0" in value:
             raise RowError(field, "holds a NUL character")
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise RowError(field, "holds half of a surrogate pair")
+        if not value.isascii() and (half := re.search("[\ud800-\udfff]", value)):
+            # What `surrogateescape` makes of bytes that are no text.
+            is_byte = "\udc80" <= half.group() <= "\udcff"
+            raise RowError(field, "is not UTF-8" if is_byte else "holds half of a surrogate pair")
     elif isinstance(value, dict):
         for name, entry in value.items():
-            _check_storable(field, name)
-            _check_storable(field, entry)
+            check_storable(field, name)
+            check_storable(field, entry, depth + 1)
     elif isinstance(value, list):
         for entry in value:
-            _check_storable(field, entry)
+            check_storable(field, entry, depth + 1)
 
 
 # --- single fields: each returns the value, or raises RowError with the field's name ---------------------------------
 
 
-def text_field(row: Mapping[str, Any], name: str, field: str | None = None) -> str:
+def question_field(row: Row, name: str) -> str:
+    question = text_field(row, name)
+    if len(question.encode()) > MAX_QUESTION_BYTES:
+        raise RowError(name, "is longer than 1 MB")
+    return question
+
+
+def text_field(row: Row, name: str, field: str | None = None) -> str:
     """A required string that is more than white space. `field` is the name to say where it is nested."""
     value = row.get(name)
     if value is None:
         raise RowError(field or name, "is missing")
     return nonblank(value, field or name)
+
+
+def optional_text(row: Row, name: str) -> str | None:
+    """A string, None where there is none or it is blank."""
+    value = row.get(name)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return nonblank(value, name)
 
 
 def nonblank(value: Any, field: str) -> str:
@@ -170,7 +365,7 @@ def nonblank(value: Any, field: str) -> str:
     return value
 
 
-def boolean_field(row: Mapping[str, Any], name: str, default: bool) -> bool:
+def boolean_field(row: Row, name: str, default: bool) -> bool:
     value = row.get(name)
     if value is None:
         return default
@@ -179,7 +374,7 @@ def boolean_field(row: Mapping[str, Any], name: str, default: bool) -> bool:
     return value
 
 
-def list_field(row: Mapping[str, Any], name: str, field: str | None = None) -> list[Any]:
+def list_field(row: Row, name: str, field: str | None = None) -> list[Any]:
     value = row.get(name)
     if value is None:
         return []
@@ -188,7 +383,7 @@ def list_field(row: Mapping[str, Any], name: str, field: str | None = None) -> l
     return value
 
 
-def texts_field(row: Mapping[str, Any], name: str, field: str | None = None) -> tuple[str, ...]:
+def texts_field(row: Row, name: str, field: str | None = None) -> tuple[str, ...]:
     field = field or name
     return tuple(nonblank(value, f"{field}[{index}]") for index, value in enumerate(list_field(row, name, field)))
 
@@ -199,7 +394,7 @@ def object_value(value: Any, field: str) -> dict[str, Any]:
     return value
 
 
-def only_fields(row: Mapping[str, Any], known: frozenset[str], prefix: str = "") -> None:
+def only_fields(row: Row, known: frozenset[str], prefix: str = "") -> None:
     for name in row:
         if name not in known:
             raise RowError(f"{prefix}{name}", f"is no field here (known: {', '.join(sorted(known))})")

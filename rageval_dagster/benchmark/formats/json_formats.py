@@ -1,0 +1,276 @@
+"""The formats of other tools that are JSON: an object a question, with fields of other names and no place for quotes.
+
+Further fields of a row are ignored: outputs of the system under test stand beside the question, for scoring.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.benchmark.formats import native
+from rageval_dagster.benchmark.formats.rows import (
+    ReadOptions,
+    ReadReport,
+    Row,
+    RowError,
+    json_rows,
+    json_value,
+    list_field,
+    nonblank,
+    object_value,
+    optional_text,
+    question_field,
+    read_bytes,
+    read_items,
+    texts_field,
+)
+from rageval_dagster.benchmark.formats.table import read_table
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.records import Evidence, Item
+
+_ID_FIELDS = ("query_id", "question_id", "id", "_id")
+_TEXT_FIELDS = ("query", "question", "text")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_recorded(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads `[{question, reference_answer, answer, contexts[]}]`: question and reference."""
+
+    def item(row: Row) -> Item:
+        return Item(question_field(row, "question"), _answer(row, "reference_answer"))
+
+    return read_items(path, json_rows(path), item, options)
+
+
+def read_ragas(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads JSON Lines `{user_input, response, retrieved_contexts, reference}`: question and reference."""
+
+    def item(row: Row) -> Item:
+        return Item(question_field(row, "user_input"), _answer(row, "reference"))
+
+    return read_items(path, json_rows(path), item, options)
+
+
+def read_judged(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads JSON Lines `{id?, question, contexts[], answer, gold_answers[]?, label}`: question and gold answers."""
+
+    def item(row: Row) -> Item:
+        return Item(question_field(row, "question"), texts_field(row, "gold_answers"))
+
+    return read_items(path, json_rows(path), item, options)
+
+
+def read_ai4rag(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads `[{question, correct_answers[], correct_answer_document_ids[] (or _document_keys)}]`."""
+
+    def item(row: Row) -> Item:
+        name = "correct_answer_document_ids"
+        if row.get(name) is None:
+            name = "correct_answer_document_keys"
+        return Item(
+            question=question_field(row, "question"),
+            answers=texts_field(row, "correct_answers"),
+            evidence=_documents(texts_field(row, name)),
+        )
+
+    return read_items(path, json_rows(path), item, options)
+
+
+def read_test_cases(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads `{test_cases: [{query, expected_answer, expected_sources[], category}]}`."""
+
+    def item(row: Row) -> Item:
+        return Item(
+            question=question_field(row, "query"),
+            answers=_answer(row, "expected_answer"),
+            evidence=_documents(texts_field(row, "expected_sources")),
+            category=optional_text(row, "category") or Item.category,
+        )
+
+    return read_items(path, json_rows(path, inside="test_cases"), item, options)
+
+
+def read_qa_pairs(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads `[{question, answer, chunk_id, document_id}]`; the report says which chunk an item names."""
+    chunk_ids: dict[str, str] = {}
+
+    def item(row: Row) -> Item:
+        chunk_id, document_id = optional_text(row, "chunk_id"), optional_text(row, "document_id")
+        source = document_id or chunk_id
+        found = Item(
+            question=question_field(row, "question"),
+            answers=_answer(row, "answer"),
+            evidence=_documents([source] if source else []),
+        )
+        if chunk_id:
+            chunk_ids.setdefault(found.item_id, chunk_id)
+        return found
+
+    return replace(read_items(path, json_rows(path), item, options), chunk_ids=chunk_ids)
+
+
+def read_expected_outputs(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads `{question_id, question?, expected_output, checks[]?, category?}`: JSON, also by id, or CSV.
+
+    A question that does not stand in its row is looked up by its id in the file of queries. In CSV, `checks` is JSON.
+    """
+    queries = _Queries(options.queries)
+
+    def item(row: Row) -> Item:
+        declared = row.get("checks") or None
+        if isinstance(declared, str):
+            declared = json_value(declared, "checks")
+        return Item(
+            question=queries.text_of(row, "question"),
+            answers=_answer(row, "expected_output"),
+            category=optional_text(row, "category") or Item.category,
+            checks=native.read_checks({"checks": declared}),
+        )
+
+    if read_bytes(path).lstrip().startswith((b"[", b"{")):
+        return read_items(path, json_rows(path, key="question_id"), item, options)
+    known = {*_ID_FIELDS, "question", "expected_output", "checks", "category"}
+    table = read_table(path, options.columns, "expected_output", known.__contains__)
+    return replace(read_items(path, table.rows, item, options), unused=table.unused)
+
+
+def read_test_results(path: Path, options: ReadOptions) -> ReadReport:
+    """Reads ground truth `{query_id: {answer, document: {document: [pages]}}}`.
+
+    A question is its row's `query`, or stands in the file of queries under the row's `query_id`, or else its name.
+    """
+    queries = _Queries(options.queries)
+
+    def item(row: Row) -> Item:
+        return Item(queries.text_of(row, "query"), _answer(row, "answer"), tuple(_pages(row)))
+
+    return read_items(path, json_rows(path, key="query_id"), item, options)
+
+
+def _answer(row: Row, name: str) -> tuple[str, ...]:
+    answer = optional_text(row, name)
+    return () if answer is None else (answer,)
+
+
+def _documents(document_ids: Iterable[str]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(document_id) for document_id in dict.fromkeys(document_ids))
+
+
+def _pages(row: Row) -> Iterator[Evidence]:
+    field = "document"
+    documents = {} if row.get(field) is None else object_value(row[field], field)
+    for document_id in documents:
+        pages = [native.page_number(page, field) for page in list_field(documents, document_id, field)]
+        for page in dict.fromkeys(pages) or [None]:
+            yield Evidence(nonblank(document_id, field), page)
+
+
+class _Queries:
+    """The texts of questions by id, from the file that the user names, if any."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._texts = None if path is None else read_queries(path)
+
+    def text_of(self, row: Row, name: str) -> str:
+        """The question in the row's field, else the one under the row's id; an id itself is no question."""
+        if optional_text(row, name) is not None:
+            return question_field(row, name)
+        query_id = next((str(row[field]) for field in _ID_FIELDS if row.get(field) is not None), None)
+        if self._texts is None:
+            raise RowError(name, "is missing; a file with the texts of questions by id can be named with --queries")
+        if query_id not in self._texts:
+            raise RowError(name, "is missing, and the file of queries has none for its id")
+        return question_field({name: self._texts[query_id]}, name)
+
+
+def read_queries(path: Path) -> dict[str, str]:
+    """Question texts by id: `{id: text}`, `{id: {query}}`, or objects with id and query in a list or a line each.
+
+    Raises:
+        DatasetError: the file cannot be read, or holds no question with an id.
+    """
+    texts: dict[str, str] = {}
+    for _, row in json_rows(path, key="id"):
+        if isinstance(row, RowError):
+            continue
+        query_id = next((row[field] for field in _ID_FIELDS if row.get(field) is not None), None)
+        text = next((row[field] for field in _TEXT_FIELDS if isinstance(row.get(field), str)), None)
+        found = {str(query_id): text} if query_id is not None and text is not None else row
+        texts = {name: value for name, value in found.items() if isinstance(value, str)} | texts
+    if not texts:
+        raise DatasetError(f"{path} has no questions by id: it takes {{id: text}}, or objects with an id and a query")
+    return texts
+
+
+# --- writing: what does not fit is left out --------------------------------------------------------------------------
+
+
+def write_ai4rag(items: Iterable[Item], path: Path) -> None:
+    """Writes questions, all answers, and document ids."""
+    _write_json(
+        path,
+        [
+            {
+                "question": item.question,
+                "correct_answers": list(item.answers),
+                "correct_answer_document_ids": _document_ids(item),
+            }
+            for item in items
+        ],
+    )
+
+
+def write_test_cases(items: Iterable[Item], path: Path) -> None:
+    """Writes questions, the first answer, document ids, and the category."""
+    cases = [
+        {
+            "query": item.question,
+            "expected_answer": _first_answer(item),
+            "expected_sources": _document_ids(item),
+            "category": item.category,
+        }
+        for item in items
+    ]
+    _write_json(path, {"test_cases": cases})
+
+
+def write_qa_pairs(items: Iterable[Item], path: Path) -> None:
+    """Writes questions, the first answer, and the first document id; an item belongs to no chunk."""
+    _write_json(
+        path,
+        [
+            {
+                "question": item.question,
+                "answer": _first_answer(item),
+                "chunk_id": None,
+                "document_id": next(iter(_document_ids(item)), None),
+            }
+            for item in items
+        ],
+    )
+
+
+def write_ragas(items: Iterable[Item], path: Path) -> None:
+    """Writes JSON Lines: questions and the first answer."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for item in items:
+            row = {"user_input": item.question, "reference": _first_answer(item)}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _first_answer(item: Item) -> str | None:
+    return next(iter(item.answers), None)
+
+
+def _document_ids(item: Item) -> list[str]:
+    return list(dict.fromkeys(evidence.document_id for evidence in item.evidence))
+
+
+def _write_json(path: Path, value: Any) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        json.dump(value, file, ensure_ascii=False, indent=2)
+        file.write("\n")

@@ -59,7 +59,8 @@ def survey(settings: Settings, backend: Backend) -> Survey:
             places[client_id] = place
         else:
             left_out.append((name, reason))
-    return Survey(places, sorted(left_out), shared, sum(value.chunks for value in values))
+    named_chunks = sum(value.chunks for value in values if read_name(value.value) is not None)
+    return Survey(places, sorted(left_out), shared, named_chunks)
 
 
 def left_out_by_pattern(settings: Settings, *names: str) -> str | None:
@@ -142,6 +143,9 @@ def _unfit(
     by_pattern = None if has_table else left_out_by_pattern(settings, name, client_id)
     if by_pattern is not None:
         return by_pattern
+    # Chroma compares 7.5 with whole numbers as if it were 7: the client would get another's chunks.
+    if any(isinstance(value.value, float) and not value.value.is_integer() for value in place.values):
+        return "a number with a fraction is no name"
     if client_id in places:
         return f"client {client_id!r} is the collection {places[client_id].collection.name!r}"
     try:

@@ -178,7 +178,7 @@ class _Quotes:
 
     def __init__(self, quotes: Sequence[tuple[_Words, list[_Match]]]) -> None:
         self._quotes = quotes
-        self._longest = max(quote.length for quote, _ in quotes)
+        self._longest = max((quote.length for quote, _ in quotes), default=0)
         self._by_word: dict[str, set[int]] = {"": set()}
         for number, (quote, _) in enumerate(quotes):
             # The first and the last word may be cut. Where nothing else is left, the quote is always compared.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.corpus.evidence import matching_chunks, nearest_matches, resolve
+from rageval_dagster.corpus.evidence import find_quotes, matching_chunks, nearest_matches, resolve
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
@@ -113,6 +113,96 @@ def test_resolving_items(corpus: ChromaStore, db: Database) -> None:
         "in part": (gone, missing),
         "gone": (gone, missing),
         "document gone": (Evidence("athens.md"),),
+    }
+
+
+class TestWithoutDocuments:
+    """Chunks whose document the store does not name: their ids may be others tomorrow."""
+
+    TEXTS = ("Rome was founded in 753 BC. It fell later.", "It fell later. Paris lies on the Seine.", "Index", "Index")
+
+    @pytest.fixture
+    def loose(self, store: ChromaStore, db: Database, embedder) -> ChromaStore:
+        chunks = [Chunk(f"today {number}", text, f"today {number}") for number, text in enumerate(self.TEXTS)]
+        chunks.append(Chunk("told", "Oslo lies on a fjord. It fell later.", "oslo.md"))
+        metadatas = [{"document_id": chunk.document_id} if chunk.has_document else {"n": 1} for chunk in chunks]
+        store.ensure_client("acme")
+        store.upsert("acme", chunks, embedder.encode([chunk.text for chunk in chunks]), metadatas)
+        scan_corpus(db, store, "acme")
+        return store
+
+    @pytest.mark.parametrize("name", ["yesterday 0", "today 0", "today 2"])
+    def test_a_quote_stands_for_every_such_chunk_that_holds_it(self, loose: ChromaStore, db: Database, name) -> None:
+        held, elsewhere = Evidence(name, quote="It fell  later."), Evidence(name, quote="Oslo lies on a fjord.")
+        item = Item("q", evidence=(held, elsewhere))
+        found = resolve([item], db, loose, "acme")[item.item_id]
+        assert found.chunks == found.documents == found.of_each[held] == {"today 0", "today 1"}
+        assert found.unresolved == (elsewhere,)
+
+    def test_a_document_that_exists_is_the_only_place_for_its_quotes(self, loose: ChromaStore, db: Database) -> None:
+        evidence = Evidence("oslo.md", quote="Paris lies on the Seine.")
+        item = Item("q", evidence=(evidence,))
+        assert resolve([item], db, loose, "acme")[item.item_id].unresolved == (evidence,)
+
+    def test_evidence_without_a_quote_needs_its_document(self, loose: ChromaStore, db: Database) -> None:
+        items = [Item("q", evidence=(Evidence(name),)) for name in ("today 1", "yesterday 1")]
+        found = resolve(items, db, loose, "acme")
+        assert found[items[0].item_id].documents == {"today 1"}
+        assert found[items[1].item_id].unresolved == items[1].evidence
+
+    def test_a_heading_does_not_count_more_often_because_many_chunks_have_it(
+        self, loose: ChromaStore, db: Database
+    ) -> None:
+        item = Item("q", evidence=(Evidence("gone", quote="see the Index"),))
+        assert resolve([item], db, loose, "acme")[item.item_id].chunks is None
+
+    def test_a_quote_cut_by_new_chunks_is_found_in_its_parts(self, loose: ChromaStore, db: Database, embedder) -> None:
+        item = Item("q", evidence=(Evidence("today 0", quote=self.TEXTS[0]),))
+        halves = (self.TEXTS[0][:21], self.TEXTS[0][21:])
+        parts = [Chunk(f"part {number}", half, f"part {number}") for number, half in enumerate(halves)]
+        loose.delete("acme", ["today 0", "today 1"])
+        loose.upsert("acme", parts, embedder.encode([part.text for part in parts]), [{"n": 1}, {"n": 1}])
+        scan_corpus(db, loose, "acme")
+        assert resolve([item], db, loose, "acme")[item.item_id].chunks == {"part 0", "part 1"}
+
+
+def reference(quote: str, chunks: list[Chunk]) -> list[str]:
+    """The rule without pages, letter by letter."""
+
+    def bare(text: str) -> int:
+        return len(text.replace(" ", ""))
+
+    words = " ".join(quote.split())
+    texts = {chunk.id: " ".join(chunk.text.split()) for chunk in chunks}
+    containing = [id for id, text in texts.items() if words in text]
+    if containing:
+        return containing
+    overlaps = {}
+    for id, text in texts.items():
+        edges = [words[:size] for size in range(1, len(words)) if text.endswith(words[:size])]
+        edges += [words[-size:] for size in range(1, len(words)) if text.startswith(words[-size:])]
+        overlaps[id] = bare(text) if text in words else max(map(bare, edges), default=0)
+    half = bare(words) / 2
+    overlapping = [id for id, overlap in overlaps.items() if overlap >= half]
+    within = [id for id, overlap in overlaps.items() if overlap and overlap >= bare(texts[id]) / 2]
+    return overlapping or (within if sum({texts[id]: overlaps[id] for id in within}.values()) >= half else [])
+
+
+SHORT_TEXTS = st.text("ab ", max_size=12) | st.text("abcdef gh", max_size=20)
+
+
+@given(SHORT_TEXTS.filter(str.strip), st.lists(SHORT_TEXTS, max_size=6))
+def test_the_quick_search_finds_what_the_rule_says(quote: str, texts: list[str]) -> None:
+    chunks = chunked(*texts, quote[: len(quote) // 2] + "a", "b" + quote[2:])
+    assert matching_chunks(quote, None, chunks) == reference(quote, chunks)
+
+
+@given(st.lists(SHORT_TEXTS.filter(str.strip), max_size=4), st.lists(SHORT_TEXTS, max_size=6))
+def test_many_quotes_at_once_find_what_each_finds_alone(quotes: list[str], texts: list[str]) -> None:
+    chunks = chunked(*texts, *quotes)
+    asked = [Evidence("gone", quote=quote) for quote in quotes]
+    assert find_quotes(asked, chunks) == {
+        evidence: frozenset(matching_chunks(evidence.quote or "", None, chunks)) for evidence in asked
     }
 
 

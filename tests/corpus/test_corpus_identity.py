@@ -39,6 +39,11 @@ def test_fit_names_stay_and_unfit_ones_are_read_back_from_the_metadata() -> None
     [
         ({"document_id": "a.md", "source": "b"}, "a.md"),
         ({"document_id": 7}, "7"),
+        ({"document_id": 7.0}, "7"),
+        ({"document_id": 7.5}, "7.5"),
+        ({"document_id": float("inf"), "source": " "}, "c1"),
+        ({"document_id": ["a", "b"], "source": None}, "c1"),
+        ({"document_id": "a\0b"}, "a\ufffdb"),
         ({"document_id": "", "source": "b"}, "b"),
         ({"document_id": True, "source": "b"}, "b"),
         ({"source": ["x"]}, "c1"),

@@ -17,6 +17,9 @@ POSITION_FIELD = "position"
 _EXACT = 2**53
 """Below it, a float that is a whole number is that number."""
 
+_YEAR_10000 = 253_402_300_800
+"""In seconds since 1970. As many milliseconds are the year 1978."""
+
 
 @dataclass(frozen=True)
 class FieldNames:
@@ -46,7 +49,7 @@ def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, nam
 
 
 def read_time(value: Any) -> datetime | None:
-    """An ISO 8601 string (without an offset: UTC) or a number of seconds since 1970 as UTC time, else None."""
+    """An ISO 8601 string (without an offset: UTC) or a number of (milli)seconds since 1970 as UTC time, else None."""
     if isinstance(value, str):
         try:
             time = datetime.fromisoformat(value.strip())
@@ -61,7 +64,7 @@ def read_time(value: Any) -> datetime | None:
             return None
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            return datetime.fromtimestamp(value, UTC)
+            return datetime.fromtimestamp(value / 1000 if value >= _YEAR_10000 else value, UTC)
         except (ValueError, OverflowError, OSError):
             return None
     return None

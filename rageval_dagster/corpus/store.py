@@ -470,5 +470,7 @@ def _cosines(query: "np.ndarray", vectors: Any) -> list[float]:
     import numpy as np
 
     rows = _as_floats(vectors)
+    if not len(rows):
+        return []
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
     return list(np.divide(rows @ query, lengths, out=np.zeros(len(rows), dtype=np.float32), where=lengths > 0))

@@ -71,6 +71,8 @@ def test_the_field_names_come_from_the_settings() -> None:
         1714564800,
         1714564800.0,
         "1714564800",
+        1714564800000,
+        "1714564800000",
     ],
 )
 def test_times_are_read_as_utc_whatever_they_were_written_as(value: object) -> None:

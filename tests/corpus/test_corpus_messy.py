@@ -1,0 +1,119 @@
+"""Stores as other people fill them: any id, any text, any metadata is handled, on every database."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rageval_dagster.corpus.evidence import resolve
+from rageval_dagster.corpus.scanning import scan_corpus
+from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.records import Evidence, Item
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.corpus import iter_manifest
+from rageval_dagster.storage.database import Database
+from tests.conftest import db
+
+__all__ = ["db"]
+
+HOSTILE = [
+    "7f1c9a34-0f4e-4c4b-9c39-1a2b3c4d5e6f",
+    "17",
+    "https://example.org/a?b=c&d=%20#e",
+    "x" * 2000,
+    "😀 ключ 钥匙",
+    "\u202egnp.exe\u202c",
+    "a\nb\tc\x1b[31m",
+    "../../../etc/passwd",
+    "'; DROP TABLE corpus_chunks; --",
+    " ",
+    "{{7*7}} <script>alert(1)</script>",
+]
+
+
+def theirs(settings: Settings, **collection: Any) -> Any:
+    """A collection that somebody else made."""
+    client = open_store(settings)._backend.client(write=True)
+    return client.create_collection("theirs", embedding_function=None, **collection)
+
+
+@pytest.fixture
+def hostile(embedded_settings: Settings) -> ChromaStore:
+    """Chunks whose id, text and document are hostile; the first half has no document."""
+    collection = theirs(embedded_settings)
+    for number, name in enumerate(HOSTILE):
+        collection.upsert(
+            ids=[name],
+            embeddings=[[1.0, number]],
+            documents=[f"The text of {name} says number {number}."],
+            metadatas=[{"document_id": name * 2} if number > 5 else {"n": 1}],
+        )
+    collection.upsert(ids=["long"], embeddings=[[1.0, 99]], documents=["A megabyte of words. " * 50_000])
+    return open_store(embedded_settings)
+
+
+def test_hostile_ids_documents_and_texts_are_handled(hostile: ChromaStore, db: Database) -> None:
+    report = scan_corpus(db, hostile, "theirs")
+    assert (report.chunk_count, report.without_text) == (len(HOSTILE) + 1, 0)
+    again = scan_corpus(db, hostile, "theirs")
+    assert (again.added, again.changed, again.removed, again.reembedded) == (0, 0, 0, 0)
+    assert again.corpus_version == report.corpus_version
+    stored = {entry.chunk_id for page in iter_manifest(db, "theirs") for entry in page}
+    assert stored == {*HOSTILE, "long"}
+    assert [chunk.id for chunk in hostile.get("theirs", HOSTILE)] == HOSTILE
+    assert hostile.vectors("theirs", HOSTILE).shape == (len(HOSTILE), 2)
+    items = [
+        Item("q", evidence=(Evidence(name * 2 if number > 5 else name, quote=f"{name} says number {number}."),))
+        for number, name in enumerate(HOSTILE)
+    ]
+    found = resolve(items, db, hostile, "theirs")
+    assert [found[item.item_id].chunks for item in items] == [{name} for name in HOSTILE]
+
+
+def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings: Settings, db: Database) -> None:
+    texts = [None, "", " \n\t ", "\u00a0\u2003", "words", "words with \0 in them"]
+    collection = theirs(embedded_settings)
+    for number, text in enumerate(texts):
+        collection.upsert(
+            ids=[f"{number}"], embeddings=[[1.0, number]], **({} if text is None else {"documents": [text]})
+        )
+    collection.upsert(ids=["an id\0"], embeddings=[[1.0, 9]], documents=["words"])
+    store = open_store(embedded_settings)
+    report = scan_corpus(db, store, "theirs")
+    assert (report.chunk_count, report.without_text, store.count("theirs")) == (2, 5, 7)
+    again = scan_corpus(db, store, "theirs")
+    assert (again.added, again.changed, again.removed) == (0, 0, 0)
+
+
+def test_metadata_of_mixed_types(embedded_settings: Settings, db: Database) -> None:
+    metadatas: list[Any] = [
+        {"document_id": 7, "page": "2", "added_at": 1714564800},
+        {"document_id": 7.0, "page": 3.0, "added_at": "2024-05-01T12:00:00Z"},
+        {"document_id": "7", "page": "iv", "added_at": "last spring"},
+        {"document_id": True, "page": True, "added_at": True},
+        {"document_id": ["7"], "page": [1], "added_at": ["2024-05-01"]},
+        {"document_id": None, "source": "fallback.md", "page": -1},
+        {"position": "zero"},
+        None,
+    ]
+    collection = theirs(embedded_settings)
+    for number, metadata in enumerate(metadatas):
+        collection.upsert(ids=[f"{number}"], embeddings=[[1.0, number]], documents=["words"], metadatas=metadata)
+    store = open_store(embedded_settings)
+    [page] = store.scan("theirs")
+    assert [chunk.document_id for chunk in page.chunks] == ["7", "7", "7", "3", "4", "fallback.md", "6", "7"]
+    assert [chunk.page for chunk in page.chunks] == [2, 3, *[None] * 6]
+    spring = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert [chunk.added_at for chunk in page.chunks] == [spring, spring, *[None] * 6]
+    assert scan_corpus(db, store, "theirs").chunk_count == 8
+
+
+def test_an_empty_collection_and_one_of_another_space(embedded_settings: Settings, db: Database) -> None:
+    theirs(embedded_settings, configuration={"hnsw": {"space": "l2"}})
+    store = open_store(embedded_settings)
+    report = scan_corpus(db, store, "theirs")
+    assert (report.chunk_count, store.dimension("theirs"), store.count("theirs")) == (0, None, 0)
+    assert store.query("theirs", np.ones((2, 8), np.float32), depth=5) == [[], []]
+    assert store.vectors("theirs", []).shape == (0, 0)
+    assert store.spread("theirs", 4, 4).chunks == []

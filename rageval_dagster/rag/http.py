@@ -184,14 +184,12 @@ class HttpEndpoint:
             raise _TroubleError(
                 f"timeout: no whole response within {self._definition.timeout_s:g} s", passing=True
             ) from None
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, UnicodeError) as error:
             if _is_certificate_error(error):
                 raise _TroubleError("connection: the certificate is not trusted", unreached=True) from None
             raise _TroubleError("connection: cannot connect", passing=True, unreached=True) from None
-        except httpx.InvalidURL:
-            raise _TroubleError("redirect_refused: to an address that is none") from None
-        except httpx.HTTPError:
-            raise _TroubleError("connection: closed without a response", passing=True) from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise _TroubleError("connection: closed without a valid response", passing=True) from None
 
     async def _send(self, client: "httpx.AsyncClient", request: "httpx.Request") -> "httpx.Response":
         """The response, its body not yet read. Redirects are followed where they stay with the same server."""
@@ -282,7 +280,10 @@ class HttpEndpoint:
         import httpx
 
         silence_libraries()
-        headers = httpx.Headers({"Content-Type": "application/json"} if self._definition.method == "POST" else {})
+        # Nothing compressed: half of it reads like a whole, and a little of it can be a lot.
+        headers = httpx.Headers({"Accept-Encoding": "identity"})
+        if self._definition.method == "POST":
+            headers["Content-Type"] = "application/json"
         if self._definition.stream == "sse":
             headers["Accept"] = "text/event-stream"
         headers.update(self._definition.headers)

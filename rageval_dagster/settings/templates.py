@@ -51,8 +51,9 @@ def fill_url(template: str, values: Mapping[str, Any]) -> str:
         ValueError: a value cannot stand in a URL.
     """
     parts = _parts(template)
-    encoded = {name: quote(spoken(value), safe="") for name, value in values.items()}
-    if any(isinstance(part, _Placeholder) and encoded.get(part.name) in (".", "..") for part in parts):
+    named = {part.name for part in parts if isinstance(part, _Placeholder)}
+    encoded = {name: quote(spoken(values.get(name)), safe="") for name in named}
+    if not {".", ".."}.isdisjoint(encoded.values()):
         raise ValueError("a value that means another folder")
     return _joined(parts, encoded)
 

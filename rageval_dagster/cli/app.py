@@ -2,7 +2,7 @@
 
 import typer
 
-from rageval_dagster.cli import corpus, datasets, evaluate, overview, runs
+from rageval_dagster.cli import clients, config, corpus, datasets, doctor, evaluate, forget, init, overview, runs
 
 app = typer.Typer(
     name="rageval",
@@ -11,9 +11,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command("init")(init.init)
 app.command("ingest")(corpus.ingest)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
+app.command("forget")(forget.forget)
+app.add_typer(clients.app, name="clients")
+app.add_typer(config.app, name="config")
 app.command("status")(overview.status)
-app.command("doctor")(overview.doctor)
+app.command("doctor")(doctor.doctor)

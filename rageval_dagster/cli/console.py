@@ -77,6 +77,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
+def percent(share: float) -> str:
+    if 0 < share < 0.001:
+        return "under 0.1 %"
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
 def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 

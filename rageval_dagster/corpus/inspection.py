@@ -22,11 +22,13 @@ from rageval_dagster.corpus.names import client_name, is_made_by_us
 from rageval_dagster.corpus.noise import LOOKED_AT, RepeatedLines, noise_kinds
 from rageval_dagster.corpus.store import distance_space
 from rageval_dagster.embedding.models import EndpointEmbedder, TransformerEmbedder
-from rageval_dagster.errors import EmbeddingError, StoreError
+from rageval_dagster.errors import EmbeddingError, RagevalError, StoreError
 from rageval_dagster.identity import digest
 from rageval_dagster.languages import language_shares
 from rageval_dagster.records import Chunk, Progress
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.clients import check_name
+from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 
 if TYPE_CHECKING:
     import chromadb
@@ -162,6 +164,16 @@ class StoreReport:
         return clients[0] if len(clients) == 1 and clients[0].shared_by is not None else None
 
 
+def check_there(settings: Settings) -> None:
+    """Raises StoreError where an embedded store is named and there is none: opening it would make one."""
+    if settings.chroma_url is None and not (settings.embedded_chroma_path / DATABASE_FILE).is_file():
+        raise StoreError(
+            f"there is no Chroma store at {settings.embedded_chroma_path} (no {DATABASE_FILE} in it): name "
+            "your folder, or http://HOST:PORT of a server, with rageval init --chroma; or load documents with "
+            "rageval ingest PATH --client NAME"
+        )
+
+
 def inspect_store(
     settings: Settings, embedder: "Embedder | None", model_problem: str | None = None, progress: Progress | None = None
 ) -> StoreReport:
@@ -175,12 +187,7 @@ def inspect_store(
     Raises:
         StoreError: there is no store, it does not answer, or holds nothing.
     """
-    if settings.chroma_url is None and not (settings.embedded_chroma_path / DATABASE_FILE).is_file():
-        raise StoreError(
-            f"there is no Chroma store at {settings.embedded_chroma_path} (no {DATABASE_FILE} in it): name "
-            "your folder, or http://HOST:PORT of a server, with rageval init --chroma; or load documents with "
-            "rageval ingest PATH --client NAME"
-        )
+    check_there(settings)
     backend = open_backend(settings)
     collections = backend.collections()
     counts = {collection.id: backend.count(collection) for collection in collections}
@@ -376,7 +383,7 @@ def _judged(reports: Sequence[CollectionReport], ours: Container[str]) -> list[C
 
     A name or a single chunk counts against a collection only where others are left.
     """
-    reasons = {report.name: reason for report in reports if (reason := _nothing_in(report)) is not None}
+    reasons = {report.name: reason for report in reports if (reason := _unusable(report)) is not None}
     filled = [report for report in reports if report.name not in reasons]
     doubts = {report.name: doubt for report in filled if (doubt := _doubt(report, report.name in ours)) is not None}
     if len(doubts) < len(filled):
@@ -397,10 +404,16 @@ def _judged(reports: Sequence[CollectionReport], ours: Container[str]) -> list[C
     return [replace(report, not_a_client=reasons.get(report.name)) for report in reports]
 
 
-def _nothing_in(report: CollectionReport) -> str | None:
+def _unusable(report: CollectionReport) -> str | None:
     if report.chunks == 0:
         return "it is empty"
-    return "its chunks have no text" if report.read == report.without_text else None
+    if report.read == report.without_text:
+        return "its chunks have no text"
+    try:
+        check_name("client name", report.client_id, CLIENT_ID_LENGTH)
+    except RagevalError as error:
+        return str(error)
+    return None
 
 
 def _doubt(report: CollectionReport, is_ours: bool) -> str | None:

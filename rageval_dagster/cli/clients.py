@@ -1,0 +1,63 @@
+"""`rageval clients`: whose documents the store has, and what is known of each client."""
+
+from typing import Annotated, Any
+
+import typer
+
+from rageval_dagster.cli.console import open_all, plural, print_json, print_table
+
+app = typer.Typer(help="Clients: list.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Lists the clients of the store and of the history, and what of the store is no client and why."""
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.storage.clients import list_clients
+    from rageval_dagster.storage.forgetting import left_alone
+    from rageval_dagster.storage.views import read_view
+
+    settings, db = open_all()
+    store = open_store(settings)
+    present = store.clients()
+    forgotten = left_alone(db, present)
+    known = {client.client_id: client for client in list_clients(db)}
+    evaluated = {row["client_id"]: row["evaluated_at"] for row in read_view(db, "fleet_overview")}
+    rows = []
+    for client_id in sorted({*present, *known}):
+        client = known.get(client_id)
+        scanned = client is not None and client.scanned_at is not None
+        rows.append(
+            {
+                "client": client_id,
+                "state": _state(client_id, present, forgotten, known),
+                "own table": client_id in settings.source.client_names,
+                "chunks": client.chunk_count if client and scanned else _count(store, client_id),
+                "documents": client.document_count if client and scanned else None,
+                "evaluated": evaluated.get(client_id),
+            }
+        )
+    left_out = [{"name": name, "reason": reason} for name, reason in store.left_out()]
+    without_client = store.without_client()
+    if as_json:
+        print_json({"clients": rows, "left_out": left_out, "chunks_without_client": without_client})
+        return
+    shown = [{**row, "own table": "yes" if row["own table"] else "no"} for row in rows]
+    print_table(shown, list(shown[0]) if shown else [], "no clients yet: rageval ingest PATH --client NAME")
+    if left_out:
+        print("\nNo clients, though the store has them:")
+        print_table(left_out, ["name", "reason"], "")
+    if without_client:
+        print(f"\n{plural(without_client, 'chunk')} do not say whose they are: they are nobody's.")
+
+
+def _state(client_id: str, present: list[str], forgotten: frozenset[str], known: dict[str, Any]) -> str:
+    if client_id not in present:
+        return "not in the store"
+    if client_id in forgotten:
+        return "forgotten, still in the store"
+    return "new" if client_id not in known else "watched"
+
+
+def _count(store: Any, client_id: str) -> int | None:
+    return store.count(client_id) if store.has(client_id) else None

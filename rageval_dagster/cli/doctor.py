@@ -1,0 +1,202 @@
+"""`rageval doctor`: whether everything that is needed is set, fits, and answers; what to do where it does not."""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, get_args
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import typer
+
+from rageval_dagster.cli.console import plural, print_json, print_table
+from rageval_dagster.errors import RagevalError, SettingsError
+from rageval_dagster.network import is_loopback
+from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
+
+if TYPE_CHECKING:
+    from rageval_dagster.corpus.store import ChromaStore
+    from rageval_dagster.llm.client import Endpoint
+
+_CONNECT_TIMEOUT_S = 3
+_PORTS = {"http": 80, "https": 443}
+
+Row = dict[str, str]
+"""`check`, `ok` (yes, no or warning) and `finding`."""
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Checks settings, schedule, database, document store, models and systems; says what to do where one fails."""
+    rows = list(_findings())
+    print_json(rows) if as_json else print_table(rows, ["check", "ok", "finding"], "")
+    if any(row["ok"] == "no" for row in rows):
+        raise typer.Exit(2)
+
+
+def _findings() -> Iterator[Row]:
+    from rageval_dagster.corpus.store import open_store
+
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        yield _row("settings", "no", str(error))
+        return
+    file = settings.source.config_file
+    yield _row("settings", "yes", f"{file if file.exists() else f'no {file.name}'}; home {settings.home}")
+    for strange in settings.source.unknown_variables():
+        yield _row("settings", "warning", strange)
+    yield _checked("schedule", lambda: _schedule(settings))
+    yield _checked("database", lambda: _database(settings))
+    store = open_store(settings)
+    found = _checked("document store", lambda: _documents(settings, store))
+    yield found
+    everyone = [settings]
+    for client_id in settings.source.client_names:
+        try:
+            everyone.append(settings.for_client(client_id))
+        except SettingsError as error:
+            yield _row(f"client {client_id}", "no", str(error))
+            continue
+        if found["ok"] == "yes" and not store.has(client_id):
+            yield _row(f"client {client_id}", "warning", "has a table in rageval.toml and no documents in the store")
+    if settings.source.client_names:
+        fine = len(everyone) - 1
+        yield _row(
+            "clients' tables", "yes", f"{fine} of {plural(len(settings.source.client_names), 'table')} can be used"
+        )
+    for name in dict.fromkeys(
+        name for each in everyone for name in (each.embedding_model, each.metric_embedding_model)
+    ):
+        yield _checked("embedding model", lambda name=name: _embedding_model(name, settings))
+    yield from _once(row for each in everyone for row in _model_endpoints(each))
+    yield from _systems(everyone)
+    if settings.chroma_url is not None:
+        secret = "the token" if settings.chroma_token or settings.chroma_headers else None
+        yield from _unencrypted("document store", settings.chroma_url, secret)
+
+
+def _schedule(settings: Settings) -> str:
+    from rageval_dagster.automation.schedules import checked_cron
+
+    return f"{checked_cron(settings)} UTC" + ("" if settings.enabled else "; off: EVALUATION_ENABLED is false")
+
+
+def _database(settings: Settings) -> str:
+    from rageval_dagster.storage.database import open_database
+
+    settings.ensure_home()
+    return repr(open_database(settings.database_url)).removeprefix("Database(").removesuffix(")")
+
+
+def _documents(settings: Settings, store: "ChromaStore") -> str:
+    from rageval_dagster.corpus.inspection import check_there
+
+    if settings.chroma_path is not None:
+        check_there(settings)
+    left_out = len(store.left_out())
+    rest = f"; {left_out} left out, see rageval clients list" if left_out else ""
+    return f"{store.location}: {plural(len(store.clients()), 'client')}{rest}"
+
+
+def _embedding_model(name: str, settings: Settings) -> str:
+    from rageval_dagster.embedding.models import load_embedder
+
+    embedder = load_embedder(name, settings)
+    return f"{embedder.name}: {embedder.encode(['a short text']).shape[1]} dimensions"
+
+
+def _model_endpoints(settings: Settings) -> Iterator[Row]:
+    """The chat models that are set: whether their host takes a connection; nothing is sent."""
+    from rageval_dagster.llm.client import Role, endpoint_of
+
+    for role in get_args(Role):
+        check = f"{role} model"
+        try:
+            endpoint: Endpoint | None = endpoint_of(settings, role)
+        except SettingsError as error:
+            yield _row(check, "no", str(error))
+            continue
+        if endpoint is None:
+            continue
+        yield _checked(check, lambda endpoint=endpoint: f"{endpoint.model} at {_reached(endpoint.base_url)}")
+        yield from _unencrypted(check, endpoint.base_url, "the API key" if endpoint.api_key else None)
+
+
+def _systems(everyone: Iterable[Settings]) -> Iterator[Row]:
+    """The systems that rageval.toml defines, each definition once; one that nobody uses yet is only warned of."""
+    distinct: dict[tuple[str, str], tuple[SystemDefinition, Settings]] = {}
+    used: set[tuple[str, str]] = set()
+    for settings in everyone:
+        for name, definition in settings.systems.items():
+            key = name, repr(definition)
+            distinct.setdefault(key, (definition, settings))
+            if name in settings.system:
+                used.add(key)
+    for key, (definition, settings) in distinct.items():
+        check = f"system {key[0]}"
+        row = _checked(check, lambda name=key[0], own=settings: _system(name, own))
+        yield row if row["ok"] == "yes" or key in used else {**row, "ok": "warning"}
+        if isinstance(definition, HttpDefinition):
+            secret = "what auth_env and headers_env name" if definition.auth_env or definition.headers_env else None
+            yield from _unencrypted(check, definition.url, secret)
+
+
+def _system(name: str, settings: Settings) -> str:
+    """What is found of a system without asking it anything.
+
+    Raises:
+        SettingsError: a secret is not set, would travel unencrypted, or a function or file is not there.
+        RagevalError: its host takes no connection.
+    """
+    from rageval_dagster.rag.external import load_external
+
+    load_external(name, settings, "doctor")
+    definition = settings.systems[name]
+    if isinstance(definition, HttpDefinition):
+        return f"http: {_reached(definition.url)}"
+    return f"{definition.kind}: can be loaded"
+
+
+@lru_cache(maxsize=256)
+def _reached(url: str) -> str:
+    """Who takes a connection there.
+
+    Raises:
+        RagevalError: nobody does.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return f"{host}:{port}, behind a proxy, so not tried"
+    try:
+        with socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S):
+            return f"{host}:{port} takes connections"
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise RagevalError(f"{host}:{port} takes no connection ({why}); see that it runs, and its address") from None
+
+
+def _unencrypted(check: str, url: str, secret: str | None) -> Iterator[Row]:
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        what = f"{secret} and all texts" if secret else "all texts"
+        yield _row(check, "warning", f"{what} travel unencrypted to {parts.hostname}: take https")
+
+
+def _once(rows: Iterable[Row]) -> Iterator[Row]:
+    seen: list[Row] = []
+    for row in rows:
+        if row not in seen:
+            seen.append(row)
+            yield row
+
+
+def _checked(name: str, check: Callable[[], str]) -> Row:
+    try:
+        return _row(name, "yes", check())
+    except RagevalError as error:
+        return _row(name, "no", str(error))
+
+
+def _row(check: str, ok: str, finding: str) -> Row:
+    return {"check": check, "ok": ok, "finding": finding}

@@ -18,9 +18,13 @@ CHARACTER_SCRIPTS = (
 
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _CITATION = re.compile(r"\[[^\[\]]{1,200}\]")
+_BEYOND_LATIN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 _BLOCK = 2_000
 """Characters given to the segmenter at once: on a megabyte of unclosed quotes it takes minutes (quadratic)."""
+
+_BEFORE_DIGIT = re.compile(r"(?<=[。！？])(?=\d)")
+"""The segmenter takes a digit after these marks for the rest of a number; only the ASCII full stop is within one."""
 
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 
@@ -50,7 +54,8 @@ def segments(text: str, language: str = "en") -> Iterator[str]:
         pieces = segment(language, block)
         if start + _BLOCK < len(text) and len(pieces) > 1:
             pieces = pieces[:-1]
-        yield from pieces
+        for piece in pieces:
+            yield from _BEFORE_DIGIT.split(piece)
         start += sum(map(len, pieces))
 
 
@@ -71,6 +76,11 @@ def separate_characters(text: str) -> str:
 def is_character(word: str) -> bool:
     """Whether a word is one character of a script that puts no spaces between words."""
     return not word.isascii() and _character_pattern().match(word) is not None
+
+
+def is_latin(text: str) -> bool:
+    """Whether a text has no letters but Latin ones."""
+    return text.isascii() or _BEYOND_LATIN.search(text) is None
 
 
 def letter_share(text: str) -> float:

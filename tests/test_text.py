@@ -15,6 +15,7 @@ from rageval_dagster.text import segments, sentences, separate_characters, word_
             ["The rate is 0.305% in Dr. Smith's office.", "It fell!"],
         ),
         ("你好。世界很大！是吗？", ["你好。", "世界很大！", "是吗？"]),
+        ("桥长212米。1929年冬天，河水结冰。", ["桥长212米。", "1929年冬天，河水结冰。"]),
         ("यह है। वह है।", ["यह है।", "वह है।"]),
         ("It fell. [1]\n\n[2] [doc:3]\n\n...", ["It fell. [1]"]),
         ("A\x85. Then\u00a0it fell.", ["A .", "Then it fell."]),

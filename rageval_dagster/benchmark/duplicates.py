@@ -8,6 +8,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from rageval_dagster.benchmark.wording import content_tokens, tokens
+from rageval_dagster.text import is_latin
 
 if TYPE_CHECKING:
     from rageval_dagster.embedding.models import Embedder
@@ -29,10 +30,11 @@ def find_near_duplicates(questions: Sequence[str], embedder: "Embedder | None" =
     Questions that ask for something else (who, when) or whose numbers differ ("in 2020", "in 2021") are never
     duplicates of each other, however similar.
 
-    With an embedder: cosine of at least `COSINE_LIMIT`. Without one: Jaccard similarity of the token sets, and of
-    those of the content words alone, of at least `JACCARD_LIMIT`, found by prefix and position filtering (Bayardo et
-    al. 2007; Xiao et al. 2008): questions meet only over their rarest words, so that time grows almost linearly, for
-    questions cut from one pattern too.
+    With an embedder: cosine of at least `COSINE_LIMIT`; of questions beyond the Latin script also similar words, since
+    a model that does not know a script reads all its sentences alike. Without one: Jaccard similarity of the token
+    sets, and of those of the content words alone, of at least `JACCARD_LIMIT`, found by prefix and position filtering
+    (Bayardo et al. 2007; Xiao et al. 2008): questions meet only over their rarest words, so that time grows almost
+    linearly, for questions cut from one pattern too.
     """
     token_sets = [frozenset(tokens(question)) for question in questions]
     if embedder is None:
@@ -101,6 +103,7 @@ def _by_embedding(
         return []
     vectors = embedder.encode(list(questions))
     signatures = [_signature(token_set) for token_set in token_sets]
+    latin = list(map(is_latin, questions))
     result: list[int | None] = [None] * len(questions)
     for start in range(0, len(questions), _BLOCK):
         # In blocks, so that memory stays linear in the number of questions.
@@ -113,6 +116,7 @@ def _by_embedding(
                 and result[index] is None
                 and result[earlier] is None
                 and signatures[index] == signatures[earlier]
+                and (latin[index] or _are_similar(token_sets[index], token_sets[earlier]))
             ):
                 result[index] = earlier
     return result

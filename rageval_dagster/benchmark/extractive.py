@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from rageval_dagster.benchmark import english
+from rageval_dagster.benchmark import clozes, english
 from rageval_dagster.benchmark.questions import Asked, ask, tidy
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, words
+from rageval_dagster.benchmark.wording import english_rules_hold
 from rageval_dagster.identity import digest
+from rageval_dagster.languages import detect
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item, Progress
 
-REVISION = 2
+REVISION = 3
 
 TOPIC_QUESTIONS = (
     "Who or what is {topic}, and what makes it special?",
@@ -23,7 +25,6 @@ TOPIC_QUESTIONS = (
 """Questions about a whole subject in everyday words. Chosen on clapnq, by how well they rank nine retrieval systems as
 the human questions do (benchmarks/synthetic_vs_human.py)."""
 
-BLANK = "____"
 MAX_ANSWER_CHARACTERS = 300
 MIN_DEFINITION_WORDS = {"the": 3, "a": 5, "an": 5}
 MAX_DEFINITION_WORDS = 12
@@ -40,8 +41,8 @@ _HANGING = re.compile(
 _PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
 
 
-def generator_name(seed: int) -> str:
-    return f"extractive/{REVISION} seed {seed}"
+def generator_name(seed: int, language: str | None = None) -> str:
+    return f"extractive/{REVISION} seed {seed}" + (f" language {language}" if language else "")
 
 
 def generate(
@@ -49,6 +50,7 @@ def generate(
     seed: int,
     chunks_per_document: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    language: str | None = None,
 ) -> list[Candidate]:
     """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
 
@@ -58,7 +60,7 @@ def generate(
     - Of others, English sentences are turned into wh-questions by rule, the topic named where the sentence does not;
       where one asks about a thing that another document defines, the definition takes the thing's place (`multi_hop`).
     - Where no rule applies, a known-item question names what a sentence is about (Azzopardi et al. 2007).
-    - Other languages get a cloze question: a sentence with the answer blanked out (Lee et al. 2019).
+    - Other languages, and prose whose language is not known, get a cloze question (`benchmark.clozes`).
 
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
     substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
@@ -70,8 +72,9 @@ def generate(
         chunks: what to ask about. Multi-hop questions connect these only.
         seed: another seed, other questions.
         chunks_per_document: how many chunks the corpus has of each document; without it, `chunks` are the corpus.
+        language: of all chunks; without it, each one's is detected.
     """
-    sources = [_Source.read(chunk) for chunk in chunks]
+    sources = [_Source.read(chunk, language) for chunk in chunks]
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     topics = Counter(source.topic for source in sources)
     definitions = _definitions(sources)
@@ -82,7 +85,7 @@ def generate(
         found.append(
             Candidate(
                 chunk_key=source.chunk.content_key,
-                generator=generator_name(seed),
+                generator=generator_name(seed, language),
                 attempt=0,
                 status="new" if item else "failed",
                 item=item,
@@ -96,25 +99,30 @@ def generate(
 
 @dataclass(frozen=True)
 class _Source:
-    """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence."""
+    """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence.
+
+    `english` is whether they hold for it, `language` its language as far as that is known.
+    """
 
     chunk: Chunk
     prose: tuple[Sentence, ...]
     topic: str | None
     asked: tuple[tuple[Sentence, Asked], ...]
     english: bool
+    language: str | None
 
     @classmethod
-    def read(cls, chunk: Chunk) -> "_Source":
-        prose = tuple(sentences(chunk.text)) if eligible(chunk.text) else ()
-        is_read = bool(prose) and is_english(" ".join(sentence.text for sentence in prose))
+    def read(cls, chunk: Chunk, language: str | None) -> "_Source":
+        language = language or detect(chunk.text)
+        prose = tuple(sentences(chunk.text, language)) if eligible(chunk.text) else ()
+        is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in prose))
         topic = _topic(chunk, prose[0].heading) if prose else None
         asked = [
             (sentence, question)
             for sentence in (prose if is_read else ())
             for question in ask(sentence.text, _topic(chunk, sentence.heading), sentence.previous)
         ]
-        return cls(chunk, prose, topic, tuple(asked), is_read)
+        return cls(chunk, prose, topic, tuple(asked), is_read, language)
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,7 @@ def _kinds_of_drafts(
 ) -> Iterator[Iterable[_Draft]]:
     """Drafts kind by kind, the preferred kind first."""
     if not source.english:
-        yield _clozes(source)
+        yield from _clozes(source)
         return
     if alone:
         yield _topic_questions(source)
@@ -250,12 +258,15 @@ def _known_items(source: _Source) -> Iterator[_Draft]:
         yield _Draft(question, sentence.text, ((source.chunk, sentence.quote),), "factual_lookup")
 
 
-def _clozes(source: _Source) -> Iterator[_Draft]:
-    """Sentences with a number, or a word of at least four letters (of two characters in CJK), blanked out."""
-    for sentence in source.prose:
-        for match in re.finditer(r"\d+(?:[.,]\d+)*|[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W\d_]{4,}", sentence.text):
-            cut = f"{sentence.text[: match.start()]}{BLANK}{sentence.text[match.end() :]}"
-            yield _Draft(cut, match.group(), ((source.chunk, sentence.quote),), "factual_lookup")
+def _clozes(source: _Source) -> Iterator[list[_Draft]]:
+    """Kind by kind, the most telling answers first."""
+    of_sentences = [(sentence, clozes.clozes(sentence.text, source.language)) for sentence in source.prose]
+    for kind in range(clozes.KINDS):
+        yield [
+            _Draft(cloze.question, cloze.answer, ((source.chunk, sentence.quote),), cloze.category)
+            for sentence, kinds in of_sentences
+            for cloze in kinds[kind]
+        ]
 
 
 def _terms(text: str, topic: str | None) -> list[str]:

@@ -21,31 +21,35 @@ class Generator(Protocol):
 
 
 class ExtractiveGenerator:
-    """The keyless default: questions by rule, answers that are spans of the chunk."""
+    """The keyless default: questions by rule, answers that are spans of the chunk.
 
-    def __init__(self, db: Database, client_id: str, seed: int) -> None:
+    `language` is that of all chunks; without it, each one's is detected.
+    """
+
+    def __init__(self, db: Database, client_id: str, seed: int, language: str | None = None) -> None:
         self._db = db
         self._client_id = client_id
         self._seed = seed
+        self._language = language
 
     @property
     def name(self) -> str:
         from rageval_dagster.benchmark.extractive import generator_name
 
-        return generator_name(self._seed)
+        return generator_name(self._seed, self._language)
 
     def generate(self, chunks: Sequence[Chunk]) -> list[Candidate]:
         from rageval_dagster.benchmark.extractive import generate
 
         documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
         sizes = {document_id: len(entries) for document_id, entries in documents.items()}
-        return generate(chunks, self._seed, sizes)
+        return generate(chunks, self._seed, sizes, language=self._language)
 
 
 def load_generator(settings: Settings, db: Database, client_id: str, seed: int) -> Generator:
     """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one."""
     if settings.generator_model is None:
-        return ExtractiveGenerator(db, client_id, seed)
+        return ExtractiveGenerator(db, client_id, seed, settings.language)
     from rageval_dagster.benchmark.prompted import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
@@ -57,7 +61,7 @@ def generator_name(settings: Settings, seed: int) -> str:
     if settings.generator_model is None:
         from rageval_dagster.benchmark import extractive
 
-        return extractive.generator_name(seed)
+        return extractive.generator_name(seed, settings.language)
     from rageval_dagster.benchmark.prompted import prompted_name
 
     return prompted_name(settings.generator_model)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rageval_dagster.benchmark.wording import (
+    BLANK,
     CLEAN,
     content_tokens,
     english_rules_hold,
@@ -128,7 +129,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "question_not_copied",
-        "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it.",
+        "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it; our "
+        "own clozes are sentences of their chunk and not judged by this.",
         "question_copied_share",
         "ExpectColumnValuesToBeBetween",
         {"max_value": 0.75},
@@ -249,6 +251,7 @@ def measure(pair: Pair) -> dict[str, Value]:
     """The values of a pair in every column that the pair rules look at, but those that need the other pairs."""
     item = pair.item
     language = _language(pair)
+    is_cloze = item.origin == "extractive" and BLANK in item.question
     question_tokens = tokens(item.question)
     answers = [answer for answer in item.answers if answer.strip()] if item.answerable else []
     sources = [] if pair.stays else [quote for quote in _quotes(item) if quote]
@@ -261,7 +264,7 @@ def measure(pair: Pair) -> dict[str, Value]:
         "question_words": word_count(question_tokens),
         "question_open": not is_yes_no(item.question, answers, language),
         "question_reference": _reference(item, language),
-        "question_copied_share": _copied_share(question_tokens, source_tokens) if sources else None,
+        "question_copied_share": _copied_share(question_tokens, source_tokens) if sources and not is_cloze else None,
         "question_keeps_answer": not any(_gives_away(question_tokens, tokens(answer)) for answer in answers),
         "answer_present": bool(answers) if generated and item.answerable else None,
         "answer_words": max(word_count(tokens(answer)) for answer in answers) if answers else None,

@@ -1,16 +1,20 @@
 """Prose in a chunk: its headings, and its complete sentences with the exact text they stand in."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rageval_dagster.benchmark.english import STOPWORDS
-from rageval_dagster.text import is_character, segments, word_spans
+from rageval_dagster.benchmark.wording import word_count
+from rageval_dagster.text import is_character, letter_share, segments, word_spans
 
 MIN_CHARACTERS = 60
 MIN_LETTER_SHARE = 0.65
 MIN_FUNCTION_WORDS = 0.15
 MIN_SENTENCE_WORDS = 5
 MAX_SENTENCE_WORDS = 60
+MAX_CASELESS_TITLE_WORDS = 8
+"""A longer first line in a script without capitals is the first line of a paragraph."""
 
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
@@ -19,7 +23,11 @@ _NOISE = re.compile(
     r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}",
     re.IGNORECASE,
 )
-_END = (".", "!", "。", "！", "．", "।", "۔")
+_END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
+_NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
+_UNMARKED = re.compile("[\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u109f\u1780-\u17d3]")
+"""Thai, Lao, Burmese and Khmer: spaces stand between clauses there, and often no mark ends a sentence."""
+_CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def eligible(text: str) -> bool:
     dense = re.sub(r"\s+", "", text)
     # A character of the scripts without spaces says as much as two or three letters.
     length = sum(2 if is_character(character) else 1 for character in dense)
-    return length >= MIN_CHARACTERS and _letter_share(dense) >= MIN_LETTER_SHARE
+    return length >= MIN_CHARACTERS and letter_share(dense) >= MIN_LETTER_SHARE
 
 
 def is_english(text: str) -> bool:
@@ -51,10 +59,11 @@ def is_english(text: str) -> bool:
     return bool(found) and sum(word in STOPWORDS for word in found) / len(found) >= MIN_FUNCTION_WORDS
 
 
-def sentences(text: str) -> list[Sentence]:
+def sentences(text: str, language: str | None = None) -> list[Sentence]:
     """The complete prose sentences of a chunk in order; headings, code, lists, tables and links are left out.
 
-    Total: any text gives a list, perhaps an empty one.
+    Of scripts that do not mark the end of sentences, runs of clauses. `language` decides the abbreviations; without it
+    they are English. Total: any text gives a list, perhaps an empty one.
     """
     found: list[Sentence] = []
     heading: str | None = None
@@ -62,15 +71,23 @@ def sentences(text: str) -> list[Sentence]:
         title, body = _split_heading(block)
         heading = title or heading
         previous: str | None = None
-        start = 0
-        for piece in segments(body):
-            quote = body[start : start + len(piece)].strip()
-            start += len(piece)
+        for quote in _pieces(body, language or "en"):
             sentence = " ".join(quote.split())
             if _is_prose(sentence) and quote in text:
                 found.append(Sentence(quote, sentence, heading, previous))
             previous = sentence or previous
     return found
+
+
+def _pieces(body: str, language: str) -> Iterator[str]:
+    start = 0
+    for piece in segments(body, language):
+        quote = body[start : start + len(piece)].strip()
+        start += len(piece)
+        if _UNMARKED.search(quote):
+            yield from _CLAUSES.findall(quote)
+        else:
+            yield quote
 
 
 def _clean_heading(line: str) -> str:
@@ -105,9 +122,14 @@ def _split_heading(block: str) -> tuple[str | None, str]:
         return _clean_heading(marked.group(1)), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
         return _clean_heading(lines[0]), "\n".join(lines[2:])
-    if _looks_like_title(lines[0]) and (len(lines) == 1 or re.match(r"\W*[A-Z0-9]", lines[1])):
+    if _looks_like_title(lines[0]) and (len(lines) == 1 or _starts_anew(lines[1])):
         return _clean_heading(lines[0]), "\n".join(lines[1:])
     return None, block
+
+
+def _starts_anew(line: str) -> bool:
+    first = re.search(r"\w", line)
+    return first is not None and first.group().isalnum() and not first.group().islower()
 
 
 def _looks_like_title(line: str) -> bool:
@@ -115,23 +137,23 @@ def _looks_like_title(line: str) -> bool:
     return (
         0 < len(line) <= 80
         and len(line.split()) <= 10
-        and line[0].isupper() | line[0].isdigit()
-        and not line.endswith((".", "!", "?", ",", ";", ":", "。"))
+        and (line[0].isupper() or line[0].isdigit() or _is_short_and_caseless(line))
+        and not line.endswith(_NO_TITLE_END)
         and not _NOISE.search(line)
-        and _letter_share(line.replace(" ", "")) >= MIN_LETTER_SHARE
+        and letter_share(line) >= MIN_LETTER_SHARE
     )
+
+
+def _is_short_and_caseless(line: str) -> bool:
+    has_case = line[0].lower() != line[0].upper()
+    return line[0].isalpha() and not has_case and word_count(words(line)) <= MAX_CASELESS_TITLE_WORDS
 
 
 def _is_prose(sentence: str) -> bool:
-    count = len(words(sentence))
     return (
-        MIN_SENTENCE_WORDS <= count <= MAX_SENTENCE_WORDS
-        and sentence.rstrip("\"'”’)` ").endswith(_END)
+        MIN_SENTENCE_WORDS <= word_count(words(sentence)) <= MAX_SENTENCE_WORDS
+        and (sentence.rstrip("\"'”’“»」』）)` ").endswith(_END) or _UNMARKED.search(sentence) is not None)
         and not sentence[0].islower()
         and not _NOISE.search(sentence)
-        and _letter_share(sentence.replace(" ", "")) >= MIN_LETTER_SHARE
+        and letter_share(sentence) >= MIN_LETTER_SHARE
     )
-
-
-def _letter_share(dense: str) -> float:
-    return sum(character.isalpha() for character in dense) / max(len(dense), 1)

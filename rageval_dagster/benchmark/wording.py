@@ -10,6 +10,9 @@ from rageval_dagster.benchmark.english import AUXILIARIES, COPULAS, STOPWORDS
 from rageval_dagster.languages import stop_words
 from rageval_dagster.text import is_character, word_spans
 
+BLANK = "____"
+"""What stands for the answer in a cloze question."""
+
 
 def tokens(text: str) -> list[str]:
     """The words and numbers of a text, case-folded; in scripts without spaces every character is one."""

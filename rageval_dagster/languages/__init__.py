@@ -1,12 +1,13 @@
 """What is known of single languages: how to tell them, their stop words, and how people decline in them."""
 
 from rageval_dagster.languages.declining import declines_version, is_decline
-from rageval_dagster.languages.detection import detect, language_shares, sentences, stop_words
+from rageval_dagster.languages.detection import detect, hangs, language_shares, sentences, stop_words
 from rageval_dagster.languages.embedders import is_english_only, language_warning
 
 __all__ = [
     "declines_version",
     "detect",
+    "hangs",
     "is_decline",
     "is_english_only",
     "language_shares",

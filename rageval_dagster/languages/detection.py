@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rageval_dagster import text as text_rules
 from rageval_dagster.languages.known import LANGUAGES
-from rageval_dagster.text import CHARACTER_SCRIPTS
+from rageval_dagster.text import CHARACTER_SCRIPTS, is_character
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -68,6 +68,17 @@ def stop_words(language: str | None) -> frozenset[str]:
     English ones do no harm elsewhere, and a short English text may not be known as such.
     """
     return LANGUAGES.get(language or "en", LANGUAGES["en"]).stop_words
+
+
+def hangs(sentence: str, language: str | None) -> bool:
+    """Whether a sentence starts with a word that points back at another one, where the language's words are known."""
+    known = LANGUAGES.get(language or "")
+    folded = sentence.casefold()
+    first = next(text_rules.word_spans(folded), None)
+    if known is None or first is None:
+        return False
+    # Without spaces the first word is where it starts.
+    return any(first.group() == word or (is_character(word) and folded.startswith(word)) for word in known.hanging)
 
 
 def _is_prose(text: str) -> bool:

@@ -74,7 +74,7 @@ LANGUAGES: Mapping[str, Language] = {
             kannst kein keine keinem keinen keiner können könnte könnten man manche manchem manchen mancher mehr mein
             meine meinem meinen meiner meist mich mir mit muss musste möglich müssen nach nachdem neben nein nicht
             nichts noch nun nur ob obwohl oder oft ohne ohnehin pro schon sehr sei seien sein seine seinem seinen seiner
-            seines seit seitdem selbst sich sie sind so sobald sofern sogar solange solch solche solchem solchen solcher
+            mindestens seines seit seitdem selbst sich sie sind so sobald sofern sogar solange solch solche solchem solchen solcher
             soll sollen sollte sollten somit sondern sonst sowie sowohl statt trotz um und uns unser unsere unserem
             unseren unserer unter viel viele vielen vom von vor wann war waren warum was weder wegen weil weitere
             weiteren weiterer welche welchem welchen welcher welches wem wen wenig weniger wenn wer werde werden wessen

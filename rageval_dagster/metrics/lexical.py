@@ -11,7 +11,7 @@ from rageval_dagster import languages
 from rageval_dagster.metrics.interface import Columns, Metric, Tools, scored
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import is_character, separate_characters, word_spans
+from rageval_dagster.text import is_character, is_latin, separate_characters, word_spans
 
 VERSION = "1"
 KEYWORDS_VERSION = "2"
@@ -25,7 +25,6 @@ FULL_CITATION = 3
 
 _SQUAD_ARTICLE = re.compile(r"\b(a|an|the)\b")
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_BEYOND_LATIN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
 _FRACTION = re.compile(r"[.,']\d")
 _LONGEST_PHRASE = 6
 """Words after which a run of capitalised words is cut, so that a text in capitals stays many phrases."""
@@ -170,7 +169,7 @@ def squad_tokens(text: str) -> list[str]:
     texts with letters beyond Latin all Unicode punctuation goes, as in MLQA (Lewis et al. 2020).
     """
     text = text.lower().translate(_ASCII_PUNCTUATION)
-    if not text.isascii() and _BEYOND_LATIN.search(text):
+    if not is_latin(text):
         text = "".join(character for character in text if not _is_punctuation(character))
         text = separate_characters(text)
     return _SQUAD_ARTICLE.sub(" ", text).split()

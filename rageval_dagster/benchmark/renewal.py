@@ -1,13 +1,14 @@
 """Renewing a generated dataset: when one is due, which items stay, and from which chunks new ones are written."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.generators import Generator, generator_name
+from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rules import RuleResult
 from rageval_dagster.benchmark.sampling import STRATEGIES, draw_sample
 from rageval_dagster.benchmark.wording import normalise_whitespace
@@ -97,7 +98,8 @@ def renew_sample(
 ) -> StageReport:
     """Draws the chunks to write questions about, if a renewal is due.
 
-    Where only the documents changed and every item's quote still stands, the dataset stays as it is.
+    Where only the documents changed and every item's quote still stands, the dataset stays as it is; items that a
+    person has verified stay also without their quote.
     """
     due = renewal_due(db, client_id, spec, now)
     dataset = _current(db, client_id, spec)
@@ -105,11 +107,12 @@ def renew_sample(
         return StageReport(_kept(dataset))
     if dataset is not None and due == _DOCUMENTS_CHANGED:
         _, gone = _standing(db, store, client_id, dataset)
-        if not gone:
+        if all(item.human_verified for item in gone):
             # Unchanged, it also fits the present corpus.
             version = client_storage.get_client(db, client_id).corpus_version
-            benchmark_storage.save_stats(db, dataset.id, {**dataset.stats, "corpus_version": version})
-            return StageReport("the documents changed, and every question's quote still stands")
+            stats = {**dataset.stats, "corpus_version": version, "flagged": _flagged(gone)}
+            benchmark_storage.save_stats(db, dataset.id, stats)
+            return StageReport("the documents changed, and no question has to be replaced")
     client = client_storage.get_client(db, client_id)
     strategy = spec.strategy or (dataset.stats.get("strategy") if dataset else None) or DEFAULT_STRATEGY
     entries = [entry for page in corpus_storage.iter_manifest(db, client_id) for entry in page]
@@ -171,7 +174,8 @@ def renew_candidates(
         if not any(reason.startswith(MODEL_FAILED) for reason in candidate.reasons)
     }
     wanted = _wanted(db, store, client_id, spec, due)
-    usable = sum(candidate.status != "failed" for candidate in known.values())
+    verified_ids = {item.item_id for item in _verified(db, _current(db, client_id, spec))}
+    usable = sum(_may_be_drawn(candidate, verified_ids) for candidate in known.values())
     written = failed = 0
     missing = [chunk for chunk in chunks if chunk.content_key not in known]
     for start in range(0, len(missing), WRITE_BATCH):
@@ -205,7 +209,9 @@ def renew_dataset(
         return StageReport(_kept(dataset), _counts(dataset), rules)
     sample = _latest_sample(db, client_id)
     chunks = _sampled_chunks(db, store, client_id)
-    kept = _kept_candidates(db, store, client_id, dataset, spec, due)
+    verified = _verified(db, dataset)
+    verified_ids = {item.item_id for item in verified}
+    kept, flagged = _kept_candidates(db, store, client_id, dataset, spec, due)
     texts = {chunk.content_key: chunk.text for chunk in chunks}
     order = {chunk.content_key: position for position, chunk in enumerate(chunks)}
     kept_ids = {candidate.candidate_id for candidate in kept}
@@ -214,14 +220,19 @@ def renew_dataset(
         for candidate in benchmark_storage.list_candidates(
             db, client_id, chunk_keys=list(order), generator=spec.generator
         )
-        if candidate.status != "failed" and candidate.candidate_id not in kept_ids
+        if _may_be_drawn(candidate, verified_ids) and candidate.candidate_id not in kept_ids
     ]
     drawn = _revived(db, store, client_id, drawn)
     drawn.sort(key=lambda candidate: (order[candidate.chunk_key], candidate.attempt))
-    report = validate([*kept, *drawn], texts, embedder, staying=kept_ids)
+    refused = [
+        candidate.item
+        for candidate in benchmark_storage.list_candidates(db, client_id)
+        if candidate.item and is_settled(candidate)
+    ]
+    report = validate([*kept, *drawn], texts, embedder, staying=kept_ids, verified=verified, refused=refused)
     measured = _with_difficulty(store, client_id, report.accepted, embedder)
     benchmark_storage.save_candidates(db, client_id, [*measured, *report.rejected])
-    items = report.items[: spec.size]
+    items = report.items[: max(spec.size, len(verified))]
     saved = benchmark_storage.save_dataset(
         db,
         client_id,
@@ -244,6 +255,7 @@ def renew_dataset(
             "documents_touched": len({document for item in items for document in item.document_ids}),
             "documents": client_storage.get_client(db, client_id).document_count,
             "median_difficulty": _median([candidate.difficulty for candidate in measured]),
+            "flagged": flagged,
             "rules": [asdict(result) for result in report.rule_results],
         },
     )
@@ -309,7 +321,24 @@ def _counts(dataset: Dataset | None) -> dict[str, Any]:
         "rejected_by_rule": stats.get("rejected", {}),
         "documents_touched": stats.get("documents_touched", 0),
         "documents": stats.get("documents", 0),
+        "flagged": list(stats.get("flagged", ())),
     }
+
+
+def _verified(db: Database, dataset: Dataset | None) -> list[Item]:
+    """The items that a person has verified: they survive every renewal."""
+    items = [] if dataset is None else benchmark_storage.dataset_items(db, dataset.id)
+    return [item for item in items if item.human_verified]
+
+
+def _flagged(gone: Sequence[Item]) -> dict[str, list[str]]:
+    """Why verified items cannot be scored for now, by item id."""
+    return {item.item_id: [RETIRED] for item in gone if item.human_verified}
+
+
+def _may_be_drawn(candidate: Candidate, verified_ids: Collection[str]) -> bool:
+    """Whether a candidate may become an item of a dataset that has the verified ones anyway."""
+    return candidate.item is not None and candidate.item.item_id not in verified_ids and not is_settled(candidate)
 
 
 def _standing(
@@ -325,29 +354,31 @@ def _standing(
 def _wanted(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, due: str) -> int:
     """How many usable candidates are needed: spare ones for the rules to reject, fewer where items stay."""
     dataset = _current(db, client_id, spec)
+    verified = _verified(db, dataset)
     staying = 0
     if dataset is not None and due == _DOCUMENTS_CHANGED:
         standing, _ = _standing(db, store, client_id, dataset)
-        staying = len(standing)
-    return round(max(spec.size - staying, 0) * SPARE) + 1 + staying
+        staying = len(standing - {item.item_id for item in verified})
+    return round(max(spec.size - len(verified) - staying, 0) * SPARE) + 1 + staying
 
 
 def _kept_candidates(
     db: Database, store: "ChromaStore", client_id: str, dataset: Dataset | None, spec: BenchmarkSpec, due: str
-) -> list[Candidate]:
-    """The candidates of the items that stay.
+) -> tuple[list[Candidate], dict[str, list[str]]]:
+    """The candidates of the items that stay, and the verified items whose quote is gone.
 
-    Items whose quote is gone retire. Of the others all stay where only the documents changed, else none: a dataset
-    that is due for another reason is drawn anew.
+    Other items whose quote is gone retire. Of those that no person has verified all stay where only the documents
+    changed, else none: a dataset that is due for another reason is drawn anew.
     """
     if dataset is None:
-        return []
+        return [], {}
     standing, gone = _standing(db, store, client_id, dataset)
-    gone_ids = {item.item_id for item in gone}
+    gone_ids = {item.item_id for item in gone if not item.human_verified}
+    verified_ids = {item.item_id for item in _verified(db, dataset)}
     candidates = [
         candidate
         for candidate in benchmark_storage.list_candidates(db, client_id, generator=spec.generator)
-        if candidate.item is not None
+        if _may_be_drawn(candidate, verified_ids)
     ]
     retired = [
         replace(candidate, status="retired", reasons=(RETIRED,))
@@ -355,9 +386,8 @@ def _kept_candidates(
         if candidate.item and candidate.item.item_id in gone_ids
     ]
     benchmark_storage.save_candidates(db, client_id, retired)
-    if due != _DOCUMENTS_CHANGED:
-        return []
-    return [candidate for candidate in candidates if candidate.item and candidate.item.item_id in standing]
+    kept = [candidate for candidate in candidates if candidate.item and candidate.item.item_id in standing]
+    return kept if due == _DOCUMENTS_CHANGED else [], _flagged(gone)
 
 
 def _revived(db: Database, store: "ChromaStore", client_id: str, candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -17,6 +17,7 @@ from rageval_dagster.benchmark.rules import (
     Value,
     benchmark_values,
     measure,
+    question_key,
 )
 from rageval_dagster.benchmark.wording import normalise_whitespace
 from rageval_dagster.errors import UnvalidatedBenchmarkError
@@ -74,6 +75,8 @@ def validate(
     chunk_texts: Mapping[str, str],
     embedder: "Embedder | None" = None,
     staying: Collection[str] = (),
+    verified: Sequence[Item] = (),
+    refused: Sequence[Item] = (),
 ) -> ValidationReport:
     """Judges generated pairs: those that break a rule are rejected, the others confirmed by Great Expectations.
 
@@ -85,6 +88,8 @@ def validate(
             other documents are looked for in all of them.
         embedder: finds near-duplicate questions by meaning; without one they are found by their words.
         staying: ids of candidates that were accepted before and whose quotes still stand; they need no chunk.
+        verified: items that a person has verified: they come first, and no rule is held against them.
+        refused: items that a person refused. Their questions are not asked again, nor are those of verified ones.
     """
     judged = [candidate for candidate in candidates if candidate.item and candidate.status not in ("failed", "retired")]
     corpus_texts = [normalise_whitespace(text) for text in chunk_texts.values()]
@@ -103,7 +108,16 @@ def validate(
     columns = {pair.id: measure(pair) for pair in pairs}
     reasons = {pair.id: _broken(columns[pair.id]) for pair in pairs}
     # A question counts as repeated only where the other pair stays: so the rest is judged before.
-    _add_repetitions([pair for pair in pairs if not reasons[pair.id]], columns, reasons, embedder)
+    asked_before = [Pair(item.item_id, item, "generated") for item in (*verified, *refused)]
+    asked_columns: dict[str, dict[str, Value]] = {
+        pair.id: {"question_key": question_key(pair.item)} for pair in asked_before
+    }
+    _add_repetitions(
+        [*asked_before, *(pair for pair in pairs if not reasons[pair.id])],
+        asked_columns | columns,
+        {pair.id: {} for pair in asked_before} | reasons,
+        embedder,
+    )
     accepted = [
         replace(candidate, status="accepted", reasons=()) for candidate in judged if not reasons[candidate.candidate_id]
     ]
@@ -112,7 +126,7 @@ def validate(
         for candidate in judged
         if reasons[candidate.candidate_id]
     ]
-    items = [candidate.item for candidate in accepted if candidate.item]
+    items = [*verified, *(candidate.item for candidate in accepted if candidate.item)]
     offenders = _expect(
         {candidate.candidate_id: columns[candidate.candidate_id] for candidate in accepted}, _PAIR_RULES
     )

@@ -197,6 +197,61 @@ def export(
     print(f"{plural(dataset.qa_count, 'question')} written to {out} (of each: {FORMATS[format_name].carries})")
 
 
+@app.command("review")
+def review(
+    client: Annotated[str, typer.Option(help="Whose generated dataset to review.")],
+    dataset: Annotated[int | None, typer.Option(help="Its id, where the client has several.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the questions to this CSV file.")] = None,
+    read: Annotated[Path | None, typer.Option(help="Take over the decisions of this CSV file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Reviews generated questions in a spreadsheet: write them with --out, take the decisions over with --read.
+
+    In the column `decision`, accept keeps a question, edit keeps what was written in its place, reject drops it for
+    good; without a decision it stays as it is. What was accepted or edited survives every renewal.
+    """
+    from rageval_dagster.benchmark.review import read_review, write_review
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.storage.clients import get_client, keep_lease, lease_holder
+
+    if (out is None) == (read is None):
+        raise RagevalError(
+            "say either --out FILE.csv, to write the questions, or --read FILE.csv, to take decisions over"
+        )
+    settings, db = open_all()
+    get_client(db, client)
+    if out is not None:
+        rows = write_review(db, client, out, dataset, force)
+        say("decide in the column `decision`: accept, edit, reject, or nothing; then --read the file")
+        print_json({"rows": rows}) if as_json else print(f"{plural(rows, 'question')} written to {out}")
+        return
+    if read is not None:
+        # A run that renews the dataset meanwhile would not know of the review.
+        with keep_lease(db, client, lease_holder("review")):
+            report = read_review(db, open_store(settings), client, read, dataset)
+        if as_json:
+            print_json(
+                {
+                    "dataset_id": report.dataset.id,
+                    "questions": report.dataset.qa_count,
+                    "decided": report.decided,
+                    "unreviewed": report.unreviewed,
+                    "refused": [refusal.to_dict() for refusal in report.refused],
+                }
+            )
+        else:
+            for refusal in report.refused:
+                say(f"refused: {cell(refusal)}")
+            decided = ", ".join(f"{decision}: {count}" for decision, count in report.decided.items())
+            print(
+                f"dataset {report.dataset.id} {report.dataset.name!r}: {plural(report.dataset.qa_count, 'question')} "
+                f"({decided}, unreviewed: {report.unreviewed})"
+            )
+        if report.refused:
+            raise typer.Exit(DONE_IN_PART)
+
+
 def dataset_row(dataset: Any) -> dict[str, Any]:
     return {
         "id": dataset.id,

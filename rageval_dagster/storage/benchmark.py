@@ -195,7 +195,7 @@ def save_dataset(
     """Freezes a dataset; of items with the same id the first is kept.
 
     One with the same client, name and version is returned as it is, but for its verdict (`valid`, `rule_failures`,
-    `stats`) and `checked_at`, which are renewed.
+    `stats`), `checked_at`, and what scoring does not read of its items (origin, human-verified), which are renewed.
 
     Raises:
         RagevalError: the name is too long, or has a space at an end or a control character.
@@ -253,6 +253,7 @@ def save_dataset(
                 }
                 for position, (item, item_hash) in enumerate(zip(distinct, hashes, strict=True))
             ],
+            update=["item_hash"],
         )
     return saved
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from item_strategies import item_lists
 
 from rageval_dagster.benchmark.formats import FORMATS, read_dataset, write_dataset
 from rageval_dagster.errors import DatasetError
@@ -29,41 +29,6 @@ FULL = {
         {"name": "sum", "kind": "calculation", "expect": "604.00", "intermediates": {"rate": 0.305}},
     ],
 }
-
-# What a file can hold: any text but the halves of surrogate pairs, and NUL, which no database takes.
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20).filter(
-    str.strip
-)
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-checks = st.lists(
-    st.fixed_dictionaries(
-        {"name": texts, "kind": st.sampled_from(["list", "fact", "number", "calculation"]), "expect": texts},
-        optional={"any_of": st.lists(texts), "forbid": st.lists(texts), "intermediates": st.dictionaries(texts, texts)},
-    ),
-    max_size=2,
-    unique_by=lambda check: str(check["name"]),
-)
-items = st.builds(
-    Item,
-    question=texts,
-    answers=st.lists(texts, max_size=3).map(tuple),
-    evidence=st.lists(st.builds(Evidence, texts, st.none() | st.integers(1, 999), st.none() | texts), max_size=3).map(
-        tuple
-    ),
-    category=texts,
-    answerable=st.booleans(),
-    origin=texts,
-    human_verified=st.booleans(),
-    history=st.lists(st.fixed_dictionaries({"role": texts, "content": texts}), max_size=2).map(tuple),
-    principal=st.none() | st.dictionaries(texts, json_values, min_size=1, max_size=2),
-    checks=checks.map(tuple),
-)
-item_lists = st.lists(items, min_size=1, max_size=4, unique_by=lambda item: item.item_id)
-
 
 def native_file(folder: Path, *rows: object) -> Path:
     path = folder / "items.jsonl"
@@ -222,7 +187,7 @@ def test_unusable_files_are_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "qrels.tsv").write_text("q\td\t1\n")
     with pytest.raises(DatasetError, match=r"queries\.jsonl cannot be read"):
         read_dataset(tmp_path, "beir")
-    with pytest.raises(DatasetError, match="unknown format .xml.; known: native, beir, csv"):
+    with pytest.raises(DatasetError, match="unknown format 'xml'; known: native, beir, csv"):
         read_dataset(empty, "xml")
     with pytest.raises(DatasetError, match="cannot be written"):
         write_dataset([Item("a?")], empty / "below" / "items.jsonl")

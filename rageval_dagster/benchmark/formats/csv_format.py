@@ -39,7 +39,8 @@ def read(path: Path, options: ReadOptions) -> ReadReport:
     Raises:
         DatasetError: the file cannot be read or is empty, or has no column that is named or required.
     """
-    table = read_table(path, options.columns, "question", is_field)
+    advice = "say which one is meant with --map question=COLUMN"
+    table = read_table(path, options.columns, ["question"], is_field, advice)
     return replace(read_items(path, table.rows, _item, options, repeated="question"), unused=table.unused)
 
 

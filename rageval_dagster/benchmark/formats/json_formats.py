@@ -134,7 +134,8 @@ def read_expected_outputs(path: Path, options: ReadOptions) -> ReadReport:
     if read_bytes(path).lstrip().startswith((b"[", b"{")):
         return read_items(path, json_rows(path, key="question_id"), item, options)
     known = {*_ID_FIELDS, "question", "expected_output", "checks", "category"}
-    table = read_table(path, options.columns, "expected_output", known.__contains__)
+    advice = "say which one is meant with --map expected_output=COLUMN"
+    table = read_table(path, options.columns, ["expected_output"], known.__contains__, advice)
     return replace(read_items(path, table.rows, item, options), unused=table.unused)
 
 

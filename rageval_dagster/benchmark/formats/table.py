@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +16,11 @@ csv.field_size_limit(2**31 - 1)
 _DELIMITERS = ",;\t"
 _SHOWN_COLUMNS = 20
 
-# What makes a spreadsheet take a cell for a formula; an apostrophe before it makes it text.
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-_PROTECTED = re.compile(r"'+[=+\-@\t\r\n]")
+# What a spreadsheet would run as a formula, or round as a number (an item's id may look like 12e4567); an apostrophe
+# before it makes it text.
+_NOT_PLAIN = r"(?:[=+\-@\t\r\n]|(?:\d{12,}|\d+[eE]\d+)$)"
+_TO_PROTECT = re.compile(rf"'*{_NOT_PLAIN}")
+_PROTECTED = re.compile(rf"'+{_NOT_PLAIN}")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Table:
     unused: Sequence[str]
 
 
-def read_table(path: Path, names: Mapping[str, str], required: str, is_known: Callable[[str], bool]) -> Table:
+def read_table(
+    path: Path, names: Mapping[str, str], required: Collection[str], is_known: Callable[[str], bool], advice: str
+) -> Table:
     """Reads a CSV file in UTF-8, its columns separated by comma, semicolon or tab; its first row names them.
 
     Row numbers are a spreadsheet's. A row that cannot be read is an error in its place: too many or too few columns,
@@ -37,8 +41,9 @@ def read_table(path: Path, names: Mapping[str, str], required: str, is_known: Ca
 
     Args:
         names: the file's own names of fields (field -> column).
-        required: the field that has to have a column.
+        required: the fields that have to have a column.
         is_known: whether a column of that name is read.
+        advice: what to do where a required column is missing.
 
     Raises:
         DatasetError: the file cannot be read or is empty, or lacks a column that is named or required, or has it twice.
@@ -46,14 +51,14 @@ def read_table(path: Path, names: Mapping[str, str], required: str, is_known: Ca
     # What is not UTF-8 becomes halves of surrogate pairs, so that only its cell is refused.
     text = read_bytes(path).decode("utf-8", "surrogateescape")
     lines = list(io.StringIO(text, newline=""))
-    wanted = {*names.values(), names.get(required, required)}
+    wanted = {*names.values(), *(names.get(field, field) for field in required)}
     delimiter = max(_DELIMITERS, key=lambda each: _fit(lines, each, wanted))
     records = enumerate(_records(lines, delimiter), start=1)
     header = next(((number, record) for number, record in records if record), None)
     if header is None or isinstance(header[1], RowError):
         raise DatasetError(f"{path}: the first row does not name the columns (its quotation marks do not match)")
     columns = [column.strip() for column in header[1]]
-    _check_columns(path, columns, names, required)
+    _check_columns(path, columns, names, required, advice)
     used = {column: place for place, column in enumerate(columns) if column in wanted or is_known(column)}
     for column in used:
         if columns.count(column) > 1:
@@ -71,7 +76,7 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 
 
 def _protected(cell: str) -> str:
-    return f"'{cell}" if _FORMULA.match(cell) else cell
+    return f"'{cell}" if _TO_PROTECT.match(cell) else cell
 
 
 def _unprotected(cell: str) -> str:
@@ -85,15 +90,16 @@ def _fit(lines: Sequence[str], delimiter: str, wanted: set[str]) -> tuple[int, i
     return len(wanted.intersection(columns)), len(columns)
 
 
-def _check_columns(path: Path, columns: Sequence[str], names: Mapping[str, str], required: str) -> None:
+def _check_columns(
+    path: Path, columns: Sequence[str], names: Mapping[str, str], required: Collection[str], advice: str
+) -> None:
     listed = ", ".join(map(repr, columns[:_SHOWN_COLUMNS])) + (", ..." if len(columns) > _SHOWN_COLUMNS else "")
     for name, column in names.items():
         if column not in columns:
             raise DatasetError(f"{path} has no column {column!r}, which --map {name}={column} names; it has {listed}")
-    if required not in names and required not in columns:
-        raise DatasetError(
-            f"{path} has no column {required!r}, but {listed}: say which is meant with --map {required}=COLUMN"
-        )
+    for name in required:
+        if name not in names and name not in columns:
+            raise DatasetError(f"{path} has no column {name!r}, it has {listed}: {advice}")
 
 
 def _rows(records: Iterable[tuple[int, list[str] | RowError]], width: int, used: Mapping[str, int]) -> Rows:

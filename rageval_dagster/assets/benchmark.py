@@ -35,7 +35,8 @@ def chunk_sample(
     """The chunks that questions are written about: seeded, consistent, with a quota per document."""
     from rageval_dagster.benchmark.renewal import renew_sample
 
-    renewal = renew_sample(database.open(), store.open(), context.partition_key, plan.benchmark(context.partition_key))
+    client_id = database.client_of(context.partition_key)
+    renewal = renew_sample(database.open(), store.open(), client_id, plan.benchmark(client_id))
     context.log.info(renewal.reason)
     return dg.MaterializeResult(metadata=renewal.metadata())
 
@@ -60,12 +61,13 @@ def synthetic_qa(
     """A question and answer for each sampled chunk, with the quote that proves it, or the reason why there is none."""
     from rageval_dagster.benchmark.renewal import renew_candidates
 
+    client_id = database.client_of(context.partition_key)
     report = renew_candidates(
         database.open(),
         store.open(),
-        context.partition_key,
-        plan.benchmark(context.partition_key),
-        generator.open(context.partition_key),
+        client_id,
+        plan.benchmark(client_id),
+        generator.open(client_id),
         log_progress(context, "chunks asked about"),
     )
     return dg.MaterializeResult(metadata=report.metadata())
@@ -91,12 +93,13 @@ def validated_benchmark(
     """The pairs that pass the quality rules, frozen as a dataset version; the others keep their reasons."""
     from rageval_dagster.benchmark.renewal import renew_dataset
 
+    client_id = database.client_of(context.partition_key)
     report = renew_dataset(
         database.open(),
         store.open(),
-        context.partition_key,
-        plan.benchmark(context.partition_key),
-        embedding.for_metrics(context.partition_key),
+        client_id,
+        plan.benchmark(client_id),
+        embedding.for_metrics(client_id),
     )
     context.log.info(report.reason)
     return dg.MaterializeResult(metadata=report.metadata(), check_results=rule_results(report.rules))

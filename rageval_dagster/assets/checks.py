@@ -59,8 +59,9 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
     from rageval_dagster.evaluation.verdict import completeness
     from rageval_dagster.settings import load_settings
 
-    reports = latest_reports(database.open(), context.partition_key)
-    finding = completeness(reports, load_settings().for_client(context.partition_key).max_error_share)
+    client_id = database.client_of(context.partition_key)
+    reports = latest_reports(database.open(), client_id)
+    finding = completeness(reports, load_settings().for_client(client_id).max_error_share)
     return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
 
 
@@ -72,8 +73,9 @@ def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabas
     from rageval_dagster.evaluation.verdict import thresholds
     from rageval_dagster.settings import load_settings
 
-    own = load_settings().for_client(context.partition_key).thresholds
-    finding = thresholds(latest_reports(database.open(), context.partition_key), own)
+    client_id = database.client_of(context.partition_key)
+    own = load_settings().for_client(client_id).thresholds
+    finding = thresholds(latest_reports(database.open(), client_id), own)
     return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
 
 
@@ -81,14 +83,14 @@ def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabas
 @without_texts
 def no_foreign_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """No system returned a chunk of another client."""
-    return _strays(database, context.partition_key, "foreign", dg.AssetCheckSeverity.ERROR)
+    return _strays(database, database.client_of(context.partition_key), "foreign", dg.AssetCheckSeverity.ERROR)
 
 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
 @without_texts
 def no_unknown_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """Every chunk that a system returned stands in the document store: none is stale, none is made up."""
-    return _strays(database, context.partition_key, "unknown", dg.AssetCheckSeverity.WARN)
+    return _strays(database, database.client_of(context.partition_key), "unknown", dg.AssetCheckSeverity.WARN)
 
 
 def _strays(

@@ -12,9 +12,13 @@ from rageval_dagster.resources.textless import without_texts
 
 @dg.observable_source_asset(group_name="corpus", tags={"dagster/kind/chroma": ""}, partitions_def=clients_partitions)
 @without_texts
-def document_store(store: DocumentStore) -> dg.DataVersionsByPartition:
+def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVersionsByPartition:
     """The chunks of every client in Chroma. They belong to the user: nothing here is ever written."""
-    return dg.DataVersionsByPartition(store.open().probes())
+    from rageval_dagster.corpus.names import partition_key
+    from rageval_dagster.monitoring.watching import watched
+
+    probes = watched(database.open(), store.open().probes())
+    return dg.DataVersionsByPartition({partition_key(client_id): probe for client_id, probe in probes.items()})
 
 
 @dg.asset(
@@ -36,7 +40,7 @@ def corpus_version(
     """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
     from rageval_dagster.evaluation.changes import scan_client
 
-    client_id = context.partition_key
+    client_id = database.client_of(context.partition_key)
     state = scan_client(
         database.open(),
         store.open(),

@@ -36,7 +36,8 @@ def retrieval_runs(
     from rageval_dagster.evaluation.retrieval import run_retrieval
     from rageval_dagster.evaluation.stages import each_evaluation, open_evaluations
 
-    db, client_id, load = database.open(), context.partition_key, systems.loader(context.partition_key)
+    db, client_id = database.open(), database.client_of(context.partition_key)
+    load = systems.loader(client_id)
     opened = open_evaluations(db, plan.request(client_id), load, context.run_id)
     documents = store.open()
     report = each_evaluation(
@@ -68,7 +69,8 @@ def generated_answers(
     from rageval_dagster.evaluation.answers import run_answers
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
 
-    db, client_id, load = database.open(), context.partition_key, systems.loader(context.partition_key)
+    db, client_id = database.open(), database.client_of(context.partition_key)
+    load = systems.loader(client_id)
     report = each_evaluation(
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: run_answers(
@@ -103,7 +105,7 @@ def metric_scores(
     from rageval_dagster.metrics.interface import Tools
     from rageval_dagster.metrics.registry import metrics_for
 
-    db, client_id = database.open(), context.partition_key
+    db, client_id = database.open(), database.client_of(context.partition_key)
     embedder = embedding.for_metrics(client_id)
     tools = Tools(embedder)
     report = each_evaluation(

@@ -41,7 +41,7 @@ def evaluation_runs(
     from rageval_dagster.evaluation.verdict import run_metadata
     from rageval_dagster.metrics.registry import metrics_for
 
-    db, client_id = database.open(), context.partition_key
+    db, client_id = database.open(), database.client_of(context.partition_key)
     embedder = embedding.for_metrics(client_id)
     reports = finish_all(
         db,
@@ -73,8 +73,11 @@ def history_views(context: dg.AssetExecutionContext, database: HistoryDatabase) 
     from rageval_dagster.storage.views import view_preview
 
     db = database.open()
+    # What a client's run tells is of this client alone: whoever is forgotten stands in no other's run.
+    key = context.run.tags.get("dagster/partition")
+    client_id = None if key is None else database.client_of(key)
     for key in sorted(context.selected_asset_keys):
-        preview = view_preview(db, key.to_user_string())
+        preview = view_preview(db, key.to_user_string(), client_id=client_id)
         yield dg.MaterializeResult(
             asset_key=key,
             metadata={

@@ -12,8 +12,10 @@ from dagster._core.workspace.load_target import ModuleTarget
 
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import EVALUATION_JOB
-from rageval_dagster.automation.requests import TRIGGER_TAG, ensure_partition, run_config
+from rageval_dagster.automation.requests import ensure_partition, run_config, run_tags
+from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.clients import ensure_client
 
 CODE_LOCATION = "rageval_dagster"
 
@@ -57,12 +59,12 @@ def launch(
         on_step: called with the name of each step as it starts.
     """
     prepare_dagster_home(settings)
+    ensure_client(HistoryDatabase().open(), client_id)  # the run knows it by its partition only
     job = defs.resolve_job_def(job_name)
     with dg.DagsterInstance.get() as instance:
         ensure_partition(instance, client_id)
         config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}
-        tags = {"dagster/partition": client_id, TRIGGER_TAG: trigger}
-        return _execute(instance, job, config, tags, on_step)
+        return _execute(instance, job, config, run_tags(client_id, trigger), on_step)
 
 
 def _execute(

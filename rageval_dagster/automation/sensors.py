@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Mapping
 
 import dagster as dg
 
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.automation.jobs import EVALUATION_JOB, evaluation_job
-from rageval_dagster.automation.requests import TRIGGER_TAG, run_request
+from rageval_dagster.automation.requests import run_request, run_tags
 from rageval_dagster.automation.schedules import time_of
+from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
@@ -46,7 +46,7 @@ def document_store_sensor() -> dg.SensorDefinition:
             end_dead_run(context.instance, client)
         seen = observe(db, probes, pending, settings.settle_s, time.time())
         known = set(context.instance.get_dynamic_partitions(clients_partitions.name or ""))
-        to_add = [client_id for client_id in seen.outstanding if client_id not in known]
+        to_add = [key for key in map(partition_key, seen.outstanding) if key not in known]
         requests = [
             request
             for client_id, change_seq in seen.outstanding.items()
@@ -71,13 +71,9 @@ def _next_attempt(instance: dg.DagsterInstance, client_id: str, change_seq: int)
     """
     trigger = f"change:{change_seq}"
     runs = instance.get_runs(
-        dg.RunsFilter(job_name=EVALUATION_JOB, tags=_tags(client_id, trigger)), limit=MAX_ATTEMPTS + 1
+        dg.RunsFilter(job_name=EVALUATION_JOB, tags=run_tags(client_id, trigger)), limit=MAX_ATTEMPTS + 1
     )
     failed = sum(run.status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED) for run in runs)
     if failed < len(runs) or failed >= MAX_ATTEMPTS:
         return None
     return run_request(client_id, trigger, run_key=f"{client_id}:{change_seq}:{failed + 1}", only_if_changed=True)
-
-
-def _tags(client_id: str, trigger: str) -> Mapping[str, str]:
-    return {"dagster/partition": client_id, TRIGGER_TAG: trigger}

@@ -1,4 +1,4 @@
-"""Client names and the collections that stand for them."""
+"""Client names, and the collections and partitions that stand for them."""
 
 import re
 from collections.abc import Mapping
@@ -16,15 +16,31 @@ SHARED_COLLECTION = "documents"
 """Made where all clients share one collection and there is none yet."""
 
 _FIT_FOR_CHROMA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]")
+_MADE_KEY = re.compile(r".*~[0-9a-f]{12}", re.DOTALL)
 _SLUG_LENGTH = 40
 
 
 def collection_name(client_id: str) -> str:
     """The client's name where Chroma takes it (3-512 of [a-zA-Z0-9._-]), else a slug of it with a hash."""
-    if _FIT_FOR_CHROMA.fullmatch(client_id):
-        return client_id
-    slug = re.sub(r"[^a-zA-Z0-9]+", "-", client_id)[:_SLUG_LENGTH].strip("-")
-    return f"{slug or 'client'}-{digest(client_id)[:12]}"
+    return client_id if _FIT_FOR_CHROMA.fullmatch(client_id) else f"{_slug(client_id)}-{digest(client_id)[:12]}"
+
+
+def partition_key(client_id: str) -> str:
+    """The client's name where Dagster takes it as a partition, else a slug of it with `~` and a hash.
+
+    Dagster reads three dots as a range. A name that looks like a made key gets one, too: no two clients share one.
+    """
+    fit = "..." not in client_id and client_id.isprintable() and not is_made_key(client_id)
+    return client_id if fit else f"{_slug(client_id)}~{digest(client_id)[:12]}"
+
+
+def is_made_key(key: str) -> bool:
+    """Whether a partition key is none that a client's name is by itself."""
+    return _MADE_KEY.fullmatch(key) is not None
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", name)[:_SLUG_LENGTH].strip("-") or "client"
 
 
 def is_made_by_us(metadata: Mapping[str, Any]) -> bool:

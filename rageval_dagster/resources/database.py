@@ -1,10 +1,12 @@
 """The history database as a Dagster resource."""
 
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import load_settings
 
 if TYPE_CHECKING:
@@ -20,7 +22,25 @@ class HistoryDatabase(dg.ConfigurableResource):
     def open(self) -> "Database":
         settings = load_settings()
         settings.ensure_home()
+        os.umask(0o077)  # a process of Dagster: what it writes from now on is for its owner only
         return _open(settings.database_url)
+
+    def client_of(self, key: str) -> str:
+        """The client whose partition that is.
+
+        Raises:
+            RagevalError: the key was made for a client that the database does not know (any more).
+        """
+        from rageval_dagster.corpus.names import is_made_key, partition_key
+        from rageval_dagster.storage.clients import list_clients
+
+        if not is_made_key(key):
+            return key
+        known = (client.client_id for client in list_clients(self.open()))
+        found = next((client_id for client_id in known if partition_key(client_id) == key), None)
+        if found is None:
+            raise RagevalError(f"no client has the partition {key!r}; `rageval clients list` shows those there are")
+        return found
 
 
 @lru_cache(maxsize=4)

@@ -38,13 +38,13 @@ class ClientLease(dg.ConfigurableResource):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["ClientLease"]:
-        client_id = context.run.tags.get("dagster/partition") if context.run is not None else None
-        if client_id is None:
+        key = context.run.tags.get("dagster/partition") if context.run is not None else None
+        if key is None:
             yield self
             return
         from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
 
-        db = self.database.open()
+        db, client_id = self.database.open(), self.database.client_of(key)
         client = ensure_client(db, client_id)
         if context.instance is not None:
             end_dead_run(context.instance, client)

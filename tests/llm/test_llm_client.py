@@ -1,6 +1,7 @@
 """The client of language models, against a real server on loopback."""
 
 import asyncio
+import logging
 import socket
 import traceback
 from typing import Any
@@ -132,6 +133,23 @@ def test_what_can_pass_is_tried_again(sqlite_db: Database, fault: Fault, monkeyp
         (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
     assert isinstance(reply, Completion)
     assert (reply.text, reply.retries, len(server.requests)) == ("ok", 1, 2)
+
+
+def test_nothing_is_logged_of_keys_and_prompts(
+    sqlite_db: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.001))
+    for name in (None, "openai", "httpx", "httpcore", "httpx2", "httpcore2", "asyncio"):
+        caplog.set_level(logging.DEBUG, name)
+    with ScriptedServer(
+        "canary reply", faults=[Fault(status=500), Fault("disconnect"), Fault("broken_json")]
+    ) as server:
+        client(server, sqlite_db, OPENAI_BASE_URL=f"{server.base_url}?canary").complete([ChatRequest("canary")])
+        client(server, sqlite_db).complete([ChatRequest("canary")])
+    logging.getLogger("asyncio").debug("this is logged")
+    assert len(server.requests) > 1
+    assert "this is logged" in caplog.text
+    assert "canary" not in caplog.text
 
 
 def test_a_connection_that_breaks_is_tried_again(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from rageval_dagster.benchmark.wording import normalise_whitespace
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError, EmbeddingError, SettingsError
 from rageval_dagster.identity import digest
+from rageval_dagster.languages import language_shares, language_warnings
 from rageval_dagster.records import Candidate, Chunk, Item, Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -58,6 +59,8 @@ class BenchmarkSpec:
     automatic: bool
     always: bool = False
     seed: int = 0
+    language: str | None = None
+    embedding_models: tuple[str, ...] = ()
 
     @classmethod
     def from_settings(
@@ -78,6 +81,8 @@ class BenchmarkSpec:
             max_age_days=settings.dataset_max_age_days,
             automatic=settings.auto_generate_datasets,
             always=always,
+            language=settings.language,
+            embedding_models=(settings.embedding_model, settings.metric_embedding_model),
         )
 
 
@@ -137,6 +142,7 @@ def renew_sample(
     )
     benchmark_storage.save_sample(db, sample)
     documents = {entry.chunk_key: entry.document_id for entry in entries}
+    languages = _languages(_sampled_chunks(db, store, client_id), spec)
     return StageReport(
         due,
         {
@@ -145,6 +151,8 @@ def renew_sample(
             "chunks_drawn": len(keys),
             "documents_touched": len({documents[key] for key in keys}),
             "documents": len(set(documents.values())),
+            "languages": languages,
+            "warnings": language_warnings(spec.embedding_models, languages),
         },
     )
 
@@ -247,6 +255,7 @@ def renew_dataset(
             "corpus_version": sample.corpus_version,
             "sample_id": sample.sample_id,
             "strategy": sample.strategy,
+            "languages": _languages(chunks, spec),
             "sample_size": spec.size,
             "replaces_items_of": _first_drawn(dataset, due),
             "generator": spec.generator,
@@ -423,6 +432,10 @@ def _sampled_chunks(db: Database, store: "ChromaStore", client_id: str) -> list[
     ids = [entries[key].chunk_id for key in keys if key in entries]
     chunks = {chunk.id: chunk for chunk in store.get(client_id, ids)}
     return [chunks[chunk_id] for chunk_id in ids if chunk_id in chunks]
+
+
+def _languages(chunks: Sequence[Chunk], spec: BenchmarkSpec) -> dict[str, float]:
+    return language_shares((chunk.text for chunk in chunks), spec.language)
 
 
 def _with_difficulty(

@@ -206,8 +206,22 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         for own, report in zip(clients, reports, strict=True)
     ):
         print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
+    for warning in _language_warnings(settings, reports):
+        print(f"{warning}.")
     print("Not measured: judge.* and claims.*, which need a judge model; none can be set in this version.")
     print("In the Dagster UI: make ui")
+
+
+def _language_warnings(settings: Settings, reports: list[Any]) -> list[str]:
+    """Each once, whatever the number of datasets and systems."""
+    from rageval_dagster.languages import language_warnings
+
+    found: list[str] = []
+    for report in reports:
+        own = settings.for_client(report.evaluation.client_id)
+        retrieval = [own.embedding_model] if report.evaluation.system_reference else []
+        found += language_warnings([*retrieval, own.metric_embedding_model], report.languages)
+    return list(dict.fromkeys(found))
 
 
 def headline_row(report: Any) -> dict[str, Any]:

@@ -22,13 +22,15 @@ RIGHTLY_ANSWERED = "quality.refusal_correct"
 class EvaluationReport:
     """What people read of one evaluation; ids and numbers only. `level` is that of the headline metrics.
 
-    `by_badness` are the questions that did not go well, worst first.
+    `by_badness` are the questions that did not go well, worst first; `languages` the shares of the languages of the
+    chunks that the dataset was drawn from, empty where that is not known.
     """
 
     evaluation: Evaluation
     level: str
     summaries: Mapping[str, Summary]
     by_badness: tuple[str, ...]
+    languages: Mapping[str, float]
 
     @property
     def worst_item_ids(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
     ]
     evaluation_storage.save_summaries(db, evaluation.id, summaries)
-    report = _report(evaluation, summaries, outcomes)
+    report = _report(db, evaluation, summaries, outcomes)
     evaluation_storage.finish_evaluation(
         db,
         evaluation.id,
@@ -72,7 +74,7 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         duration_s=(datetime.now(UTC) - evaluation.started_at).total_seconds(),
         error_count=sum(result.error is not None for result in results.values()),
     )
-    return _report(evaluation_storage.get_evaluation(db, evaluation.id), summaries, outcomes)
+    return _report(db, evaluation_storage.get_evaluation(db, evaluation.id), summaries, outcomes)
 
 
 def finish_all(
@@ -96,7 +98,7 @@ def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
     summaries = evaluation_storage.load_summaries(db, evaluation.id)
     versions = {summary.metric_id: summary.metric_version for summary in summaries}
     outcomes = evaluation_storage.load_scores(db, evaluation.id, versions)
-    return _report(evaluation, summaries, outcomes)
+    return _report(db, evaluation, summaries, outcomes)
 
 
 def reports_of(db: Database, client_id: str, trigger: str) -> list[EvaluationReport]:
@@ -144,6 +146,7 @@ def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tup
 
 
 def _report(
+    db: Database,
     evaluation: Evaluation,
     summaries: Sequence[Summary],
     outcomes: Mapping[str, Mapping[str, Outcome]],
@@ -154,6 +157,7 @@ def _report(
         level=level,
         summaries={summary.metric_id: summary for summary in summaries},
         by_badness=by_badness(outcomes, level),
+        languages=benchmark_storage.get_dataset(db, evaluation.dataset_id).stats.get("languages", {}),
     )
 
 

@@ -2,7 +2,7 @@
 
 from rageval_dagster.languages.declining import declines_version, is_decline
 from rageval_dagster.languages.detection import detect, hangs, language_shares, sentences, stop_words
-from rageval_dagster.languages.embedders import is_english_only, language_warning
+from rageval_dagster.languages.embedders import is_english_only, language_warning, language_warnings
 
 __all__ = [
     "declines_version",
@@ -12,6 +12,7 @@ __all__ = [
     "is_english_only",
     "language_shares",
     "language_warning",
+    "language_warnings",
     "sentences",
     "stop_words",
 ]

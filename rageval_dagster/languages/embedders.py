@@ -1,7 +1,7 @@
 """Which embedding models know English alone, and what to say where they meet other languages."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rageval_dagster.languages.detection import UNKNOWN
 from rageval_dagster.languages.known import NAMES
@@ -51,3 +51,9 @@ def language_warning(model_name: str, shares: Mapping[str, float]) -> str | None
         "alike there means little; take a multilingual model, for the chunks (embedded anew) and for the metrics "
         "(RAGEVAL_EMBEDDING_MODEL, RAGEVAL_METRIC_EMBEDDING_MODEL)"
     )
+
+
+def language_warnings(model_names: Iterable[str], shares: Mapping[str, float]) -> list[str]:
+    """`language_warning` of each distinct model that has one."""
+    warnings = (language_warning(name, shares) for name in dict.fromkeys(model_names))
+    return [warning for warning in warnings if warning is not None]

@@ -72,14 +72,14 @@ LANGUAGES: Mapping[str, Language] = {
             hatte hatten hier hin hinter hätte hätten ich ihm ihn ihnen ihr ihre ihrem ihren ihrer ihres im immer in
             indem innerhalb ins ist ja je jede jedem jeden jeder jedes jedoch jene jenem jenen jener jenes jetzt kann
             kannst kein keine keinem keinen keiner können könnte könnten man manche manchem manchen mancher mehr mein
-            meine meinem meinen meiner meist mich mir mit muss musste möglich müssen nach nachdem neben nein nicht
-            nichts noch nun nur ob obwohl oder oft ohne ohnehin pro schon sehr sei seien sein seine seinem seinen seiner
-            mindestens seines seit seitdem selbst sich sie sind so sobald sofern sogar solange solch solche solchem solchen solcher
-            soll sollen sollte sollten somit sondern sonst sowie sowohl statt trotz um und uns unser unsere unserem
-            unseren unserer unter viel viele vielen vom von vor wann war waren warum was weder wegen weil weitere
-            weiteren weiterer welche welchem welchen welcher welches wem wen wenig weniger wenn wer werde werden wessen
-            wie wieder will wir wird wo wobei wodurch wohin wollen worden wurde wurden während wäre wären würde würden
-            zu zum zur zwar zwischen über
+            meine meinem meinen meiner meist mich mindestens mir mit muss musste möglich müssen nach nachdem neben nein
+            nicht nichts noch nun nur ob obwohl oder oft ohne ohnehin pro schon sehr sei seien sein seine seinem seinen
+            seiner seines seit seitdem selbst sich sie sind so sobald sofern sogar solange solch solche solchem solchen
+            solcher soll sollen sollte sollten somit sondern sonst sowie sowohl statt trotz um und uns unser unsere
+            unserem unseren unserer unter viel viele vielen vom von vor wann war waren warum was weder wegen weil
+            weitere weiteren weiterer welche welchem welchen welcher welches wem wen wenig weniger wenn wer werde werden
+            wessen wie wieder will wir wird wo wobei wodurch wohin wollen worden wurde wurden während wäre wären würde
+            würden zu zum zur zwar zwischen über
         """,
         hanging="""
             er sie es sein seine seinen seiner ihr ihre ihren ihrer dies diese diesem diesen dieser dieses jene jener

@@ -98,6 +98,13 @@ def _documents(settings: Settings, store: "ChromaStore") -> str:
     return f"{store.location}: {plural(len(store.clients()), 'client')}{rest}"
 
 
+def _redaction(name: str, settings: Settings) -> str:
+    from rageval_dagster.redaction import load_redactor
+
+    load_redactor(name, settings.path("."))
+    return f"{name} can be loaded"
+
+
 def _embedding_model(name: str, settings: Settings) -> str:
     from rageval_dagster.embedding.models import load_embedder
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import threading
 from collections import Counter
@@ -72,6 +73,8 @@ class EmbeddedChroma:
         if self._client is None or (write and not self._writable):
             self._writable = write or not self.is_foreign
             path = self._catalogue.path
+            if not (write and self.is_foreign):
+                os.umask(0o077)  # a store of ours or a copy: for its owner only
             if not self._writable:
                 self._settings.ensure_home()
                 self._snapshot = take_snapshot(self._catalogue, self._settings.home)
@@ -137,10 +140,10 @@ class ServerChroma:
                 f"no Chroma server answers at {self.location} ({type(error).__name__}); start it, or set "
                 "RAGEVAL_CHROMA_URL to where it runs"
             ) from None
-        if not answer.is_success:
+        if not answer.is_success or "nanosecond heartbeat" not in answer.text:
             raise StoreError(
-                f"{self.location} answered {answer.status_code} when asked whether it is a Chroma server; "
-                "see RAGEVAL_CHROMA_URL and RAGEVAL_CHROMA_TOKEN"
+                f"{self.location} answered {answer.status_code}, not as a Chroma server does, when asked whether it "
+                "is one; see RAGEVAL_CHROMA_URL and RAGEVAL_CHROMA_TOKEN"
             )
 
     def client(self, write: bool = False) -> "ClientAPI":

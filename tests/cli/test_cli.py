@@ -2,54 +2,15 @@
 
 import json
 import socket
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from rageval_dagster.cli import main
 from rageval_dagster.definitions import defs
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project, documents
-
-
-@dataclass
-class Ended:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    def call(*arguments: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["rageval", *map(str, arguments)])
-        capfd.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = exit_.code if isinstance(exit_.code, int) else 1
-        printed = capfd.readouterr()
-        return Ended(code, printed.out, printed.err)
-
-    return call
-
-
-def refused(ended: Ended, *words: str) -> None:
-    """One clear line with these words, no traceback, exit code 2."""
-    assert ended.code == 2, ended
-    lines = [line for line in ended.err.strip().splitlines() if line.startswith("rageval: ")]
-    assert len(lines) == 1, ended.err
-    assert "Traceback" not in ended.err
-    for word in words:
-        assert word in lines[0]
 
 
 def test_an_unknown_client_is_named_with_what_to_do(loaded: Project, run: Run) -> None:

@@ -1,0 +1,207 @@
+"""Languages: what they are told by, how people decline in them, and which embedding models do not know them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rageval_dagster import languages
+from rageval_dagster.languages.known import LANGUAGES, NAMES
+from tests.language_samples import NO_LANGUAGE, PARAGRAPHS, SENTENCES
+
+
+@pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in SENTENCES.items() for text in texts])
+def test_a_sentence_is_enough_to_tell_its_language(code: str, text: str) -> None:
+    assert languages.detect(text) == code
+
+
+@pytest.mark.parametrize("kind", NO_LANGUAGE)
+def test_what_is_no_prose_has_no_language(kind: str) -> None:
+    assert languages.detect(NO_LANGUAGE[kind]) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_has_a_language_of_two_letters_or_none(text: str) -> None:
+    found = languages.detect(text)
+    assert found is None or (len(found) == 2 and found.isascii() and found.islower())
+
+
+def test_shares_of_languages_name_the_largest_first() -> None:
+    texts = [*SENTENCES["de"], *SENTENCES["en"], NO_LANGUAGE["code"]]
+    assert list(languages.language_shares(texts).items()) == [("de", 0.5), ("en", 0.25), ("unknown", 0.25)]
+    assert languages.language_shares(texts, "fr") == {"fr": 1.0}
+    assert languages.language_shares([]) == {}
+
+
+def test_sentences_end_by_the_rules_of_their_language() -> None:
+    german = "Das gilt z. B. für Dr. Maier. Alle anderen zahlen bzw. warten bis zum Ende des Monats."
+    assert languages.sentences(german) == [
+        "Das gilt z. B. für Dr. Maier.",
+        "Alle anderen zahlen bzw. warten bis zum Ende des Monats.",
+    ]
+    assert len(languages.sentences(german, "en")) == 3
+
+
+def test_stop_words_are_those_of_the_language_or_english() -> None:
+    assert "nicht" in languages.stop_words("de")
+    assert "with" not in languages.stop_words("de")
+    assert languages.stop_words(None) == languages.stop_words("sv") == languages.stop_words("en")
+    for language in LANGUAGES.values():
+        assert all(word == word.casefold() for word in language.stop_words | set(language.hanging))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "language", "hangs"),
+    [
+        ("Sie wurde 1837 gebaut.", "de", True),
+        ("Die Brücke wurde 1837 gebaut.", "de", False),
+        ("Elle fut construite en 1837.", "fr", True),
+        ("它建于1837年。", "zh", True),
+        ("这座桥建于1837年。", "zh", True),
+        ("石桥建于1837年。", "zh", False),
+        ("Den byggdes 1837.", "sv", False),
+        ("...", "de", False),
+    ],
+)
+def test_a_sentence_that_points_back_hangs(sentence: str, language: str, hangs: bool) -> None:
+    assert languages.hangs(sentence, language) == hangs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don’t know.",
+        "I'm sorry, but the provided documents don't contain any information on that.",
+        "Unfortunately, I cannot answer this question.",
+        "The context does not mention when the bridge was closed.",
+        "Ich weiß es leider nicht.",
+        "Im Kontext steht dazu nichts.",
+        "Leider kann ich diese Frage anhand der Kontexte nicht beantworten.",
+        "Zu dieser Frage enthalten die Dokumente leider keine Informationen. ICH WEISS ES NICHT.",
+        "Je ne sais pas.",
+        "Le contexte ne permet malheureusement pas de répondre à la question.",
+        "Lo siento, no lo sé.",
+        "No hay información sobre ese tema en los documentos.",
+        "Mi dispiace, non lo so.",
+        "I documenti non contengono informazioni su questo argomento.",
+        "Dat weet ik helaas niet.",
+        "De documenten bevatten hierover geen informatie over de brug.",
+        "Infelizmente, não sei.",
+        "O contexto não contém informações sobre isso.",
+        "Niestety nie wiem.",
+        "Dokumenty nie zawierają informacji na ten temat.",
+        "申し訳ありませんが、わかりません。",
+        "提供された文書には記載されていません。",
+        "抱歉，我不知道。",
+        "根据提供的资料，没有提到这一点。",
+        "I don't know.\n\nSources: [1], [2]",
+        "I don't know.\n[1] handbook.pdf\n[2] policy.pdf",
+        "Ich weiß es nicht.\nQuellen: [handbuch.pdf:3]",
+        "I don't know. Please [write to us](https://example.org).",
+    ],
+)
+def test_answers_that_decline(text: str) -> None:
+    assert languages.is_decline(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "It was built in 1850.",
+        "It was built in 1850 [1]. The contexts do not contain the answer to when it burnt down.",
+        "It was built in 1850 [bridges.md]. I do not know when it burnt down.",
+        "It was built in 1850 (source: bridges.md). I do not know when it burnt down.",
+        "They act as I don't knowingly.",
+        "The bridge was built by hand. " * 20 + "I don't know more.",
+        "Die Brücke wurde 1837 gebaut und darf von Lastwagen nicht befahren werden.",
+        "Le pont fut construit en 1837 et les camions ne peuvent pas y passer.",
+        "El puente fue construido en 1837 y los camiones no pueden pasar.",
+        "Il ponte fu costruito nel 1837 e i camion non possono passare.",
+        "De brug werd in 1837 gebouwd en vrachtwagens mogen er niet over.",
+        "A ponte foi construída em 1837 e os camiões não podem passar.",
+        "Most zbudowano w 1837 roku i ciężarówki nie mogą po nim jeździć.",
+        "橋は1837年に建設され、トラックは通れません。",
+        "这座桥建于1837年，卡车不能通行。",
+    ],
+)
+def test_answers_that_do_not_decline(text: str) -> None:
+    assert not languages.is_decline(text)
+
+
+def test_a_systems_own_phrases_decline_wherever_they_stand_and_whatever_is_cited() -> None:
+    text = "We looked everywhere. " * 30 + "Please  ask a\ncolleague [1]."
+    assert not languages.is_decline(text)
+    assert languages.is_decline(text, ["please ask a colleague"])
+    assert languages.is_decline(text, ["unused", "PLEASE … colleague"])
+    assert not languages.is_decline("Please ask a colleagues", ["ask a colleague"])
+    assert not languages.is_decline("It was built in 1850.", ["", "  "])
+    assert languages.declines_version(["please ask"]) != languages.declines_version()
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_known_phrase_declines(code: str) -> None:
+    for phrase in LANGUAGES[code].declines:
+        assert languages.is_decline(phrase.replace("…", "xyz")), phrase
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=80), st.text(min_size=1, max_size=12).filter(str.strip))
+def test_any_phrase_is_found_in_any_text(text: str, phrase: str) -> None:
+    assert languages.is_decline(f"{text} {phrase} {text}", [phrase])
+
+
+@pytest.mark.parametrize(
+    ("model", "english_only"),
+    [
+        ("sentence-transformers/all-MiniLM-L6-v2", True),
+        ("all-mpnet-base-v2", True),
+        ("/srv/models/all-MiniLM-L12-v2/", True),
+        ("BAAI/bge-small-en-v1.5", True),
+        ("intfloat/e5-base-v2", True),
+        ("thenlper/gte-large", True),
+        ("multi-qa-mpnet-base-dot-v1", True),
+        ("intfloat/multilingual-e5-base", False),
+        ("paraphrase-multilingual-MiniLM-L12-v2", False),
+        ("BAAI/bge-m3", False),
+        ("openai:text-embedding-3-small", False),
+        ("acme/own-model", None),
+        ("", None),
+    ],
+)
+def test_which_models_know_english_alone(model: str, english_only: bool | None) -> None:
+    assert languages.is_english_only(model) is english_only
+
+
+def test_an_english_model_over_other_languages_is_named_with_their_shares() -> None:
+    shares = {"de": 0.45, "en": 0.3, "fr": 0.1, "ja": 0.06, "pl": 0.05, "unknown": 0.04}
+    warning = languages.language_warning("sentence-transformers/all-MiniLM-L6-v2", shares)
+    assert warning is not None
+    assert "sentence-transformers/all-MiniLM-L6-v2" in warning
+    assert "German (45%), French (10%), Japanese (6%), other languages (5%)" in warning
+    assert "RAGEVAL_EMBEDDING_MODEL" in warning
+    assert "RAGEVAL_METRIC_EMBEDDING_MODEL" in warning
+
+
+@pytest.mark.parametrize(
+    ("model", "shares"),
+    [
+        ("all-MiniLM-L6-v2", {"en": 1.0}),
+        ("all-MiniLM-L6-v2", {"en": 0.96, "de": 0.04}),
+        ("all-MiniLM-L6-v2", {"en": 0.5, "unknown": 0.5}),
+        ("all-MiniLM-L6-v2", {}),
+        ("intfloat/multilingual-e5-base", {"de": 1.0}),
+        ("acme/own-model", {"de": 1.0}),
+    ],
+)
+def test_nothing_is_said_where_the_model_fits_or_is_not_known(model: str, shares: dict[str, float]) -> None:
+    assert languages.language_warning(model, shares) is None
+
+
+def test_models_are_warned_of_once() -> None:
+    models = ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2", "acme/own-model", "bge-base-en"]
+    assert len(languages.language_warnings(models, {"de": 1.0})) == 2
+
+
+def test_every_language_of_the_samples_has_a_name() -> None:
+    assert set(SENTENCES) | set(PARAGRAPHS) | set(LANGUAGES) <= set(NAMES)

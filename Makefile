@@ -23,7 +23,7 @@ demo: setup
 
 ui: setup
 	@echo "The Dagster UI: http://127.0.0.1:3000 (Ctrl-C ends it)"
-	@DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" PYTHONWARNINGS=ignore \
+	@umask 077; DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" PYTHONWARNINGS=ignore \
 		exec $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 test: setup

@@ -47,6 +47,7 @@ def prepare_dagster_home(settings: Settings) -> Path:
     A DAGSTER_HOME that is set already is the user's own and stays.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
+    os.umask(0o077)  # what Dagster writes from now on is for its owner only
     if own := os.environ.get("DAGSTER_HOME"):
         return Path(own)
     settings.ensure_home()

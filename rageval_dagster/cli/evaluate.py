@@ -52,7 +52,7 @@ def evaluate(
         "sample_size": sample_size or 0,
         "strategy": strategy or "",
     }
-    client_ids = chosen_clients(settings, client, every)
+    client_ids = chosen_clients(settings, db, client, every)
     check_plan(settings, db, client_ids, plan)
     if dry_run:
         from rageval_dagster.corpus.store import open_store
@@ -93,13 +93,14 @@ def evaluate(
         raise typer.Exit(GATE_FAILED)
 
 
-def chosen_clients(settings: Settings, client: str | None, every: bool) -> list[str]:
-    """The clients named on the command line, each one known to the document store.
+def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool) -> list[str]:
+    """The clients named on the command line, each one known to the document store; a forgotten one only by its name.
 
     Raises:
         RagevalError: neither or both of --client and --all, an unknown client, a store without any.
     """
     from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.storage.forgetting import left_alone
 
     if every == (client is not None):
         raise RagevalError("name a client with --client NAME, or take --all of them")
@@ -107,10 +108,13 @@ def chosen_clients(settings: Settings, client: str | None, every: bool) -> list[
     if client is not None:
         store.probe(client)  # says so where the store does not know the client
         return [client]
-    clients = store.clients()
+    known = store.clients()
+    forgotten = left_alone(db, known)
+    clients = [name for name in known if name not in forgotten]
     if not clients:
         raise RagevalError(
-            "the document store has no clients yet: load documents with rageval ingest PATH --client NAME"
+            f"the document store has no clients yet{' but forgotten ones' if forgotten else ''}: load documents with "
+            "rageval ingest PATH --client NAME"
         )
     return clients
 
@@ -182,7 +186,9 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
     for report in reports:
         evaluation = report.evaluation
         own = settings.for_client(evaluation.client_id)
-        print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
+        print(
+            f"\n{cell(evaluation.client_id)} / {cell(evaluation.dataset_name)} / {evaluation.system}, {report.level} level"
+        )
         shown = report.headline()
         if RIGHTLY_ANSWERED in report.summaries:
             shown["answered or declined rightly"] = report.summaries[RIGHTLY_ANSWERED]

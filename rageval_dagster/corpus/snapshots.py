@@ -59,6 +59,32 @@ def take_snapshot(catalogue: Catalogue, home: Path) -> Snapshot:
     return Snapshot(target, lock)
 
 
+def list_snapshots(home: Path) -> list[Path]:
+    """The folders of all copies, of whichever store, unfinished ones included."""
+    return sorted(path for path in (home / SNAPSHOT_FOLDER).glob("*") if path.is_dir())
+
+
+def remove_snapshots(home: Path) -> list[Path]:
+    """Removes every copy, of whichever store, and returns those that stay because a process has them open.
+
+    Raises:
+        StoreError: one cannot be removed.
+    """
+    kept: list[Path] = []
+    try:
+        for turn_file in sorted((home / SNAPSHOT_FOLDER).glob("*.lock")):
+            store = turn_file.stem
+            with turn_file.open("wb") as turn, _locked(turn):
+                for copy in sorted(turn_file.parent.glob(f"*{store}-*")):
+                    if copy.name.startswith(_DRAFT) or _is_free(copy):
+                        shutil.rmtree(copy)
+                    else:
+                        kept.append(copy)
+    except OSError as error:
+        raise StoreError(f"{error.filename} cannot be removed ({error.strerror})") from None
+    return kept
+
+
 def _copy(catalogue: Catalogue, folder: Path, store: str) -> Path:
     for _ in range(_ATTEMPTS):
         before = catalogue.state(), _signature(catalogue.path)
@@ -73,6 +99,8 @@ def _copy(catalogue: Catalogue, folder: Path, store: str) -> Path:
             for part in sorted(catalogue.path.iterdir()):
                 if part.is_dir():
                     shutil.copytree(part, draft / part.name)
+            for path in draft.rglob("*"):  # whoever may read the store, the copy is for its owner only
+                path.chmod(0o700 if path.is_dir() else 0o600)
             if (catalogue.state(), _signature(catalogue.path)) == before:
                 return target if target.is_dir() else draft.rename(target)
         except FileNotFoundError:

@@ -208,6 +208,7 @@ class Settings(BaseModel):
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.home.chmod(0o700)
             self.dagster_home.mkdir(exist_ok=True, mode=0o700)
+            self.dagster_home.chmod(0o700)
             with tempfile.TemporaryFile(dir=self.home):
                 pass
         except OSError as error:

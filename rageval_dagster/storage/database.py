@@ -154,24 +154,6 @@ def _updates(proposed: Any, update: Sequence[str] | Callable[[Any], Mapping[str,
     return {name: proposed[name] for name in update}
 
 
-def delete_batch(db: Database, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
-    """Deletes at most a thousand rows that the condition is true of, and returns how many: a transaction that keeps
-    nobody waiting for long."""
-    key = list(table.primary_key.columns)
-    one = sa.and_(*(column == sa.bindparam(f"key_{column.name}") for column in key))
-
-    @retried
-    def delete() -> int:
-        with db.begin() as connection:
-            rows = connection.execute(sa.select(*key).where(condition).limit(_IN_LIST)).mappings().all()
-            if rows:
-                keys = [{f"key_{name}": value for name, value in row.items()} for row in rows]
-                connection.execute(sa.delete(table).where(one), keys)
-        return len(rows)
-
-    return delete()
-
-
 def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
     """Distinct keys in lists short enough for an IN clause, in a fixed order."""
     distinct = list(dict.fromkeys(keys))
@@ -201,6 +183,19 @@ def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _R
             ) from None
 
     return wrapper
+
+
+@retried
+def delete_batch(db: Database, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
+    """Deletes rows that the condition is true of, so few that nobody waits for long, and returns how many."""
+    key = list(table.primary_key.columns)
+    one = sa.and_(*(column == sa.bindparam(f"key_{column.name}") for column in key))
+    with db.begin() as connection:
+        rows = connection.execute(sa.select(*key).where(condition).limit(_IN_LIST)).mappings().all()
+        if rows:
+            keys = [{f"key_{name}": value for name, value in row.items()} for row in rows]
+            connection.execute(sa.delete(table).where(one), keys)
+    return len(rows)
 
 
 def _is_conflict(error: DBAPIError) -> bool:

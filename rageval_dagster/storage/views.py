@@ -61,8 +61,8 @@ def _let_read(connection: Connection) -> None:
         connection.execute(sa.text(f"GRANT SELECT ON {', '.join(view_names())} TO {READER_ROLE}"))
 
 
-def read_view(db: Database, name: str, limit: int | None = None) -> list[dict[str, Any]]:
-    """The rows of a view, in the order that its file names, with times as aware UTC.
+def read_view(db: Database, name: str, limit: int | None = None, client_id: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a view, or those of one client, in the order that its file names, with times as aware UTC.
 
     Raises:
         DatabaseError: there is no such view.
@@ -71,11 +71,13 @@ def read_view(db: Database, name: str, limit: int | None = None) -> list[dict[st
     if source is None:
         raise DatabaseError(f"there is no view {name!r}; there are {', '.join(view_names())}")
     order = _ORDER.search(source)
-    query = f"SELECT * FROM {name}" + (f" ORDER BY {order.group(1)}" if order else "")
+    query = f"SELECT * FROM {name}" + ("" if client_id is None else " WHERE client_id = :client_id")
+    query += f" ORDER BY {order.group(1)}" if order else ""
     if limit is not None:
         query += f" LIMIT {int(limit)}"
     with db.connect() as connection:
-        rows = connection.execute(sa.text(query)).mappings().all()
+        given = {} if client_id is None else {"client_id": client_id}
+        rows = connection.execute(sa.text(query), given).mappings().all()
     return [{column: _plain(column, value) for column, value in row.items()} for row in rows]
 
 
@@ -87,13 +89,13 @@ class ViewPreview:
     markdown: str
 
 
-def view_preview(db: Database, name: str, rows: int = 10) -> ViewPreview:
-    """The size of a view and its first rows for people to see; like the views it holds ids and numbers only.
+def view_preview(db: Database, name: str, rows: int = 10, client_id: str | None = None) -> ViewPreview:
+    """The size of a view and its first rows, or those of one client; like the views it holds ids and numbers only.
 
     Raises:
         DatabaseError: there is no such view.
     """
-    first = read_view(db, name, limit=rows)
+    first = read_view(db, name, rows, client_id)
     with db.connect() as connection:
         row_count = connection.execute(sa.text(f"SELECT COUNT(*) FROM {name}")).scalar_one()
     if not first:

@@ -12,6 +12,10 @@ from tests.pipeline.small_project import Project, documents
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """An empty project; the process's environment points to it, since Dagster's resources read it there."""
+    return new_project(tmp_path, monkeypatch)
+
+
+def new_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for variable in [
         name for name in os.environ if name.startswith(("RAGEVAL_", "EVALUATION_", "OPENAI_", "DAGSTER_"))
     ]:

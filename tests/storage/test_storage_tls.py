@@ -86,5 +86,5 @@ def test_mariadb_off_this_machine_needs_tls() -> None:
         assert "ssl" not in given(MYSQL + local)
     named = given(f"{MYSQL}@db.example.org/history?ssl_ca=/etc/ca.pem")
     assert named["ssl"] == {"ca": "/etc/ca.pem"}
-    with pytest.raises(SettingsError, match="ssl_disabled, and .* is another machine"):
+    with pytest.raises(SettingsError, match=r"ssl_disabled, and .* is another machine"):
         open_database(f"{MYSQL}@db.example.org/history?ssl_disabled=true")

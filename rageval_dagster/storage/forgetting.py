@@ -1,0 +1,126 @@
+"""Forgetting a client: its rows in every table, what is left of it, and which clients are left alone since then."""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from rageval_dagster.errors import DatabaseError, LeaseHeldError
+from rageval_dagster.identity import digest
+from rageval_dagster.storage.database import Database, delete_batch, in_batches, retried, upsert
+from rageval_dagster.storage.tables import clients, forgotten_clients, metadata
+from rageval_dagster.storage.types import utc_now
+
+_BUSY_TIMEOUT_S = 30
+
+# What hangs on other rows goes before them; `clients`, whose row has the lease, goes last.
+_TABLES = [table for table in reversed(metadata.sorted_tables) if "client_id" in table.c and table is not clients]
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """What is left of a forgotten client: when that was, and how many rows of each table were deleted."""
+
+    forgotten_at: datetime
+    counts: Mapping[str, int]
+
+
+def rows_of(db: Database, client_id: str) -> dict[str, int]:
+    """{table: rows} of the client, without the tables that have none."""
+    found: dict[str, int] = {}
+    with db.connect() as connection:
+        for table in [*_TABLES, clients]:
+            query = sa.select(sa.func.count()).select_from(table).where(_is_of(table, client_id))
+            found[table.name] = connection.execute(query).scalar_one()
+    return {name: count for name, count in sorted(found.items()) if count}
+
+
+def delete_rows(db: Database, client_id: str) -> None:
+    """Deletes the client's rows in every table but `clients`, in short transactions; needs the client's lease."""
+    for table in _TABLES:
+        while delete_batch(db, table, _is_of(table, client_id)):
+            pass
+
+
+@retried
+def bury(db: Database, client_id: str, counts: Mapping[str, int]) -> None:
+    """Deletes the client itself and leaves its tombstone; nobody knows it from then on.
+
+    Raises:
+        LeaseHeldError: somebody has begun to work on it.
+    """
+    here = clients.c.client_id == client_id
+    with db.begin() as connection:
+        connection.execute(sa.delete(clients).where(here, clients.c.lease_expires_at.is_(None)))
+        if connection.execute(sa.select(clients.c.client_id).where(here)).first() is not None:
+            raise LeaseHeldError(f"somebody has begun to work on client {client_id!r}; run forget again after that")
+        row = {"client_hash": digest(client_id), "forgotten_at": utc_now(), "counts": dict(counts)}
+        upsert(connection, forgotten_clients, [row], update=["forgotten_at", "counts"])
+
+
+def tombstone(db: Database, client_id: str) -> Tombstone | None:
+    """What is left of a client since it was forgotten last; None where it never was."""
+    query = sa.select(forgotten_clients.c.forgotten_at, forgotten_clients.c.counts)
+    with db.connect() as connection:
+        row = connection.execute(query.where(forgotten_clients.c.client_hash == digest(client_id))).one_or_none()
+    return None if row is None else Tombstone(**row._mapping)
+
+
+def left_alone(db: Database, client_ids: Iterable[str]) -> frozenset[str]:
+    """Those of the clients that were forgotten and not taken up again since: they are worked on only by name."""
+    hashes = {digest(client_id): client_id for client_id in client_ids}
+    found: set[str] = set()
+    with db.connect() as connection:
+        for batch in in_batches(hashes):
+            query = sa.select(forgotten_clients.c.client_hash).where(forgotten_clients.c.client_hash.in_(batch))
+            found.update(hashes[client_hash] for client_hash in connection.execute(query).scalars())
+        for batch in in_batches(sorted(found)):
+            query = sa.select(clients.c.client_id).where(clients.c.client_id.in_(batch))
+            found.difference_update(connection.execute(query).scalars())
+    return frozenset(found)
+
+
+def scrub(db: Database) -> None:
+    """Overwrites what deleted rows left in the file of an SQLite database; a server looks after its files itself.
+
+    Raises:
+        DatabaseError: another process keeps the file busy.
+    """
+    if db.dialect == "sqlite":
+        scrub_file(Path(str(db.engine.url.database)))
+
+
+def scrub_file(path: Path) -> None:
+    """Writes an SQLite file anew without its free space, and empties its write-ahead log.
+
+    Raises:
+        DatabaseError: another process keeps the file busy.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+            connection.execute("VACUUM")
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        raise DatabaseError(_still_there(path, str(error))) from None
+    if busy:
+        raise DatabaseError(_still_there(path, "it is being read"))
+
+
+def _still_there(path: Path, reason: str) -> str:
+    return (
+        f"{path}: deleted rows can still be found in its free space or its log ({reason}); "
+        "stop what has it open, such as Dagster's services, and run forget again"
+    )
+
+
+def _is_of(table: sa.Table, client_id: str) -> sa.ColumnElement[bool]:
+    """Whether a row is the client's; by way of the row that it hangs on, for which there is an index."""
+    owners = [
+        key.parent.in_(sa.select(key.column).where(key.column.table.c.client_id == client_id))
+        for key in table.foreign_keys
+    ]
+    return sa.and_(table.c.client_id == client_id, *owners)

@@ -1,0 +1,186 @@
+"""A forgotten client is gone from the database, from Dagster and from every file, and is not taken up by itself."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+from dagster._core.remote_origin import RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import (
+    DynamicPartitionsRequestResult,
+    InstigatorState,
+    InstigatorStatus,
+    InstigatorType,
+    SensorInstigatorData,
+    TickData,
+    TickStatus,
+)
+from dagster._core.workspace.load_target import ModuleTarget
+
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.automation.forgetting import held_in_dagster
+from rageval_dagster.benchmark.importing import import_dataset
+from rageval_dagster.cli import main
+from rageval_dagster.cli.evaluate import chosen_clients
+from rageval_dagster.definitions import defs
+from rageval_dagster.records import Item
+from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
+from tests.pipeline.small_project import CANARY, Project
+from tests.pipeline.two_clients import FORGOTTEN, OTHER, _two_clients, two_clients
+
+__all__ = ["_two_clients", "two_clients"]
+
+pytestmark = pytest.mark.xdist_group("two_clients")
+
+RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
+
+
+def forget(client: str) -> int:
+    """Runs the command; gives its exit code."""
+    sys.argv = ["rageval", "forget", "--client", client, "--yes"]
+    try:
+        main()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def traces(project: Project, *words: str) -> list[str]:
+    """The files, apart from the document store, whose name or content has one of the words."""
+    home = project.settings.home
+    spellings = {spelling for word in words for spelling in (word, json.dumps(word)[1:-1])}
+    found = []
+    for path in home.rglob("*"):
+        if path.is_file() and not path.is_relative_to(home / "chroma"):
+            content = path.read_bytes() + str(path.relative_to(home)).encode()
+            found += [f"{path.relative_to(home)}: {each}" for each in spellings if each.encode() in content]
+    return found
+
+
+def told_by_the_daemon() -> None:
+    """What the daemon keeps of a look of the sensor that asked for a run of both clients, and one that failed."""
+    [location] = ModuleTarget("rageval_dagster.definitions", None, None, "rageval_dagster").create_origins()
+    origin = RemoteRepositoryOrigin(location, "__repository__").get_instigator_origin("document_store_sensor")
+    cursor = json.dumps({FORGOTTEN: ["probe", 1.0], OTHER: ["probe", 1.0]})
+    known = SensorInstigatorData(cursor=cursor, last_run_key=f"{FORGOTTEN}:1:1")
+    state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, known)
+    tick = TickData(
+        state.instigator_origin_id,
+        state.name,
+        InstigatorType.SENSOR,
+        TickStatus.SUCCESS,
+        datetime.now(UTC).timestamp(),
+        run_ids=["one", "two"],
+        run_keys=[f"{FORGOTTEN}:1:1", f"{OTHER}:1:1"],
+        cursor=cursor,
+        selector_id=state.selector_id,
+        dynamic_partitions_request_results=[DynamicPartitionsRequestResult(CLIENTS_PARTITIONS, [FORGOTTEN], None, [])],
+    )
+    with dg.DagsterInstance.get() as instance:
+        instance.add_instigator_state(state)
+        instance.create_tick(tick)
+
+
+def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project) -> None:
+    told_by_the_daemon()
+    places = {trace.partition(":")[0].split("/")[-1] for trace in traces(two_clients, CANARY, FORGOTTEN)}
+    assert {"runs.db", "index.db", "schedules.db"} <= places
+    assert any(place.startswith("rageval.sqlite3") for place in places)
+    assert forget(FORGOTTEN) == 0
+    assert traces(two_clients, CANARY, FORGOTTEN) == []
+    # The other client is as it was, for Dagster too.
+    assert rows_of(two_clients.database(), OTHER)["evaluation_runs"] == 1
+    with dg.DagsterInstance.get() as instance:
+        assert [run.tags["dagster/partition"] for run in instance.get_runs()] == [OTHER]
+        assert list(instance.get_dynamic_partitions(CLIENTS_PARTITIONS)) == [OTHER]
+        event = instance.get_latest_materialization_event(dg.AssetKey("evaluation_runs"))
+        assert event is not None
+        assert event.asset_materialization is not None
+        assert event.asset_materialization.partition == OTHER
+        [state] = instance.all_instigator_state()
+        assert isinstance(state.instigator_data, SensorInstigatorData)
+        assert json.loads(state.instigator_data.cursor or "") == {OTHER: ["probe", 1.0]}
+        [tick] = instance.get_ticks(state.instigator_origin_id, state.selector_id)
+        assert tick.status == TickStatus.SUCCESS
+
+
+def test_runs_of_no_single_client_name_it_and_go_too(two_clients: Project) -> None:
+    with dg.DagsterInstance.get() as instance:
+        by_hand = defs.resolve_implicit_global_asset_job_def().get_subset(
+            asset_selection={dg.AssetKey("fleet_overview")}
+        )
+        assert by_hand.execute_in_process(instance=instance).success
+    assert held_in_dagster(two_clients.settings, FORGOTTEN).shared_runs == 1
+    assert forget(FORGOTTEN) == 0
+    assert traces(two_clients, FORGOTTEN) == []
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "automation.forgetting._delete_records",
+        "automation.forgetting.scrub_file",
+        "storage.forgetting.delete_batch",
+        "storage.forgetting.bury",
+        "storage.forgetting.scrub",
+    ],
+)
+def test_a_forgetting_that_was_killed_is_run_again_and_ends(
+    two_clients: Project, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as deadly:
+        deadly.setattr(f"rageval_dagster.{point}", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        child = multiprocessing.get_context("fork").Process(target=forget, args=(FORGOTTEN,))
+        child.start()
+        child.join()
+    assert child.exitcode == -signal.SIGKILL
+    assert traces(two_clients, FORGOTTEN) != []
+    assert forget(FORGOTTEN) == 0
+    assert traces(two_clients, CANARY, FORGOTTEN) == []
+    assert tombstone(two_clients.database(), FORGOTTEN) is not None
+
+
+def asked_for(project: Project) -> list[str | None]:
+    """The clients for which the sensor and the schedule ask for runs, and those of `evaluate --all`."""
+    with dg.DagsterInstance.get() as instance:
+        sensor = defs.resolve_sensor_def("document_store_sensor")
+        seen = sensor(dg.build_sensor_context(instance=instance, resources=RESOURCES))
+        assert isinstance(seen, dg.SensorResult)
+        assert FORGOTTEN not in (seen.cursor or "")
+        schedule = defs.resolve_schedule_def("nightly_evaluation")
+        context = dg.build_schedule_context(
+            instance=instance,
+            repository_def=defs.get_repository_def(),
+            scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
+            resources={"database": RESOURCES["database"]},
+        )
+        nightly = schedule.evaluate_tick(context).run_requests or []
+    requests = [*(seen.run_requests or []), *nightly]
+    everybody = chosen_clients(project.settings, project.database(), None, every=True)
+    return [*(request.partition_key for request in requests), *everybody]
+
+
+def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project) -> None:
+    assert asked_for(two_clients).count(FORGOTTEN) == 2
+    assert forget(FORGOTTEN) == 0
+    assert asked_for(two_clients).count(FORGOTTEN) == 0
+    assert OTHER in asked_for(two_clients)
+    assert traces(two_clients, FORGOTTEN) == []
+    # To name it is the user's own decision.
+    assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, every=False) == [FORGOTTEN]
+    path = two_clients.folder / "questions.jsonl"
+    path.write_text(json.dumps(Item("Who keeps the lighthouse?").to_dict()), encoding="utf-8")
+    import_dataset(two_clients.database(), FORGOTTEN, "logged", path, "native")
+    assert left_alone(two_clients.database(), [FORGOTTEN]) == frozenset()
+    assert asked_for(two_clients).count(FORGOTTEN) == 3
+
+
+def test_every_file_is_for_its_owner_only(two_clients: Project) -> None:
+    home = two_clients.settings.home
+    open_to_others = [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077]
+    assert open_to_others == []

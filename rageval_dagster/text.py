@@ -28,6 +28,12 @@ _BEFORE_DIGIT = re.compile(r"(?<=[。！？])(?=\d)")
 
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 
+TURNS_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that make others be shown in another order than they stand."""
+
+_LINE_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
 
 def sentences(text: str, language: str = "en") -> list[str]:
     """The sentences of a text, without those that hold only marks and citations; the text itself if none is left.
@@ -61,6 +67,11 @@ def segments(text: str, language: str = "en") -> Iterator[str]:
 
 def _says_something(sentence: str) -> bool:
     return _WORD_CHARACTER.search(sentence if "[" not in sentence else _CITATION.sub("", sentence)) is not None
+
+
+def showable(text: str) -> str:
+    """The text on one line, without anything that a terminal obeys or that is shown elsewhere than it stands."""
+    return TURNS_DIRECTION.sub("?", _CONTROL.sub("?", _LINE_BREAK.sub(" ", text)))
 
 
 def word_spans(text: str) -> Iterator[re.Match[str]]:

@@ -4,6 +4,7 @@ import sys
 
 from rageval_dagster.cli.app import app
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.text import showable
 
 
 def main() -> None:
@@ -11,7 +12,7 @@ def main() -> None:
     try:
         app()
     except RagevalError as error:
-        print(f"rageval: {error}", file=sys.stderr)
+        print(f"rageval: {showable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("rageval: interrupted; run the command again, it resumes", file=sys.stderr)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.records import Progress
 from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.text import showable
 
 if TYPE_CHECKING:
     from rageval_dagster.storage.database import Database
@@ -30,13 +31,13 @@ def open_all() -> tuple[Settings, "Database"]:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    print(_dumped(value, indent=2))
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
     """One JSON value a line: a single one reads as plain JSON, several as JSON Lines."""
     for value in values:
-        print(json.dumps(value, ensure_ascii=False, default=_plain))
+        print(_dumped(value))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
@@ -70,7 +71,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
 def say(line: str) -> None:
     """A line of progress or advice, on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    print(showable(line), file=sys.stderr, flush=True)
 
 
 def plural(count: int, noun: str) -> str:
@@ -95,8 +96,19 @@ def cell(value: Any) -> str:
         return f"{value:.3f}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M")
-    # Control characters in names must not reach the terminal.
-    return "".join(character if character.isprintable() else "?" for character in str(value))
+    return showable(str(value))
+
+
+def _dumped(value: Any, indent: int | None = None) -> str:
+    """JSON that holds nothing a terminal obeys, escaped where plain JSON would let it stand."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
+    lines = (
+        "".join(each if each == showable(each) else f"\\u{ord(each):04x}" for each in line)
+        if line != showable(line)
+        else line
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
 
 
 def _plain(value: Any) -> Any:

@@ -91,7 +91,10 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
         return
     row = dataset_row(dataset)
     print_table([row], list(row), "")
-    print("categories: " + ", ".join(f"{name}: {count}" for name, count in dataset.stats.get("categories", {}).items()))
+    print(
+        "categories: "
+        + ", ".join(f"{cell(name)}: {count}" for name, count in dataset.stats.get("categories", {}).items())
+    )
     print("rules with offenders:" + ("" if dataset.rule_failures else " none"))
     for rule, count in sorted(dataset.rule_failures.items()):
         print(f"  {rule}: {count} ({', '.join(offenders.get(rule, ())) or 'of the dataset as a whole'})")
@@ -175,7 +178,9 @@ def import_file(
         if not report.checked:
             say(f"client {client!r} has no documents yet, so evidence could not be checked: rageval ingest PATH")
         _say_unresolved(report.unresolved)
-        print(f"dataset {dataset.id} {dataset.name!r}: {plural(dataset.qa_count, 'question')} imported for {client}")
+        print(
+            f"dataset {dataset.id} {dataset.name!r}: {plural(dataset.qa_count, 'question')} imported for {cell(client)}"
+        )
     if report.refused:
         raise typer.Exit(DONE_IN_PART)
 

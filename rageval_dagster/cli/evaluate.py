@@ -187,7 +187,7 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         evaluation = report.evaluation
         own = settings.for_client(evaluation.client_id)
         print(
-            f"\n{cell(evaluation.client_id)} / {cell(evaluation.dataset_name)} / {evaluation.system}, {report.level} level"
+            f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level"
         )
         shown = report.headline()
         if RIGHTLY_ANSWERED in report.summaries:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import open_all, plural, print_json, print_table
+from rageval_dagster.cli.console import cell, open_all, plural, print_json, print_table
 
 app = typer.Typer(help="Evaluations: list, show, export.", no_args_is_help=True)
 
@@ -57,13 +57,13 @@ def show(
         print("\nEvery question found its evidence first, and was answered or declined rightly.")
     for question in questions:
         item = question.item
-        print(f"\n{item.item_id}  {item.category}  rank of the evidence: {question.rank or 'not found'}")
-        print(f"  Q: {item.question}")
-        print(f"  expected: {' | '.join(item.answers) or '(no answer: unanswerable)'}")
-        print(f"  answered: {question.answer}")
+        print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {question.rank or 'not found'}")
+        print(f"  Q: {cell(item.question)}")
+        print(f"  expected: {cell(' | '.join(item.answers)) or '(no answer: unanswerable)'}")
+        print(f"  answered: {cell(question.answer)}")
         for hit in question.hits:
             mark = "*" if {hit.chunk_id, hit.document_id} & question.relevant else " "
-            print(f"  {hit.rank:>3}{mark} {hit.document_id}  {hit.chunk_id}")
+            print(f"  {hit.rank:>3}{mark} {cell(hit.document_id)}  {cell(hit.chunk_id)}")
 
 
 @app.command("export")

@@ -21,6 +21,8 @@ from rageval_dagster.corpus.store import ChromaStore, Metadata
 from rageval_dagster.errors import IngestError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
+from rageval_dagster.storage.clients import check_name
+from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 
 if TYPE_CHECKING:
     from rageval_dagster.embedding.models import Embedder
@@ -91,10 +93,12 @@ def ingest(
         overlap: characters that neighbouring chunks share, fewer than chunk_size.
 
     Raises:
+        RagevalError: no client can have that name.
         IngestError: there is nothing at the path that can be loaded, or the sizes are not possible.
         EmbeddingError: the client's vectors in the store are of another dimension or model.
         StoreError: the document store cannot be written.
     """
+    check_name("client name", client_id, CLIENT_ID_LENGTH)
     if chunk_size < 0 or overlap < 0 or (chunk_size and overlap >= chunk_size):
         raise IngestError(
             f"chunk size {chunk_size} with overlap {overlap} is not possible: the overlap takes 0 or more, and less "

@@ -18,6 +18,9 @@ from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
 from rageval_dagster.storage.database import Database, retried, upsert
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH, clients, corpus_versions
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.text import TURNS_DIRECTION
+
+_NOT_IN_NAMES = {"Cc", "Cs", "Zl", "Zp"}
 
 LEASE_POLL_S = 1.0
 """How often a lease that somebody else has is asked for again."""
@@ -334,16 +337,22 @@ def _read(connection: Connection, client_id: str) -> Client:
 
 
 def check_name(what: str, name: str, length: int) -> None:
-    """Refuses a name that some database would cut, change, or take for another one.
+    """Refuses a name that some database would cut, change, or take for another one, or that is shown as another.
 
     Raises:
-        RagevalError: it is empty or too long, starts or ends with a space, or has a control character.
+        RagevalError: it is empty or too long, starts or ends with a space, or has a character that controls, or that
+            turns the direction of writing.
     """
     if not 1 <= len(name) <= length:
         raise RagevalError(f"a {what} takes 1 to {length} characters, not {len(name)}")
     # MariaDB compares without regard to spaces at the end; Cc and Cs cannot be stored or shown.
-    if name != name.strip() or any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
+    if name != name.strip() or any(unicodedata.category(character) in _NOT_IN_NAMES for character in name):
         raise RagevalError(f"the {what} {name!r} has a space at an end or a control character; rename it")
+    if TURNS_DIRECTION.search(name):
+        raise RagevalError(
+            f"the {what} {name!r} has a character that turns the direction of writing, so that it could be shown as "
+            "another; rename it (letters that are written from right to left are fine)"
+        )
 
 
 def _unknown(client_id: str) -> RagevalError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BACKOFF_S = (0.5, 30.0)
 """The first wait between two attempts, doubled each time, and the longest."""
 CONNECT_TIMEOUT_S = 10.0
-"""Who does not take a connection within it is not there, however long its answers may take."""
+"""Who takes no connection within it, or within half the timeout, is not there, however long its answers may take."""
 MAX_BYTES = 10_000_000
 MAX_REDIRECTS = 3
 UNREACHABLE_QUESTIONS = 5
@@ -128,7 +128,7 @@ class HttpEndpoint:
     async def _fetch_version(self, url: str) -> str | None:
         async with self._open() as client:
             try:
-                reply = await self._exchange(client, client.build_request("GET", url))
+                reply = await self._exchange(client, client.build_request("GET", url, headers={"Accept": "*/*"}))
                 text = reply.body.decode(reply.charset)
             except (_TroubleError, ValueError, LookupError):
                 return None
@@ -292,7 +292,7 @@ class HttpEndpoint:
         return httpx.AsyncClient(
             headers=headers,
             follow_redirects=False,
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            timeout=httpx.Timeout(None, connect=min(CONNECT_TIMEOUT_S, self._definition.timeout_s / 2)),
             # Each question stands for itself: no session goes from one to the next.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             # A proxy for the way out has nothing to do with this machine's own services.

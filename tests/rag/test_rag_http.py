@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +379,18 @@ def test_an_endpoint_that_is_not_there_is_not_asked_everything(tmp_path: Path) -
     errors = [retrieval.error for retrieval in ours.retrieve(items(*map(str, range(8))), 10)]
     assert errors == ["connection: cannot connect"] * 5 + ["not_asked: 5 questions before could not connect"] * 3
     assert one(ours).error == "not_asked: 5 questions before could not connect"
+
+
+def test_one_that_takes_no_connection_is_not_there(tmp_path: Path) -> None:
+    with socket.socket() as full, ExitStack() as clients:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # more than wait in line
+            client = clients.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        ours = system(tmp_path, f"http://127.0.0.1:{full.getsockname()[1]}", timeout_s=0.2, max_attempts=1)
+        assert one(ours).error == "connection: cannot connect"
 
 
 def test_a_host_that_is_no_name_is_not_there(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What an external system returned, matched by id and by content to chunks: which of the client's it is, or whose."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,12 @@ SHINGLE_WORDS = 6
 """Texts share content where they share runs of so many words."""
 
 MIN_SHARED = 0.5
-"""Of the runs of the shorter text: with fewer in common, two texts are not the same passage cut differently."""
+"""Of a passage's words: with fewer in runs that stand in somebody's chunks, it is not somebody's."""
+
+SURELY_OWN = 0.9
+CLEARLY_MORE = 0.1
+"""A passage with fewer of its words among the client's own chunks is looked for among other clients' too, and is theirs
+if they have so much more of it: two customers' terms may differ in a few words."""
 
 FOREIGN_SCAN_CHUNKS = 200_000
 """Other clients' chunks are searched for pieces of a context only up to so many; equal texts are always found."""
@@ -39,6 +43,7 @@ class _Match:
     document_id: str
     page: int | None
     whole: bool = True
+    share: float = 1.0
 
 
 def place_hits(
@@ -49,9 +54,10 @@ def place_hits(
 ) -> list[Placed]:
     """Says of every hit which chunk it is and whose, and what is relevant for each question then.
 
-    A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of, one that
-    shares at least half of the shorter one's words in runs of six, else another client's (`foreign`, kept without its
-    text), else nobody's (`unknown`). One without a text is known by its id; an id alone that exactly one other client
+    A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of, else the
+    chunk that shares most with it where at least half of its words stand in the client's chunks in runs of six. Where
+    another client's chunks have all of it, or clearly more, it is `foreign` and kept without its text; where nobody's
+    have, `unknown`. One without a text is known by its id; an id alone that exactly one other client
     has is `foreign`.
 
     A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, and then
@@ -134,58 +140,84 @@ def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
 
 def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     """Passages that are no chunk as they stand: looked for among the client's chunks, then among all others'."""
-    found: dict[Hit, _Match] = {}
-    left = list(hits)
+    if not hits:
+        return {}
+    passages = _Passages(hits)
     # Where the system names documents that the client has, their chunks are looked at first.
     named = [entry.chunk_id for entries in known.documents.values() for entry in entries]
-    if left and named:
-        found |= _nearest(known.client_id, [known.store.get(known.client_id, named)], left)
-        left = [hit for hit in left if hit not in found]
-    if left:
-        found |= _nearest(known.client_id, _texts_of(known.store, known.client_id), left)
-        left = [hit for hit in left if hit not in found]
+    if named:
+        passages.look_in(known.client_id, [known.store.get(known.client_id, named)])
+    if passages.uncertain():
+        passages.look_in(known.client_id, _texts_of(known.store, known.client_id))
     budget = FOREIGN_SCAN_CHUNKS
-    for other in known.store.clients() if left else ():
-        if other == known.client_id:
-            continue
-        budget -= known.store.count(other)
-        if budget < 0 or not left:
-            break
-        found |= _nearest(other, _texts_of(known.store, other), left)
-        left = [hit for hit in left if hit not in found]
-    return found
+    for other in known.store.clients() if passages.uncertain() else ():
+        if other != known.client_id:
+            budget -= known.store.count(other)
+            if budget < 0:
+                break
+            passages.look_in(other, _texts_of(known.store, other))
+    return passages.matches(known.client_id)
+
+
+class _Passages:
+    """Passages to be found, and how much of each stands in whose chunks."""
+
+    def __init__(self, hits: Sequence[Hit]) -> None:
+        self._hits = hits
+        self._words = {hit: _words(hit.text) for hit in hits}
+        self._holders: dict[tuple[str, ...], list[tuple[Hit, int]]] = {}
+        for hit, words in self._words.items():
+            for start, run in enumerate(_runs(words)):
+                self._holders.setdefault(run, []).append((hit, start))
+        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits}
+
+    def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]]) -> None:
+        """Notes what of each passage stands in the client's chunks, and which of them has most of it."""
+        covered: dict[Hit, set[int]] = {}
+        nearest: dict[Hit, tuple[int, Chunk]] = {}
+        for chunks in pages:
+            for chunk in chunks:
+                own: dict[Hit, set[int]] = {}
+                for run in set(_runs(_words(chunk.text))):
+                    for hit, start in self._holders.get(run, ()):
+                        own.setdefault(hit, set()).update(range(start, start + SHINGLE_WORDS))
+                for hit, places in own.items():
+                    covered.setdefault(hit, set()).update(places)
+                    if hit not in nearest or len(places) > nearest[hit][0]:
+                        nearest[hit] = len(places), chunk
+        for hit, (_, chunk) in nearest.items():
+            share = len(covered[hit]) / len(self._words[hit])
+            self._best[hit][client_id] = _Match(client_id, chunk.id, chunk.document_id, chunk.page, False, share)
+
+    def uncertain(self) -> bool:
+        """Whether some passage may still be found better elsewhere."""
+        return any(
+            max((match.share for match in found.values()), default=0.0) < SURELY_OWN for found in self._best.values()
+        )
+
+    def matches(self, client_id: str) -> dict[Hit, _Match]:
+        """Whose each passage is; the client's own unless another one has clearly more of it."""
+        decided: dict[Hit, _Match] = {}
+        for hit, found in self._best.items():
+            own = found.get(client_id)
+            best = max(found.values(), key=lambda match: match.share, default=None)
+            if own is not None and best is not None and best.share < own.share + CLEARLY_MORE:
+                best = own
+            if best is not None and best.share >= MIN_SHARED:
+                decided[hit] = best
+        return decided
+
+
+def _words(text: str) -> list[str]:
+    return [match.group().casefold() for match in word_spans(text)]
+
+
+def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + SHINGLE_WORDS]) for start in range(len(words) - SHINGLE_WORDS + 1)]
 
 
 def _texts_of(store: ChromaStore, client_id: str) -> Iterator[list[Chunk]]:
     return (page.chunks for page in store.scan(client_id, with_vectors=False))
-
-
-def _nearest(client_id: str, pages: Iterable[Sequence[Chunk]], hits: Sequence[Hit]) -> dict[Hit, _Match]:
-    """For each hit the chunk with which it shares most, if that is enough."""
-    shingles = {hit: _shingles(hit.text) for hit in hits}
-    holders: dict[tuple[str, ...], list[Hit]] = {}
-    for hit, own in shingles.items():
-        for shingle in own:
-            holders.setdefault(shingle, []).append(hit)
-    best: dict[Hit, tuple[float, int, Chunk]] = {}
-    for chunks in pages:
-        for chunk in chunks:
-            runs = _shingles(chunk.text)
-            shared = Counter(hit for run in runs if run in holders for hit in holders[run])
-            for hit, count in shared.items():
-                share = count / min(len(runs), len(shingles[hit]))
-                known = best.get(hit)
-                if share >= MIN_SHARED and (known is None or (share, count) > known[:2]):
-                    best[hit] = share, count, chunk
-    return {
-        hit: _Match(client_id, chunk.id, chunk.document_id, chunk.page, whole=False)
-        for hit, (_, _, chunk) in best.items()
-    }
-
-
-def _shingles(text: str) -> set[tuple[str, ...]]:
-    words = [match.group().casefold() for match in word_spans(text)]
-    return {tuple(words[start : start + SHINGLE_WORDS]) for start in range(len(words) - SHINGLE_WORDS + 1)}
 
 
 def _placed(

@@ -24,12 +24,10 @@ def run_answers(
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     rows = [row for row in evaluation_storage.run_items(db, evaluation.id) if row.result_id is None]
-    if rows:  # its other versions hold it
-        system.declared_version(items[rows[0].item_id], evaluation.depth)
     # Where the system answered when it was asked, it saw all that it returned.
     seen = None if system.answers_at_once else evaluation.k
     keys = {
-        row.item_id: answer_key(system, row.retrieval_id, evaluation.k) for row in rows if row.retrieval_id is not None
+        row.item_id: answer_key(system, evaluation, row.retrieval_id) for row in rows if row.retrieval_id is not None
     }
     age = None if system.answers_at_once else max_age_days
     remembered = keys if evaluation.system_declared is not None else {}
@@ -57,9 +55,13 @@ def run_answers(
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
 
 
-def answer_key(system: RagSystem, retrieval_id: str, k: int) -> str:
-    """The key under which an answer to an equal retrieval may be reused."""
-    return digest(retrieval_id, system.answer_version, str(k))
+def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str) -> str:
+    """The key under which an answer to an equal retrieval may be reused.
+
+    A system that answers at once has one version for all it does, which the evaluation knows: it is not asked for it.
+    """
+    version = evaluation.versions.system if system.answers_at_once else system.answer_version
+    return digest(retrieval_id, version, str(evaluation.k))
 
 
 def result_record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:

@@ -60,11 +60,15 @@ def run_retrieval(
             _record(evaluation.client_id, item_id, retrievals[item_id], place)
             for item_id, place in zip(batch, placed, strict=True)
         ]
+        # What answered under another version, because the system was replaced meanwhile, stands for nobody's.
+        for item_id, retrieval in retrievals.items():
+            if retrieval.version not in (None, evaluation.system_declared):
+                keys.pop(item_id, None)
         evaluation_storage.save_retrievals(
             db, evaluation.id, [(record, keys.get(record.item_id)) for record in records]
         )
         if system.answers_at_once:
-            _save_answers(db, system, evaluation, records, retrievals)
+            _save_answers(db, system, evaluation, records, retrievals, keys)
         errors += sum(record.error is not None for record in records)
         done += len(batch)
         if progress is not None:
@@ -78,10 +82,11 @@ def _save_answers(
     evaluation: Evaluation,
     records: Sequence[RetrievalRecord],
     retrievals: Mapping[str, Retrieval],
+    keys: Mapping[str, str],
 ) -> None:
     results = []
     for record in records:
-        key = answer_key(system, record.retrieval_id, evaluation.k) if evaluation.system_declared is not None else None
+        key = answer_key(system, evaluation, record.retrieval_id) if record.item_id in keys else None
         results.append((result_record(record, retrievals[record.item_id].answer, None), key))
     evaluation_storage.save_results(db, evaluation.id, results)
 

@@ -1,0 +1,125 @@
+"""The user's own RAG system, of another make, over HTTP: asked, matched, reused or not, and watched for leaks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.evaluation.leaks import stray_chunks
+from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
+from rageval_dagster.storage.views import read_view
+from tests.pipeline.other_rag import TOKEN, OtherRag, serving
+from tests.pipeline.small_project import Project, documents
+
+ROWS = documents("lighthouse")
+
+
+def configure(project: Project, system: OtherRag, **more: str) -> None:
+    lines = "\n".join(f"{name} = {value}" for name, value in more.items())
+    Path("rageval.toml").write_text(
+        f"""
+[defaults]
+system = "assistant"
+
+[defaults.systems.assistant]
+kind = "http"
+url = "{system.url}"
+auth_env = "ASSISTANT_TOKEN"
+request = {{ q = "{{question}}", top = "{{k}}" }}
+{lines}
+
+[defaults.systems.assistant.response]
+answer = "result.text"
+contexts = "result.passages"
+context = {{ text = "body", id = "ref", document_id = "source" }}
+version = "meta.build"
+""",
+        encoding="utf-8",
+    )
+
+
+@pytest.fixture
+def assistant(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[OtherRag]:
+    monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
+    with serving(OtherRag(ROWS)) as system:
+        configure(loaded, system)
+        yield system
+
+
+def evaluated(project: Project, trigger: str) -> EvaluationReport:
+    launched = project.evaluate("acme", trigger)
+    assert launched.message is None
+    [report] = reports_of(project.database(), "acme", trigger)
+    return report
+
+
+def test_its_own_passages_under_its_own_ids_are_scored(loaded: Project, assistant: OtherRag) -> None:
+    report = evaluated(loaded, "command:one")
+    assert len(assistant.asked) == report.evaluation.item_count == 8
+    assert report.evaluation.system == "assistant"
+    assert not report.evaluation.system_reference
+    assert report.level == "chunk"
+    headline = report.headline()
+    assert headline["hit_rate_at_5"].n_scored == 8
+    assert (headline["recall_at_5"].mean or 0) > 0.8, "passages that hold the quote count, whatever their cut"
+    assert report.summaries["retrieval.foreign_hits"].mean == 0
+    assert report.summaries["quality.refusal_correct"].n_scored == 8
+
+
+def test_an_unversioned_system_that_gets_worse_is_asked_again_and_seen(loaded: Project, assistant: OtherRag) -> None:
+    before = evaluated(loaded, "schedule:one")
+    assistant.broken = True
+    after = evaluated(loaded, "schedule:two")
+    assert len(assistant.asked) == 16
+    rows = {row["metric_id"]: row for row in read_view(loaded.database(), "run_against_previous")}
+    row = rows["retrieval.mrr"]
+    assert (row["previous_mean"], row["mean"]) == (before.headline()["mrr"].mean, after.headline()["mrr"].mean)
+    assert row["delta"] < -0.2
+    assert row["system_note"] == "system unversioned, may have changed"
+    history = [row for row in read_view(loaded.database(), "metric_history") if row["metric_id"] == "retrieval.mrr"]
+    assert [row["system_note"] for row in history] == ["system unversioned, may have changed"] * 2
+
+
+def test_a_system_that_names_its_version_is_asked_once_and_again_when_it_changes(
+    loaded: Project, assistant: OtherRag
+) -> None:
+    assistant.build = "2026.11"
+    first = evaluated(loaded, "schedule:one")
+    assert len(assistant.asked) == 8
+    second = evaluated(loaded, "schedule:two")
+    assert len(assistant.asked) == 9, "one question tells the version"
+    assert second.headline() == first.headline()
+    assistant.build = "2026.12"
+    third = evaluated(loaded, "schedule:three")
+    assert len(assistant.asked) == 17
+    assert [report.evaluation.system_declared for report in (first, second, third)] == ["2026.11", "2026.11", "2026.12"]
+    assert first.evaluation.versions.system == second.evaluation.versions.system != third.evaluation.versions.system
+    notes = {row["evaluation_id"]: row["system_note"] for row in read_view(loaded.database(), "run_against_previous")}
+    assert notes == {second.evaluation.id: "same system", third.evaluation.id: "system changed"}
+
+
+def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: Project, assistant: OtherRag) -> None:
+    merger = (
+        "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "
+        "Until then nobody but the two chairmen may speak about the price of eleven crowns a share."
+    )
+    loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{merger} The vote is secret."}])
+    assistant.extra = [{"ref": "idx-999999", "body": merger, "source": "x"}]
+    launched = loaded.evaluate("acme", "command:leak")
+    assert launched.blocked_by == "no_foreign_chunks"
+    db = loaded.database()
+    [report] = reports_of(db, "acme", "command:leak")
+    assert report.evaluation.status == "complete"
+    assert (report.summaries["retrieval.foreign_hits"].mean or 0) > 0
+    strays = stray_chunks(db, [report.evaluation], "foreign")
+    assert len({stray.item_id for stray in strays}) == 8
+    assert len({stray.chunk_id for stray in strays}) == 1
+
+
+def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Project, assistant: OtherRag) -> None:
+    assistant.extra = [
+        {"ref": "idx-0", "body": "An answer that was cached before the document was deleted.", "source": "y"}
+    ]
+    report = evaluated(loaded, "command:stale")
+    assert {stray.chunk_id for stray in stray_chunks(loaded.database(), [report.evaluation], "unknown")} == {"idx-0"}
+    assert stray_chunks(loaded.database(), [report.evaluation], "foreign") == []

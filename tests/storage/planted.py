@@ -1,0 +1,59 @@
+"""A client with a row in every table, whose every text is a canary; and the search for it."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from rageval_dagster.records import Candidate
+from rageval_dagster.storage import benchmark, caches, corpus
+from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage.benchmark import Sample
+from rageval_dagster.storage.caches import LlmCall
+from rageval_dagster.storage.corpus import ManifestEntry
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.tables import metadata
+from rageval_dagster.storage.types import JsonText, LongText, utc_now
+from tests.storage import history_builder
+
+CANARY = "quinzical-ostrakon"
+
+
+def plant(db: Database, client: str, count: int = 3) -> Evaluation:
+    """Gives a client rows in every table, with the canary in every column of long texts; its finished evaluation."""
+    items = history_builder.make_items(count)
+    dataset = history_builder.make_dataset(db, client, items)
+    client_storage.record_scan(db, client, "corpus", "index", 1, 1, {"added": 1})
+    entry = ManifestEntry("key", "chunk", "document", None, None, "0" * 64, "0" * 64, None, None, utc_now())
+    corpus.upsert_manifest(db, client, [entry])
+    benchmark.save_sample(db, Sample("sample", client, "corpus", "random", 0, 1, ("key",)))
+    benchmark.save_candidates(db, client, [Candidate("key", "extractive", 0, "accepted", items[0])])
+    caches.save_vectors(db, client, "model", {"0" * 64: b"1234"})
+    caches.llm_put(db, client, "request", "model", CANARY)
+    caches.record_calls(db, [LlmCall(client, "answer", "model", 1, 1, None, 0.1, False, 0, None, None)])
+    evaluation = history_builder.open_run(db, dataset, "schedule:one")
+    history_builder.work(db, evaluation, items)
+    history_builder.finish(db, evaluation, {history_builder.MRR: 0.75})
+    with db.begin() as connection:
+        for table in metadata.sorted_tables:
+            texts: dict[str, Any] = {
+                column.name: CANARY if isinstance(column.type, LongText) else {"said": CANARY}
+                for column in table.columns
+                if isinstance(column.type, LongText | JsonText)
+            }
+            if texts and "client_id" in table.c:
+                connection.execute(sa.update(table).where(table.c.client_id == client).values(texts))
+    return evaluation
+
+
+def found(db: Database, *words: str) -> list[str]:
+    """`table.column` wherever one of the words stands in the database."""
+    places = []
+    with db.connect() as connection:
+        for table in metadata.sorted_tables:
+            for column in table.columns:
+                text = sa.cast(column, sa.Text) if db.dialect != "mysql" else sa.cast(column, sa.CHAR)
+                query = sa.select(sa.func.count()).where(sa.or_(*(text.contains(word) for word in words)))
+                if connection.execute(query).scalar_one():
+                    places.append(f"{table.name}.{column.name}")
+    return places

@@ -1,0 +1,108 @@
+"""Forgetting a client leaves no row and no text of it on any database system, and all of the others'."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.errors import DatabaseError, LeaseHeldError
+from rageval_dagster.identity import digest
+from rageval_dagster.storage import database
+from rageval_dagster.storage.clients import acquire_lease, ensure_client, list_clients
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.forgetting import bury, delete_rows, left_alone, rows_of, scrub, tombstone
+from rageval_dagster.storage.tables import metadata
+from rageval_dagster.storage.types import JsonText, LongText
+from tests.storage.planted import CANARY, found, plant
+
+FORGOTTEN, OTHER = "Zyx & Söhne", "globex"
+
+
+def test_no_text_of_a_forgotten_client_is_left(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_IN_LIST", 2)  # several transactions a table
+    plant(db, FORGOTTEN)
+    assert set(rows_of(db, FORGOTTEN)) == {table.name for table in metadata.sorted_tables if "client_id" in table.c}
+    assert {"texts.text", "item_results.answer", "llm_cache.response"} <= set(found(db, CANARY))
+    counts = rows_of(db, FORGOTTEN)
+    delete_rows(db, FORGOTTEN)
+    bury(db, FORGOTTEN, counts)
+    assert found(db, CANARY, FORGOTTEN) == []
+    stone = tombstone(db, FORGOTTEN)
+    assert stone is not None
+    assert stone.counts == counts
+
+
+def test_other_clients_lose_nothing(db: Database) -> None:
+    plant(db, OTHER)
+    before = rows_of(db, OTHER)
+    plant(db, FORGOTTEN)
+    delete_rows(db, FORGOTTEN)
+    bury(db, FORGOTTEN, {})
+    assert rows_of(db, OTHER) == before
+    assert [client.client_id for client in list_clients(db)] == [OTHER]
+
+
+def test_who_is_worked_on_again_is_not_buried(db: Database) -> None:
+    ensure_client(db, FORGOTTEN)
+    lease = acquire_lease(db, FORGOTTEN, "a run that began meanwhile")
+    with pytest.raises(LeaseHeldError, match="run forget again"):
+        bury(db, FORGOTTEN, {})
+    assert [client.client_id for client in list_clients(db)] == [lease.client_id]
+    assert tombstone(db, FORGOTTEN) is None
+
+
+def test_a_forgotten_client_is_left_alone_until_it_is_known_again(db: Database) -> None:
+    for client in (FORGOTTEN, OTHER):
+        ensure_client(db, client)
+    assert left_alone(db, [FORGOTTEN, OTHER, "unknown"]) == frozenset()
+    bury(db, FORGOTTEN, {"texts": 1})
+    assert left_alone(db, [FORGOTTEN, OTHER, "unknown"]) == {FORGOTTEN}
+    ensure_client(db, FORGOTTEN)
+    assert left_alone(db, [FORGOTTEN, OTHER, "unknown"]) == frozenset()
+    bury(db, FORGOTTEN, {"texts": 2})
+    stone = tombstone(db, FORGOTTEN)
+    assert stone is not None
+    assert stone.counts == {"texts": 2}
+
+
+def test_a_tombstone_does_not_tell_the_name(sqlite_db: Database) -> None:
+    ensure_client(sqlite_db, FORGOTTEN)
+    bury(sqlite_db, FORGOTTEN, {})
+    with sqlite_db.connect() as connection:
+        [row] = connection.execute(sa.text("SELECT * FROM forgotten_clients"))
+    assert row.client_hash == digest(FORGOTTEN)
+    assert FORGOTTEN not in str(row)
+
+
+def test_the_files_of_sqlite_hold_no_word_of_what_was_deleted(sqlite_db: Database, tmp_path: Path) -> None:
+    plant(sqlite_db, FORGOTTEN, count=200)
+    delete_rows(sqlite_db, FORGOTTEN)
+    bury(sqlite_db, FORGOTTEN, {})
+    assert any(CANARY.encode() in file.read_bytes() for file in tmp_path.iterdir())
+    scrub(sqlite_db)
+    content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert CANARY.encode() not in content
+    assert FORGOTTEN.encode() not in content
+
+
+def test_who_keeps_the_file_busy_is_to_be_stopped(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rageval_dagster.storage.forgetting._BUSY_TIMEOUT_S", 0.01)
+    ensure_client(sqlite_db, FORGOTTEN)
+    reader = sqlite3.connect(str(sqlite_db.engine.url.database), isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM clients").fetchall()
+    with pytest.raises(DatabaseError, match="stop what has it open"):
+        scrub(sqlite_db)
+    reader.close()
+    scrub(sqlite_db)
+
+
+def test_every_table_that_holds_text_has_the_client_in_its_key_or_beside_its_own_number() -> None:
+    for table in metadata.sorted_tables:
+        texts = [column for column in table.columns if isinstance(column.type, LongText | JsonText)]
+        if not texts or table.name == "forgotten_clients":
+            continue
+        key = {column.name for column in table.primary_key.columns}
+        assert "client_id" in table.c, table.name
+        assert "client_id" in key or key in ({"id"}, {"evaluation_id", "item_id"}), table.name

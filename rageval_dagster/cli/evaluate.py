@@ -186,9 +186,7 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
     for report in reports:
         evaluation = report.evaluation
         own = settings.for_client(evaluation.client_id)
-        print(
-            f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level"
-        )
+        print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
         shown = report.headline()
         if RIGHTLY_ANSWERED in report.summaries:
             shown["answered or declined rightly"] = report.summaries[RIGHTLY_ANSWERED]

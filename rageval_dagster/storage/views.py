@@ -16,6 +16,7 @@ from rageval_dagster.errors import DatabaseError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, upsert
 from rageval_dagster.storage.tables import schema_info
+from rageval_dagster.text import showable
 
 READER_ROLE = "rageval_reader"
 """Who reads the views and nothing else, where dbt_or_sql/grants/postgresql.sql made the role."""
@@ -111,7 +112,8 @@ def _cell(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    # Names are the user's: no mark of theirs makes a column, a link or an element of the page.
+    return re.sub(r"[^\w\s.,/-]", lambda mark: f"&#{ord(mark[0])};", showable(str(value)))
 
 
 def _plain(column: str, value: Any) -> Any:

@@ -39,7 +39,7 @@ def run_answers(
     errors = done = 0
     for batch in in_batches(missing):
         answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
-        contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[: evaluation.k]] for item_id in answerable]
+        contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[:seen]] for item_id in answerable]
         outcomes = dict(
             zip(answerable, system.answer([items[item_id] for item_id in answerable], contexts), strict=True)
         )

@@ -30,6 +30,7 @@ FULL = {
     ],
 }
 
+
 def native_file(folder: Path, *rows: object) -> Path:
     path = folder / "items.jsonl"
     path.write_text(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,14 @@ def _item(row: Row) -> Item:
 
 
 def _answers(texts: Mapping[str, str]) -> Any:
-    _only_one(texts, "answers", ["answer"])
-    return [texts["answer"]] if "answer" in texts else _json(texts, "answers")
+    cells = [texts["answer"]] if "answer" in texts else []
+    _only_one(texts, "answers", "answer", cells)
+    return cells or _json(texts, "answers")
 
 
 def _evidence(texts: Mapping[str, str]) -> Any:
     cells = [name for name in ("document_id", "page", "quote") if name in texts]
-    _only_one(texts, "evidence", cells)
+    _only_one(texts, "evidence", "document_id", cells)
     if not cells:
         return _json(texts, "evidence")
     if "document_id" not in cells:
@@ -89,13 +90,13 @@ def _evidence(texts: Mapping[str, str]) -> Any:
 
 def _principal(texts: Mapping[str, str]) -> Any:
     named = {name: text for name, text in texts.items() if name == "user" or name.startswith(_PRINCIPAL)}
-    _only_one(texts, "principal", list(named))
+    _only_one(texts, "principal", "principal.NAME", named)
     return {name.removeprefix(_PRINCIPAL): text for name, text in named.items()} or _json(texts, "principal")
 
 
-def _only_one(texts: Mapping[str, str], whole: str, parts: list[str]) -> None:
+def _only_one(texts: Mapping[str, str], whole: str, part: str, parts: Collection[str]) -> None:
     if whole in texts and parts:
-        raise RowError(whole, f"is given, and {parts[0]} too: one of them is enough")
+        raise RowError(whole, f"is given, and {part} too: one of them is enough")
 
 
 def _boolean(texts: Mapping[str, str], name: str) -> bool | None:

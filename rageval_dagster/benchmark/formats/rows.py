@@ -109,7 +109,8 @@ def read_items(
     if missing and (found or refused):
         name, column = next(iter(missing.items()))
         raise DatasetError(f"no row of {path} has {column!r}, which --map {name}={column} names")
-    return ReadReport(without_repetition(found, path.name, refused, _own_name(repeated, names)), refused)
+    kept = without_repetition(found, path.name, refused, _own_name(repeated, names))
+    return ReadReport(kept, sorted(refused, key=lambda refusal: refusal.row))
 
 
 def _renamed(row: Row, names: Mapping[str, str]) -> Row:

@@ -14,7 +14,6 @@ from rageval_dagster.errors import DatasetError
 csv.field_size_limit(2**31 - 1)
 
 _DELIMITERS = ",;\t"
-_SHOWN_COLUMNS = 20
 
 # What a spreadsheet would run as a formula, or round as a number (an item's id may look like 12e4567); an apostrophe
 # before it makes it text.
@@ -93,13 +92,15 @@ def _fit(lines: Sequence[str], delimiter: str, wanted: set[str]) -> tuple[int, i
 def _check_columns(
     path: Path, columns: Sequence[str], names: Mapping[str, str], required: Collection[str], advice: str
 ) -> None:
-    listed = ", ".join(map(repr, columns[:_SHOWN_COLUMNS])) + (", ..." if len(columns) > _SHOWN_COLUMNS else "")
+    # The first row is not shown: where a file has no names of columns, it is somebody's question.
     for name, column in names.items():
         if column not in columns:
-            raise DatasetError(f"{path} has no column {column!r}, which --map {name}={column} names; it has {listed}")
+            raise DatasetError(
+                f"{path}: --map {name}={column} names none of the {len(columns)} columns of its first row"
+            )
     for name in required:
         if name not in names and name not in columns:
-            raise DatasetError(f"{path} has no column {name!r}, it has {listed}: {advice}")
+            raise DatasetError(f"{path}: none of the {len(columns)} columns of its first row is {name!r}: {advice}")
 
 
 def _rows(records: Iterable[tuple[int, list[str] | RowError]], width: int, used: Mapping[str, int]) -> Rows:

@@ -27,8 +27,8 @@ def show(
         {
             "setting": fields[setting.name],
             "variable": setting.name if setting.name != fields[setting.name] else None,
-            "value": _shown(settings, setting.value),
             "from": setting.source,
+            "value": _shown(settings, setting.value),
         }
         for setting in describe(settings, client)
     ]

@@ -64,10 +64,13 @@ def _findings() -> Iterator[Row]:
         yield _row(
             "clients' tables", "yes", f"{fine} of {plural(len(settings.source.client_names), 'table')} can be used"
         )
-    for name in dict.fromkeys(
-        name for each in everyone for name in (each.embedding_model, each.metric_embedding_model)
-    ):
+    models = dict.fromkeys(each.embedding_model for each in everyone)
+    for name in models:
         yield _checked("embedding model", lambda name=name: _embedding_model(name, settings))
+    for name in dict.fromkeys(
+        each.metric_embedding_model for each in everyone if each.metric_embedding_model not in models
+    ):
+        yield _checked("metric embedding model", lambda name=name: _embedding_model(name, settings))
     yield from _once(row for each in everyone for row in _model_endpoints(each))
     yield from _systems(everyone)
     if settings.chroma_url is not None:

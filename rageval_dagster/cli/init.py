@@ -67,7 +67,9 @@ def _with_store(settings: Settings, chroma: str | None) -> Settings:
     if chroma is None:
         return settings
     is_url = chroma.lower().startswith(("http://", "https://"))
-    place = {"chroma_url": chroma, "chroma_path": None} if is_url else {"chroma_url": None, "chroma_path": chroma}
+    # Not resolved: a link such as `current` may be meant to be followed each time.
+    folder = os.path.normpath(Path(chroma).expanduser().absolute())
+    place = {"chroma_url": chroma, "chroma_path": None} if is_url else {"chroma_url": None, "chroma_path": folder}
     return settings.model_copy(update=place)
 
 
@@ -124,10 +126,9 @@ def _warnings(report: "StoreReport") -> list[str]:
         notes.append("no collection looks like a client; the file leaves none out, so that nothing is missed")
     if report.model_problem is not None:
         notes.append(report.model_problem)
-    for client in report.clients:
-        warning = language_warning(report.model, client.texts.languages) if client.texts else None
-        if warning is not None:
-            notes.append(f"{cell(client.client_id)}: {warning}")
+    warning = language_warning(report.model, report.languages)
+    if warning is not None:
+        notes.append(warning)
     sharing = [client for client in report.clients if client.shared_by is not None]
     if report.shared is None:
         notes += [
@@ -208,14 +209,16 @@ def _lines(report: "StoreReport", client: "CollectionReport") -> Iterable[tuple[
 
 def _documents(client: "CollectionReport") -> str:
     counted = plural(client.documents, "document") + ("" if client.read == client.chunks else " in those read")
-    alone = (
-        "stands for itself: scores by document are those by chunk, and one long document may get most of the questions"
-    )
     if client.without_document == 1:
-        return f"no field names them: each chunk {alone}"
+        return (
+            "no field names them: each chunk stands for itself, so that scores by document are those by chunk, and "
+            "nothing keeps one long document from getting most of the questions"
+        )
     named = _use(client.document) or "`source`, which is read where no other field is set"
     missing = (
-        f"; {percent(client.without_document)} of the chunks name none: each {alone}" if client.without_document else ""
+        f"; {percent(client.without_document)} of the chunks name none, each stands for itself"
+        if client.without_document
+        else ""
     )
     return f"{named}: {counted}{missing}"
 

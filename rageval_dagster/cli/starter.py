@@ -189,19 +189,15 @@ def _system_lines(
     else:
         for client_id in strange:
             single[client_id]["system"] = "bm25"
-    languages: Counter[str] = Counter()
-    for client in clients:
-        languages.update(
-            {code: share for code, share in client.texts.languages.items() if code} if client.texts else {}
-        )
-    told = ", ".join(f"{code} {percent(share / languages.total())}" for code, share in languages.most_common())
+    languages = {code: share for code, share in report.languages.items() if code}
+    told = ", ".join(f"{code} {percent(share)}" for code, share in languages.items())
     return [
         *lines,
         *_assignments({"system": defaults["system"]}),
         '#embedding_model = "sentence-transformers/all-MiniLM-L6-v2"',
         "",
         "# Languages are told chunk by chunk" + (f" (found: {told})" if told else "") + "; a setting makes all one.",
-        f"#language = {quoted(max(languages, key=lambda code: languages[code], default='en'))}",
+        f"#language = {quoted(next(iter(languages), 'en'))}",
         "",
     ]
 

@@ -158,6 +158,15 @@ class StoreReport:
         return sorted(found, key=_largest_first)
 
     @property
+    def languages(self) -> dict[str, float]:
+        """The share of the clients' texts in each language, by the chunks of those that were looked at closely."""
+        counts: Counter[str] = Counter()
+        for client in self.clients:
+            for code, share in client.texts.languages.items() if client.texts else ():
+                counts[code] += round(share * client.chunks)
+        return {code: count / counts.total() for code, count in counts.most_common()}
+
+    @property
     def shared(self) -> CollectionReport | None:
         """The collection that all clients seem to share, if one does."""
         clients = self.clients

@@ -40,7 +40,8 @@ def document_store_sensor() -> dg.SensorDefinition:
         if not settings.enabled:
             return dg.SkipReason("EVALUATION_ENABLED is false")
         pending = {client: (probe, since) for client, (probe, since) in json.loads(context.cursor or "{}").items()}
-        probes = store.open().probes()
+        documents = store.open()
+        probes, refused = documents.probes(), len(documents.refused())
         db = database.open()
         for client in list_clients(db):
             end_dead_run(context.instance, client)
@@ -53,9 +54,12 @@ def document_store_sensor() -> dg.SensorDefinition:
             if time_of(settings, client_id) is not None
             and (request := _next_attempt(context.instance, client_id, change_seq)) is not None
         ]
+        looked_at = f"{len(probes)} clients looked at, {len(seen.pending)} still moving"
+        if refused:
+            looked_at += f", {refused} refused for their names (rageval clients list)"
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else f"{len(probes)} clients looked at, {len(seen.pending)} still moving",
+            skip_reason=None if requests else looked_at,
             dynamic_partitions_requests=[clients_partitions.build_add_request(to_add)] if to_add else [],
             cursor=json.dumps(seen.pending),
         )

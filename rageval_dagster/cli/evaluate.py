@@ -42,6 +42,7 @@ def evaluate(
 ) -> None:
     """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
     from rageval_dagster.automation.schedules import checked_cron
+    from rageval_dagster.corpus.store import open_store
 
     settings, db = open_all()
     checked_cron(settings)
@@ -53,9 +54,11 @@ def evaluate(
         "strategy": strategy or "",
     }
     client_ids = chosen_clients(settings, db, client, every)
+    refused = open_store(settings).refused() if every else []
+    for _, reason in refused:
+        say(f"left out: {reason}")
     check_plan(settings, db, client_ids, plan)
     if dry_run:
-        from rageval_dagster.corpus.store import open_store
         from rageval_dagster.evaluation.forecast import forecast
 
         store = open_store(settings)
@@ -91,6 +94,8 @@ def evaluate(
         raise typer.Exit(2 if failures == len(client_ids) else DONE_IN_PART)
     if leaking:
         raise typer.Exit(GATE_FAILED)
+    if refused:
+        raise typer.Exit(DONE_IN_PART)
 
 
 def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool) -> list[str]:

@@ -26,12 +26,14 @@ class Place:
 class Survey:
     """Where every client's chunks are, and (name, reason) of what looks like a client and is none.
 
+    `refused` are those of them that no setting leaves out: they would be clients under another name.
     `shared` is the collection that several clients share, if there is one; `named_chunks` is how many of its chunks
     say whose they are.
     """
 
     places: Mapping[str, Place]
     left_out: Sequence[tuple[str, str]]
+    refused: Sequence[tuple[str, str]]
     shared: Collection | None
     named_chunks: int
 
@@ -53,14 +55,18 @@ def survey(settings: Settings, backend: Backend) -> Survey:
     values = backend.values(shared, settings.client_field) if shared and settings.client_field else []
     places: dict[str, Place] = {}
     left_out: list[tuple[str, str]] = []
+    refused: list[tuple[str, str]] = []
     for name, client_id, place in [*_collections(collections, tables, shared), *_values(shared, values)]:
-        reason = _unfit(settings, name, client_id, place, tables, places)
-        if reason is None:
-            places[client_id] = place
+        chosen_out = _chosen_out(settings, name, client_id, place, tables)
+        unfit = _unfit(client_id, place, places)
+        if chosen_out is not None:
+            left_out.append((name, chosen_out))
+        elif unfit is not None:
+            refused.append((name, unfit))
         else:
-            left_out.append((name, reason))
+            places[client_id] = place
     named_chunks = sum(value.chunks for value in values if read_name(value.value) is not None)
-    return Survey(places, sorted(left_out), shared, named_chunks)
+    return Survey(places, sorted(left_out + refused), sorted(refused), shared, named_chunks)
 
 
 def left_out_by_pattern(settings: Settings, *names: str) -> str | None:
@@ -128,21 +134,16 @@ def _values(shared: Collection | None, values: Sequence[FieldValue]) -> Iterator
             yield client_id, client_id, Place(shared, tuple(own))
 
 
-def _unfit(
-    settings: Settings,
-    name: str,
-    client_id: str,
-    place: Place,
-    tables: Mapping[str, str],
-    places: Mapping[str, Place],
-) -> str | None:
-    """Why this is no client, None if it is one."""
+def _chosen_out(settings: Settings, name: str, client_id: str, place: Place, tables: Mapping[str, str]) -> str | None:
+    """Which setting says that this is no client, None if none does."""
     has_table = not place.values and place.collection.name in tables
     if settings.client_field is not None and not place.values and not has_table:
         return "it is not the collection that the clients share"
-    by_pattern = None if has_table else left_out_by_pattern(settings, name, client_id)
-    if by_pattern is not None:
-        return by_pattern
+    return None if has_table else left_out_by_pattern(settings, name, client_id)
+
+
+def _unfit(client_id: str, place: Place, places: Mapping[str, Place]) -> str | None:
+    """Why this cannot be a client, None if it can."""
     # Chroma compares 7.5 with whole numbers as if it were 7: the client would get another's chunks.
     if any(isinstance(value.value, float) and not value.value.is_integer() for value in place.values):
         return "a number with a fraction is no name"

@@ -87,6 +87,10 @@ class ChromaStore:
         """(name, reason) of every collection, or value of the client field, that is no client, by name."""
         return list(self._survey.left_out)
 
+    def refused(self) -> list[tuple[str, str]]:
+        """(name, reason) of those that no setting leaves out, but that cannot be clients under their name."""
+        return list(self._survey.refused)
+
     def without_client(self) -> int:
         """How many chunks of the shared collection do not say whose they are: they are nobody's."""
         shared = self._survey.shared

@@ -100,9 +100,13 @@ def letter_share(text: str) -> float:
     return sum(map(_is_letter, dense)) / max(len(dense), 1)
 
 
+def is_mark(character: str) -> bool:
+    """Whether a character belongs to the letter before it; the vowels of many scripts do."""
+    return not character.isascii() and unicodedata.category(character)[0] == "M"
+
+
 def _is_letter(character: str) -> bool:
-    # Marks are the vowels of many scripts.
-    return character.isalpha() or (not character.isascii() and unicodedata.category(character)[0] == "M")
+    return character.isalpha() or is_mark(character)
 
 
 @lru_cache(maxsize=1)

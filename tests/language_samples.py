@@ -66,8 +66,8 @@ SENTENCES = {
 """By ISO 639-1 code."""
 
 PARAGRAPHS = {
-    "de": "Die alte Brücke\nDie Brücke über den Fluss wurde im Jahr 1837 nach Plänen von Johann Friedrich Weber gebaut. "
-    "Im Winter 1929 beschädigte ein Eisgang z. B. zwei der Pfeiler so schwer, dass der Verkehr ruhen musste. "
+    "de": "Die alte Brücke\nDie Brücke über den Fluss wurde im Jahr 1837 nach Plänen von Johann Friedrich Weber "
+    "gebaut. Im Winter 1929 beschädigte ein Eisgang z. B. zwei der Pfeiler so schwer, dass der Verkehr ruhen musste. "
     "Die Stadtverwaltung erhebt seit der Sanierung eine Maut von 2,50 Euro für Lastwagen.",
     "fr": "Le pont sur la rivière a été construit en 1837 d'après les plans de Jean-Baptiste Moreau. L'ouvrage mesure "
     "212 mètres et repose sur sept piles de grès.",
@@ -83,12 +83,12 @@ PARAGRAPHS = {
     "długości i opiera się na siedmiu filarach z piaskowca.",
     "ru": "Мост через реку построили в 1837 году по проекту Ивана Петровича Смирнова. Сооружение имеет длину 212 "
     "метров и опирается на семь опор из песчаника.",
-    "ja": "古い橋\n川に架かる橋は1837年に田中吉右衛門の設計によって建設されました。全長は212メートルで、砂岩でできた七本の"
-    "橋脚に支えられています。1929年の冬には流氷が橋脚を激しく損傷させ、八か月にわたって交通が止まりました。",
-    "zh": "古桥\n河上的这座桥建于1837年，由工程师李文华设计。桥长212米，由七个砂岩桥墩支撑。1929年冬天，浮冰严重损坏了两个"
-    "桥墩，交通因此中断了八个月。改建完成以后，市政府向卡车收取“过桥费”。",
-    "ko": "강 위의 다리는 1837년에 김영수의 설계에 따라 지어졌습니다. 다리의 길이는 212미터이며 사암으로 만든 일곱 개의 "
-    "교각이 받치고 있습니다.",
+    "ja": "古い橋\n川に架かる橋は1837年に田中吉右衛門の設計によって建設されました。全長は212メートルで、砂岩で"
+    "できた七本の橋脚に支えられています。1929年の冬には流氷が橋脚を激しく損傷させ、八か月にわたって交通が止まりました。",
+    "zh": "古桥\n河上的这座桥建于1837年，由工程师李文华设计。桥长212米，由七个砂岩桥墩支撑。1929年冬天，浮冰严重"
+    "损坏了两个桥墩，交通因此中断了八个月。改建完成以后，市政府向卡车收取“过桥费”。",
+    "ko": "강 위의 다리는 1837년에 김영수의 설계에 따라 지어졌습니다. 다리의 길이는 212미터이며 사암으로 만든 일곱 "
+    "개의 교각이 받치고 있습니다.",
     "ar": "بني الجسر فوق النهر سنة 1837 وفق مخططات المهندس يوسف الحداد. يبلغ طول الجسر 212 مترا ويرتكز على سبعة أعمدة "
     "من الحجر الرملي.",
     "hi": "नदी पर बना पुल 1837 में रामनाथ शर्मा की योजना के अनुसार बनाया गया था। पुल की लंबाई 212 मीटर है और यह बलुआ "

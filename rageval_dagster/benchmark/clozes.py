@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rageval_dagster.benchmark.wording import BLANK
 from rageval_dagster.languages import hangs, stop_words
-from rageval_dagster.text import is_character, word_spans
+from rageval_dagster.text import is_character, is_mark, word_spans
 
 KINDS = 3
 
@@ -70,7 +70,7 @@ def _may_be_noun(language: str | None) -> bool:
 
 
 def _blanked(sentence: str, spans: Iterable[_Span]) -> Iterator[Cloze]:
-    for start, end, category in spans:
+    for start, end, category in dict.fromkeys(spans):
         answer = sentence[start:end]
         question = f"{sentence[:start]}{BLANK}{sentence[end:]}"
         elsewhere = answer.casefold() in question.casefold()
@@ -80,8 +80,16 @@ def _blanked(sentence: str, spans: Iterable[_Span]) -> Iterator[Cloze]:
 
 def _is_whole(sentence: str, start: int, end: int) -> bool:
     """Whether no word goes on beyond a span, as far as the script parts words."""
-    edges = (sentence[max(start - 1, 0) : start + 1], sentence[end - 1 : end + 1])
-    return not any(len(edge) == 2 and edge.isalnum() and not any(map(is_character, edge)) for edge in edges)
+    return not any(_is_joined(sentence[at - 1 : at], sentence[at : at + 1]) for at in (start, end))
+
+
+def _is_joined(left: str, right: str) -> bool:
+    parted = is_character(left) or is_character(right)
+    return is_mark(right) or (_is_of_word(left) and _is_of_word(right) and not parted)
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_" or is_mark(character)
 
 
 def _figures(sentence: str) -> Iterator[_Span]:

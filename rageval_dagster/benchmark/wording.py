@@ -8,7 +8,7 @@ from math import ceil
 
 from rageval_dagster.benchmark.english import AUXILIARIES, COPULAS, STOPWORDS
 from rageval_dagster.languages import stop_words
-from rageval_dagster.text import is_character, word_spans
+from rageval_dagster.text import is_character, is_mark, word_spans
 
 BLANK = "____"
 """What stands for the answer in a cloze question."""
@@ -286,8 +286,8 @@ def noise_kind(text: str) -> str:
 
 
 def _is_wordlike(character: str) -> bool:
-    # Marks are the vowels of many scripts; the underscore belongs to identifiers.
-    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+    # The underscore belongs to identifiers.
+    return character.isalnum() or character == "_" or is_mark(character)
 
 
 def _is_damaged(text: str, solid: str) -> bool:

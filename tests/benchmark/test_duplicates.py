@@ -88,3 +88,9 @@ def test_time_grows_almost_linearly_even_for_one_pattern() -> None:
         return time.process_time() - start
 
     assert seconds(16_000) < 12 * max(seconds(4_000), 0.05)  # quadratic would be 16 times
+
+
+def test_a_model_that_reads_a_script_all_alike_finds_only_what_has_the_same_words() -> None:
+    first, other, again = "ผู้จัดการอนุมัติคำขอเดินทาง", "เจ้าหน้าที่คลังนับสินค้าทุกสัปดาห์", "ผู้จัดการอนุมัติคำขอเดินทาง!"
+    alike = _Directions(dict.fromkeys((first, other, again), 0.0))
+    assert find_near_duplicates([first, other, again], alike) == [None, None, 0]

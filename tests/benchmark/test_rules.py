@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.rules import RULES, Pair, benchmark_values, longest_common_run, measure
+from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.records import Evidence, Item
 
 CHUNK = (
@@ -102,6 +103,53 @@ def test_the_question_may_be_in_any_script() -> None:
         (Evidence("a", quote="奥斯陆是挪威的首都，建于公元1040年左右。"),),
     )
     assert broken(item, chunk="奥斯陆是挪威的首都，建于公元1040年左右。人口七十万。") == set()
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "quote"),
+    [
+        # "Was" asks for a thing in German, and "her" means "every" in Turkish.
+        ("Was kostet die Fahrt über die Brücke?", "2,50 Euro", "Die Fahrt über die Brücke kostet seit 2019 2,50 Euro."),
+        (
+            "Müze her gün saat kaçta açılıyor?",
+            "dokuzda",
+            "Şehirdeki müze her gün sabah saat dokuzda ziyarete açılıyor.",
+        ),
+        ("谁建造了这座桥？", "李文华", "这座桥由工程师李文华设计，并在三年之内建造完成。"),
+        (
+            "根据当地博物馆保存下来的旧地图和十九世纪的信件，最早从南岸的渔村通往北岸集市的那座木桥，究竟是在哪一位工程师的"
+            "主持之下，在洪水之后的第三年重新建造完成并且向公众开放的？",
+            "李文华",
+            "洪水之后的第三年，在工程师李文华的主持之下，木桥重新建造完成。",
+        ),
+        (
+            "Wo liegen die Pfeiler?",
+            "in dem Bett",
+            "Die Pfeiler der alten Brücke liegen im Bett des Flusses.",
+        ),
+    ],
+)
+def test_good_pairs_of_other_languages_break_no_rule(question: str, answer: str, quote: str) -> None:
+    item = replace(GOOD, question=question, answers=(answer,), evidence=(Evidence("a", quote=quote),))
+    assert broken(item, chunk=quote) == set()
+
+
+@pytest.mark.parametrize(
+    ("rule", "question"),
+    [
+        ("question_self_contained", "Was steht laut dem Text über die Brücke?"),
+        ("question_length", "为什么" + "非常" * 60 + "重要？"),
+        ("question_length", "谁？"),
+    ],
+)
+def test_other_languages_can_break_them(rule: str, question: str) -> None:
+    assert rule in broken(replace(GOOD, question=question), "imported", None)
+
+
+def test_a_long_text_without_spaces_is_no_repetition() -> None:
+    kana = "".join(chr(0x3042 + 7 * number % 40) + chr(0x3042 + 11 * number % 37) for number in range(600))
+    assert noise_kind(kana) == CLEAN
+    assert noise_kind("同じ文です。" * 40) == "repetition"
 
 
 def test_values_hold_no_text() -> None:

@@ -49,6 +49,15 @@ def test_keyword_coverage(answer, reference, expected):
     assert score(answer, reference)["keyword_coverage"] == (None if expected is None else pytest.approx(expected))
 
 
+def test_stop_words_are_those_of_the_reference_s_language():
+    reference = "Die Rechnung muss vor dem Ende des Monats bezahlt werden, weil sonst eine Mahnung folgt."
+    answer = "Rechnung, Ende, Monats, bezahlt, Mahnung, folgt"
+    assert score(answer, reference)["keyword_coverage"] == 1.0
+    assert score("muss werden weil sonst", reference)["keyword_coverage"] == 0.0
+    # No language can be told of three words: English ones.
+    assert score("Paris", "They went there")["keyword_coverage"] is None
+
+
 def test_number_match_of_the_seed_s_example():
     assert score("The premium is $604", "$604")["number_match"] == 1.0
 

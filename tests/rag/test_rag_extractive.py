@@ -117,6 +117,10 @@ def test_a_passages_spans_are_its_sentences(text: str) -> None:
     [
         ("Title\nIt is so.", ["It is so."]),
         ("Title\n\nIt is so. Or not.", ["It is so.", "Or not."]),
+        (
+            "Das gilt z. B. für Dr. Maier. Alle anderen zahlen bzw. warten bis zum Ende.",
+            ["Das gilt z. B. für Dr. Maier.", "Alle anderen zahlen bzw. warten bis zum Ende."],
+        ),
         ("the rest of a sentence\ncut by hand. Another.", ["the rest of a sentence cut by hand.", "Another."]),
         ("A line that was wrapped\nby an editor. Another.", ["A line that was wrapped by an editor.", "Another."]),
         ("Only a title", ["Only a title"]),

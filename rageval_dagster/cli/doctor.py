@@ -60,10 +60,11 @@ def _findings() -> Iterator[Row]:
         if found["ok"] == "yes" and not store.has(client_id):
             yield _row(f"client {client_id}", "warning", "has a table in rageval.toml and no documents in the store")
     if settings.source.client_names:
-        fine = len(everyone) - 1
-        yield _row(
-            "clients' tables", "yes", f"{fine} of {plural(len(settings.source.client_names), 'table')} can be used"
-        )
+        fine, tables = len(everyone) - 1, len(settings.source.client_names)
+        usable = "yes" if fine == tables else "no"
+        yield _row("clients' tables", usable, f"{fine} of {plural(tables, 'table')} can be used")
+    for name in dict.fromkeys(each.redact for each in everyone if each.redact):
+        yield _checked("redaction", lambda name=name: _redaction(name, settings))
     models = dict.fromkeys(each.embedding_model for each in everyone)
     for name in models:
         yield _checked("embedding model", lambda name=name: _embedding_model(name, settings))

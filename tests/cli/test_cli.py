@@ -190,3 +190,18 @@ def test_a_refused_ingestion_leaves_no_client_behind(project: Project, run: Run,
     (tmp_path / "empty").mkdir()
     refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")
     assert json.loads(run("status", "--json").out) == []
+
+
+def test_an_english_embedder_over_other_languages_is_named_after_the_numbers(project: Project, run: Run) -> None:
+    names = ("Ahlen", "Borken", "Coesfeld")
+    text = "Das Schloss von {} wurde im Jahr {} nach den Plänen eines Meisters errichtet und später erweitert."
+    rows = [
+        {"id": name, "title": f"Schloss {name}", "text": text.format(name, 1801 + number)}
+        for number, name in enumerate(names)
+    ]
+    project.ingest("acme", rows)
+    ended = run("evaluate", "--client", "acme")
+    assert ended.code == 0, ended
+    [line] = [line for line in ended.out.splitlines() if "knows English alone" in line]
+    assert project.settings.embedding_model in line
+    assert "German (100%)" in line

@@ -1,0 +1,261 @@
+"""`config show`, `clients list`, `doctor` and `status`: what is set, whose documents there are, and what is wrong."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rageval_dagster.cli.config import without_secrets
+from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.records import Chunk
+from rageval_dagster.storage.clients import ensure_client, mark_vanished
+from rageval_dagster.storage.forgetting import bury
+from tests.cli.running import Run, refused
+from tests.corpus.their_store import their_chroma
+from tests.pipeline.small_project import Project
+from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, work
+
+ASSISTANT = """
+[defaults]
+k = 7
+system = "assistant"
+
+[defaults.systems.assistant]
+kind = "http"
+url = "{url}/ask?key=topsecret"
+auth_env = "ASSISTANT_TOKEN"
+headers = {{ X-Tenant = "hush" }}
+request = {{ question = "{{question}}", pin = "hush" }}
+
+[clients.acme]
+k = 3
+"""
+
+
+def configure(project: Project, text: str) -> None:
+    (project.folder / "rageval.toml").write_text(text, encoding="utf-8")
+
+
+def fill(store: ChromaStore, client_id: str) -> None:
+    """Two chunks, without an embedding model."""
+    chunks = [Chunk(f"c{number}", f"The harbour number {number} is open.", "d1") for number in range(2)]
+    store.ensure_client(client_id)
+    store.upsert(client_id, chunks, np.eye(2, 8, dtype=np.float32), [{"document_id": "d1"}] * 2)
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[bytes]]]:
+    """The address of somebody who takes connections, and all that was sent there."""
+    received: list[bytes] = []
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def listen() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                received.append(connection.recv(1000))
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.getsockname()[1]}", received
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def test_each_setting_with_its_value_and_where_it_comes_from(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(project, ASSISTANT.format(url="https://rag.example.com"))
+    monkeypatch.setenv("EVALUATION_SCHEDULE_CRON", "0 5 * * *")
+    (project.folder / ".env").write_text("RAGEVAL_SETTLE_S=5\n", encoding="utf-8")
+    rows = {row["setting"]: row for row in json.loads(run("config", "show", "--client", "acme", "--json").out)}
+    found = {name: (rows[name]["value"], rows[name]["from"]) for name in ("k", "schedule", "sample_size", "page_field")}
+    assert found == {
+        "k": (3, "rageval.toml [clients.acme]"),
+        "schedule": ("0 5 * * *", "environment"),
+        "sample_size": (8, "environment"),
+        "page_field": ("page", "default"),
+    }
+    assert rows["k"]["variable"] == "EVALUATION_DEFAULT_K"
+    everyone = {row["setting"]: row for row in json.loads(run("config", "show", "--json").out)}
+    assert (everyone["k"]["value"], everyone["k"]["from"]) == (7, "rageval.toml [defaults]")
+
+
+def test_secrets_are_set_or_not_set_and_nothing_more(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(project, ASSISTANT.format(url="https://rag.example.com"))
+    monkeypatch.setenv("ASSISTANT_TOKEN", "topsecret")
+    monkeypatch.setenv("OPENAI_API_KEY", "topsecret")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://me:topsecret@models.example.com/v1?key=topsecret")
+    monkeypatch.setenv("RAGEVAL_DATABASE_URL", "postgresql+psycopg://me:topsecret@db/history")
+    for options in ([], ["--json"]):
+        shown = run("config", "show", *options)
+        assert "topsecret" not in shown.out + shown.err
+        assert "hush" not in shown.out
+        assert "https://...@models.example.com/v1?..." in shown.out
+        assert "POST https://rag.example.com/ask?..." in shown.out
+        assert "Authorization from ASSISTANT_TOKEN (set)" in shown.out
+        assert "X-Tenant" in shown.out
+    monkeypatch.delenv("ASSISTANT_TOKEN")
+    assert "Authorization from ASSISTANT_TOKEN (not set)" in run("config", "show").out
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://host:8000/v1", "http://host:8000/v1"),
+        ("https://a:b@host/x", "https://...@host/x"),
+        ("https://host/x?code=s3cret#frag", "https://host/x?..."),
+    ],
+)
+def test_urls_without_what_may_be_secret(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown
+
+
+def test_a_wrong_client_table_is_named(project: Project, run: Run) -> None:
+    configure(project, "[clients.acme]\nk = 0\n")
+    refused(run("config", "show", "--client", "acme"), "[clients.acme]", "k", "at least 1")
+
+
+def test_the_clients_of_store_and_history(project: Project, run: Run) -> None:
+    db = project.database()
+    store = open_store(project.settings)
+    for client_id in ("acme", "back"):
+        fill(store, client_id)
+    ensure_client(db, "back")
+    bury(db, "back", {})
+    ensure_client(db, "gone")
+    mark_vanished(db, "gone", vanished=True)
+    with their_chroma(project.settings.embedded_chroma_path) as client:
+        client.create_collection("tmp_load", embedding_function=None)
+    configure(project, '[defaults]\nexclude = ["tmp_*"]\n[clients.acme]\nk = 3\n')
+    printed = json.loads(run("clients", "list", "--json").out)
+    found = {row["client"]: row for row in printed["clients"]}
+    assert {name: row["state"] for name, row in found.items()} == {
+        "acme": "new",
+        "back": "forgotten, still in the store",
+        "gone": "not in the store",
+    }
+    assert (found["acme"]["own table"], found["back"]["own table"]) == (True, False)
+    assert found["acme"]["chunks"] == 2
+    assert printed["left_out"] == [{"name": "tmp_load", "reason": "exclude has 'tmp_*'"}]
+    shown = run("clients", "list").out
+    assert "exclude has 'tmp_*'" in shown
+    assert "forgotten, still in the store" in shown
+
+
+def test_no_clients_yet(project: Project, run: Run) -> None:
+    assert "rageval ingest PATH" in run("clients", "list").out
+
+
+def findings(run: Run) -> dict[str, dict[str, str]]:
+    rows = json.loads(run("doctor", "--json").out)
+    return {f"{row['check']}: {row['ok']}": row["finding"] for row in rows}
+
+
+def test_doctor_names_every_wrong_table_and_strange_variable(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(open_store(project.settings), "acme")
+    configure(
+        project, "[clients.acme]\n[clients.beta]\nk = 0\n[clients.gamma]\nsystm = 'bm25'\n[clients.delta]\nk = 3\n"
+    )
+    monkeypatch.setenv("EVALUATION_DEFAULT_SAMPEL_SIZE", "5")
+    found = findings(run)
+    assert "EVALUATION_DEFAULT_SAMPLE_SIZE" in found["settings: warning"]
+    assert "at least 1" in found["client beta: no"]
+    assert "system is meant" in found["client gamma: no"]
+    assert "no documents in the store" in found["client delta: warning"]
+    assert not any(check.startswith("client acme") for check in found)
+    assert found["clients' tables: no"] == "2 of 4 tables can be used"
+    assert run("doctor").code == 2
+
+
+def test_doctor_reaches_for_systems_and_tells_them_nothing(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, listener: tuple[str, list[bytes]]
+) -> None:
+    url, received = listener
+    configure(project, ASSISTANT.format(url=url))
+    assert "ASSISTANT_TOKEN" in findings(run)["system assistant: no"]
+    monkeypatch.setenv("ASSISTANT_TOKEN", "topsecret")
+    assert "takes connections" in findings(run)["system assistant: yes"]
+    assert b"".join(received) == b""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}"))
+    assert f"127.0.0.1:{port} takes no connection" in findings(run)["system assistant: no"]
+    configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}").replace('system = "assistant"', ""))
+    assert "takes no connection" in findings(run)["system assistant: warning"]
+
+
+def test_doctor_names_what_would_travel_unencrypted(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSISTANT_TOKEN", "topsecret")
+    monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
+    monkeypatch.setenv("RAGEVAL_ANSWER_API_KEY", "topsecret")
+    monkeypatch.setenv("RAGEVAL_ANSWER_BASE_URL", "http://models.invalid/v1")
+    configure(project, ASSISTANT.format(url="http://rag.invalid"))
+    found = findings(run)
+    assert "without encryption" in found["system assistant: no"]
+    assert "models.invalid" in found["answer model: no"]
+    assert (
+        found["answer model: warning"] == "the API key and all texts travel unencrypted to models.invalid: take https"
+    )
+    assert "topsecret" not in json.dumps(found)
+
+
+def test_doctor_with_settings_that_cannot_be_read(project: Project, run: Run) -> None:
+    configure(project, "[defaults]\nk = \n")
+    ended = run("doctor", "--json")
+    assert ended.code == 2
+    [row] = json.loads(ended.out)
+    assert (row["check"], row["ok"]) == ("settings", "no")
+
+
+def test_doctor_does_not_make_the_store_that_is_missing(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAGEVAL_CHROMA_PATH", str(tmp_path / "nowhere"))
+    assert "nowhere" in findings(run)["document store: no"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_doctor_loads_the_redaction(project: Project, run: Run) -> None:
+    configure(project, '[defaults]\nredact = "pii"\n[clients.acme]\nredact = "no_such_module:redact"\n')
+    found = findings(run)
+    assert "pii" in found["redaction: yes"]
+    assert "no_such_module" in found["redaction: no"]
+
+
+def test_status_says_what_its_columns_are(project: Project, run: Run) -> None:
+    db = project.database()
+    items = make_items(3)
+    dataset = make_dataset(db, "acme", items)
+    for trigger, mean in (("first", 0.9), ("second", 0.7)):
+        evaluation = open_run(db, dataset, trigger)
+        work(db, evaluation, items)
+        finish(db, evaluation, {MRR: mean})
+    ensure_client(db, "newcomer")
+    header, acme, newcomer = run("status").out.splitlines()
+    assert re.split("  +", header) == [
+        *("client", "dataset", "system", "metric", "now", "change", "questions", "errors"),
+        *("pending changes", "evaluated"),
+    ]
+    assert re.split("  +", acme)[:9] == [
+        *("acme", "human", "dense (reference)", MRR, "0.700", "-0.200", "3", "0", "0"),
+    ]
+    assert newcomer.startswith("newcomer")
+    [first, _] = json.loads(run("status", "--json").out)
+    assert (first["client_id"], first["worst_metric"], first["worst_mean"]) == ("acme", MRR, 0.7)

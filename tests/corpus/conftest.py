@@ -75,7 +75,8 @@ def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait()
 
 
-def _new_server_database(url: str) -> str:
+def new_server_database(url: str) -> str:
+    """The name of a new, empty database on a Chroma server."""
     from chromadb import AdminClient
     from chromadb.config import Settings as ChromaSettings
 
@@ -118,7 +119,7 @@ def settings(request: pytest.FixtureRequest, home: Path) -> Settings:
     if request.param == "embedded":
         return settings_of(home)
     url = request.getfixturevalue("chroma_server")
-    return settings_of(home, RAGEVAL_CHROMA_URL=url, RAGEVAL_CHROMA_DATABASE=_new_server_database(url))
+    return settings_of(home, RAGEVAL_CHROMA_URL=url, RAGEVAL_CHROMA_DATABASE=new_server_database(url))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """An embedded store that somebody else made is evaluated from a copy, and its own files stay as they are."""
 
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.settings import Settings
 from tests.corpus.conftest import settings_of
+from tests.corpus.their_store import contents
 
 THEIR_PROGRAM = """
 import sys, numpy as np, chromadb
@@ -42,14 +42,6 @@ def foreign(their_store: Path, tmp_path: Path, home: Path) -> Settings:
     path = tmp_path / "a store"
     shutil.copytree(their_store, path)
     return settings_of(home, RAGEVAL_CHROMA_PATH=str(path))
-
-
-def contents(path: Path) -> dict[str, tuple[str, int]]:
-    return {
-        file.relative_to(path).as_posix(): (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
-        for file in path.rglob("*")
-        if file.is_file()
-    }
 
 
 def snapshots(settings: Settings) -> list[Path]:

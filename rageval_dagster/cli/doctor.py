@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, get_args
 from urllib.parse import urlsplit
@@ -15,7 +16,6 @@ from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
 
 if TYPE_CHECKING:
-    from rageval_dagster.corpus.store import ChromaStore
     from rageval_dagster.llm.client import Endpoint
 
 _CONNECT_TIMEOUT_S = 3
@@ -34,8 +34,6 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 
 def _findings() -> Iterator[Row]:
-    from rageval_dagster.corpus.store import open_store
-
     try:
         settings = load_settings()
     except SettingsError as error:
@@ -47,8 +45,8 @@ def _findings() -> Iterator[Row]:
         yield _row("settings", "warning", strange)
     yield _checked("schedule", lambda: _schedule(settings))
     yield _checked("database", lambda: _database(settings))
-    store = open_store(settings)
-    found = _checked("document store", lambda: _documents(settings, store))
+    clients: list[str] = []
+    found = _checked("document store", lambda: _documents(settings, clients))
     yield found
     everyone = [settings]
     for client_id in settings.source.client_names:
@@ -57,7 +55,7 @@ def _findings() -> Iterator[Row]:
         except SettingsError as error:
             yield _row(f"client {client_id}", "no", str(error))
             continue
-        if found["ok"] == "yes" and not store.has(client_id):
+        if found["ok"] == "yes" and client_id not in clients:
             yield _row(f"client {client_id}", "warning", "has a table in rageval.toml and no documents in the store")
     if settings.source.client_names:
         fine, tables = len(everyone) - 1, len(settings.source.client_names)
@@ -92,14 +90,18 @@ def _database(settings: Settings) -> str:
     return repr(open_database(settings.database_url)).removeprefix("Database(").removesuffix(")")
 
 
-def _documents(settings: Settings, store: "ChromaStore") -> str:
+def _documents(settings: Settings, clients: list[str]) -> str:
+    """What is found of the store; fills `clients`."""
     from rageval_dagster.corpus.inspection import check_there
+    from rageval_dagster.corpus.store import open_store
 
     if settings.chroma_path is not None:
         check_there(settings)
+    store = open_store(settings)
+    clients += store.clients()
     left_out = len(store.left_out())
     rest = f"; {left_out} left out, see rageval clients list" if left_out else ""
-    return f"{store.location}: {plural(len(store.clients()), 'client')}{rest}"
+    return f"{store.location}: {plural(len(clients), 'client')}{rest}"
 
 
 def _redaction(name: str, settings: Settings) -> str:
@@ -168,30 +170,46 @@ def _system(name: str, settings: Settings) -> str:
     return f"{definition.kind}: can be loaded"
 
 
-@lru_cache(maxsize=256)
 def _reached(url: str) -> str:
     """Who takes a connection there.
 
     Raises:
-        RagevalError: nobody does.
+        RagevalError: nobody does, or it is no address.
     """
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-    if parts.scheme in getproxies() and not proxy_bypass(host):
+    scheme, host, port = _address(url)
+    if scheme in getproxies() and not proxy_bypass(host):
         return f"{host}:{port}, behind a proxy, so not tried"
+    trouble = _trouble(host, port)
+    if trouble is not None:
+        raise RagevalError(f"{host}:{port} takes no connection ({trouble}); see that it runs, and its address")
+    return f"{host}:{port} takes connections"
+
+
+def _address(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a URL; RagevalError where it is none (it may hold a password, and is not repeated)."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.scheme in _PORTS and parts.hostname:
+            return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]
+    raise RagevalError("its address is not http(s)://host:port/path")
+
+
+@lru_cache(maxsize=256)
+def _trouble(host: str, port: int) -> str | None:
+    """Why nobody takes a connection there, tried once for all clients; None where somebody does."""
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S):
-            return f"{host}:{port} takes connections"
+            return None
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise RagevalError(f"{host}:{port} takes no connection ({why}); see that it runs, and its address") from None
+        return error.strerror or type(error).__name__
 
 
 def _unencrypted(check: str, url: str, secret: str | None) -> Iterator[Row]:
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        what = f"{secret} and all texts" if secret else "all texts"
-        yield _row(check, "warning", f"{what} travel unencrypted to {parts.hostname}: take https")
+    with suppress(RagevalError):
+        scheme, host, _ = _address(url)
+        if scheme == "http" and not is_loopback(host):
+            what = f"{secret} and all texts" if secret else "all texts"
+            yield _row(check, "warning", f"{what} travel unencrypted to {host}: take https")
 
 
 def _once(rows: Iterable[Row]) -> Iterator[Row]:

@@ -239,6 +239,16 @@ def test_doctor_loads_the_redaction(project: Project, run: Run) -> None:
     assert "no_such_module" in found["redaction: no"]
 
 
+def test_doctor_with_addresses_that_are_none(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGEVAL_CHROMA_URL", "ftp://documents")
+    monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
+    for address in ("localhost:11434/v1", "http://models:many/v1", "http://[models/v1"):
+        monkeypatch.setenv("RAGEVAL_ANSWER_BASE_URL", address)
+        found = findings(run)
+        assert "RAGEVAL_CHROMA_URL" in found["document store: no"]
+        assert "http(s)://" in found["answer model: no"]
+
+
 def test_status_says_what_its_columns_are(project: Project, run: Run) -> None:
     db = project.database()
     items = make_items(3)

@@ -1,0 +1,214 @@
+"""`rageval datasets` as a user meets it: questions brought, listed, taken away again and reviewed."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rageval_dagster.benchmark.formats import FORMATS
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.storage.benchmark import save_dataset
+from rageval_dagster.storage.clients import ensure_client
+from tests.cli.running import Run, refused
+from tests.pipeline.small_project import Project
+
+QUOTE = "The ferry leaves from the old harbour at nine."
+
+
+@pytest.fixture
+def stocked(project: Project) -> Project:
+    """A project whose client `acme` has two documents, without the cost of embedding them."""
+    project.settings.ensure_home()
+    store = open_store(project.settings)
+    store.ensure_client("acme")
+    chunks = [Chunk("c0", QUOTE, "docs/ferries.md"), Chunk("c1", "The castle is closed.", "docs/castles.md")]
+    store.upsert("acme", chunks, np.eye(2, dtype=np.float32), [{"document_id": chunk.document_id} for chunk in chunks])
+    return project
+
+
+def write(folder: Path, name: str, content: object) -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_logged_questions_by_columns_of_their_own(project: Project, run: Run) -> None:
+    path = write(project.folder, "logged.csv", "when;Prompt;Team\n9:00;Where does the ferry go?;sales\n9:01;;sales\n")
+    names = ["--map", "question=Prompt", "--map", "principal.team=Team"]
+    ended = run("datasets", "import", path, "--client", "acme", "--format", "csv", *names)
+    assert ended.code == 4
+    assert "refused: logged.csv, row 3, field Prompt: is empty" in ended.err
+    assert "columns not read: 'when'" in ended.err
+    assert "evidence could not be checked" in ended.err
+    assert "dataset 1 'logged': 1 question imported for acme" in ended.out
+    [item] = json.loads(run("datasets", "show", 1, "--json").out)["items"]
+    assert (item["origin"], item["principal"]) == ("logged", {"team": "sales"})
+
+
+def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run: Run) -> None:
+    rows = [
+        {"question": "Where does it leave from?", "correct_answer_document_ids": ["c0"]},
+        {"question": "When does it leave?", "correct_answer_document_ids": ["wiki/ferries.md", "docs/castle.md"]},
+        {"question": "Who closed it?", "correct_answer_document_ids": ["docs/castle.md", "\x1b[31m" + "x" * 5000]},
+    ]
+    path = write(stocked.folder, "own.json", rows)
+    arguments = ["datasets", "import", path, "--client", "acme", "--format", "ai4rag", "--name", "own"]
+    ended = run(*arguments, "--map-document", r"([^/]+)\.md$")
+    assert ended.code == 0
+    assert "the corpus has no document 'docs/castle.md' (2 questions); nearest: 'docs/castles.md'" in ended.err
+    assert "\x1b" not in ended.err
+    assert "2 questions imported all the same" in ended.err
+    printed = json.loads(run(*arguments, "--json").out)
+    assert printed["dataset_id"] == 2
+    assert (printed["imported"], printed["refused"], printed["evidence_checked"]) == (3, [], True)
+    items = json.loads(run("datasets", "show", 2, "--json").out)["items"]
+    assert items[0]["evidence"] == [{"document_id": "docs/ferries.md", "quote": QUOTE}]
+    assert printed["unresolved"][0] == {
+        "item_id": items[1]["item_id"],
+        "document_id": "wiki/ferries.md",
+        "reason": "no_such_document",
+        "nearest": ["docs/ferries.md"],
+    }
+
+
+def test_questions_by_id_with_a_file_of_their_texts(project: Project, run: Run) -> None:
+    truth = write(project.folder, "truth.json", {"Test_1": {"answer": "At nine.", "document": {"ferries.pdf": [3]}}})
+    queries = write(project.folder, "queries.json", {"Test_1": "When does the ferry leave?"})
+    ended = run(
+        "datasets", "import", truth, "--client", "acme", "--format", "test-results", "--queries", queries, "--json"
+    )
+    assert json.loads(ended.out)["imported"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--map", "Prompt"], ["--map takes FIELD=COLUMN", "'Prompt'"]),
+        (["--map", "question=a", "--map", "question=b"], ["--map names the field 'question' twice"]),
+        (["--map", "question=b"], ["'b'", "--map question=b names"]),
+        (["--map", "frage=question"], ["--map frage=question", "takes item_id, question"]),
+        (["--map-document", "("], ["--map-document '('"]),
+        (["--queries", "q.json"], ["--queries is for the formats"]),
+        (["--format", "xml"], ["unknown format 'xml'"]),
+        (["--client", "a\nb"], ["control character"]),
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(project: Project, run: Run, arguments: list[str], words: list[str]) -> None:
+    path = write(project.folder, "own.jsonl", '{"question": "Who?"}\n')
+    refused(run("datasets", "import", path, "--client", "acme", *arguments), *words)
+    assert json.loads(run("datasets", "list", "--json").out) == []
+    assert json.loads(run("status", "--json").out) == []
+
+
+def test_help_names_every_format(project: Project, run: Run) -> None:
+    shown = " ".join(run("datasets", "import", "--help").out.replace("│", " ").split())
+    assert all(name in shown for name in FORMATS)
+    assert all(option in shown for option in ("--map", "--map-document", "--queries", "--name", "--json"))
+
+
+def test_show_names_the_offenders_of_each_rule(project: Project, run: Run) -> None:
+    rows = ['{"question": "Is it closed today or not?"}', '{"question": "When \x1b[31m\u202edoes the ferry leave?"}']
+    path = write(project.folder, "own.jsonl", "\n".join(rows).replace("\x1b", "\\u001b"))
+    assert run("datasets", "import", path, "--client", "acme").code == 0
+    printed = json.loads(run("datasets", "show", 1, "--json").out)
+    first, second = (item["item_id"] for item in printed["items"])
+    assert printed["offenders"]["question_not_yes_no"] == [first]
+    assert (
+        printed["flagged"][first] == ["question_self_contained", "question_not_yes_no"] or first in printed["flagged"]
+    )
+    ended = run("datasets", "show", 1)
+    assert f"question_not_yes_no: 1 ({first})" in ended.out
+    assert second in ended.out
+    assert not {"\x1b", "\u202e"} & set(ended.out)
+
+
+def test_export_writes_the_whole_file_and_nothing_over_another(stocked: Project, run: Run) -> None:
+    item = Item("When does it leave?", ("At nine.",), (Evidence("docs/ferries.md", None, QUOTE),), history=TURNS)
+    tabbed = Item("Where does it go?", evidence=(Evidence("tab\there"),))
+    path = write(stocked.folder, "own.jsonl", "\n".join(json.dumps(each.to_dict()) for each in (item, tabbed)))
+    assert run("datasets", "import", path, "--client", "acme").code == 0
+    for name in (name for name, each in FORMATS.items() if each.write and name != "beir"):
+        out = stocked.folder / f"out-{name}"
+        ended = run("datasets", "export", 1, "--format", name, "--out", out)
+        assert ended.code == 0, ended.err
+        assert "2 questions written" in ended.out
+        assert FORMATS[name].carries in ended.out
+        assert out.stat().st_mode & 0o777 == 0o600
+        before = out.read_bytes()
+        refused(run("datasets", "export", 1, "--format", name, "--out", out), "--force")
+        assert run("datasets", "export", 1, "--format", name, "--out", out, "--force").code == 0
+        assert out.read_bytes() == before
+    again = run(
+        "datasets", "import", stocked.folder / "out-csv", "--client", "acme", "--format", "csv", "--name", "own"
+    )
+    assert json.loads(run("datasets", "list", "--json").out)[0]["id"] == 1
+    assert again.code == 0
+    folder = stocked.folder / "beir"
+    refused(run("datasets", "export", 1, "--format", "beir", "--out", folder), "tab or line break")
+    refused(run("datasets", "export", 1, "--format", "judged", "--out", folder), "'judged' is only read")
+    refused(run("datasets", "export", 9, "--out", folder), "there is no dataset 9")
+    refused(run("datasets", "export", 1, "--out", folder / "a" / "b.jsonl"), "is no folder")
+    assert not folder.exists()
+    assert [file.name for file in stocked.folder.iterdir() if file.name.startswith(".rageval-")] == []
+
+
+TURNS = ({"role": "user", "content": "Tell me about ferries."},)
+
+
+def test_export_into_a_folder_leaves_other_files_alone(project: Project, run: Run) -> None:
+    path = write(project.folder, "own.jsonl", '{"question": "Who?", "evidence": [{"document_id": "a"}]}')
+    assert run("datasets", "import", path, "--client", "acme").code == 0
+    folder = project.folder / "beir"
+    assert run("datasets", "export", 1, "--format", "beir", "--out", folder).code == 0
+    write(folder, "corpus.jsonl", "theirs")
+    (folder / "qrels.tsv").unlink()
+    refused(run("datasets", "export", 1, "--format", "beir", "--out", folder), "queries.jsonl is there already")
+    assert not (folder / "qrels.tsv").exists()
+    assert run("datasets", "export", 1, "--format", "beir", "--out", folder, "--force").code == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["corpus.jsonl", "qrels.tsv", "queries.jsonl"]
+    assert run("datasets", "import", folder, "--client", "acme", "--format", "beir").code == 0
+    refused(run("datasets", "export", 1, "--format", "beir", "--out", path), "is a file")
+
+
+def test_a_review_from_the_command_line(stocked: Project, run: Run) -> None:
+    db = stocked.database()
+    ensure_client(db, "acme")
+    items = [Item(f"Question number {n} about the ferry?", ("At nine.",), origin="extractive") for n in range(3)]
+    save_dataset(db, "acme", "synthetic", "generated", items, "rules", None, True, {}, {})
+    path = stocked.folder / "review.csv"
+    ended = run("datasets", "review", "--client", "acme", "--out", path)
+    assert ended.code == 0
+    assert "3 questions written" in ended.out
+    refused(run("datasets", "review", "--client", "acme", "--out", path), "--force")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header, *rows = csv.reader(file)
+    decision, question = header.index("decision"), header.index("question")
+    rows[0][decision], rows[1][decision] = "accept", "reject"
+    rows[2][question] = "Changed?"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    ended = run("datasets", "review", "--client", "acme", "--read", path, "--json")
+    assert ended.code == 4
+    printed = json.loads(ended.out)
+    assert printed["decided"] == {"accept": 1, "edit": 0, "reject": 1}
+    assert [(row["row"], row["field"]) for row in printed["refused"]] == [(4, "question")]
+    assert printed["questions"] == 2
+    shown = run("datasets", "show", printed["dataset_id"]).out
+    assert "human-verified" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["--out FILE.csv", "--read FILE.csv"]),
+        (["--out", "a.csv", "--read", "a.csv"], ["either"]),
+        (["--out", "a.csv"], ["'nobody' is not known"]),
+    ],
+)
+def test_a_review_of_nothing_is_one_clear_line(
+    project: Project, run: Run, arguments: list[str], words: list[str]
+) -> None:
+    refused(run("datasets", "review", "--client", "nobody", *arguments), *words)

@@ -144,8 +144,8 @@ def test_export_writes_the_whole_file_and_nothing_over_another(stocked: Project,
     again = run(
         "datasets", "import", stocked.folder / "out-csv", "--client", "acme", "--format", "csv", "--name", "own"
     )
-    assert json.loads(run("datasets", "list", "--json").out)[0]["id"] == 1
     assert again.code == 0
+    assert [row["id"] for row in json.loads(run("datasets", "list", "--json").out)] == [1]
     folder = stocked.folder / "beir"
     refused(run("datasets", "export", 1, "--format", "beir", "--out", folder), "tab or line break")
     refused(run("datasets", "export", 1, "--format", "judged", "--out", folder), "'judged' is only read")

@@ -27,8 +27,10 @@ def test_any_text_has_a_language_of_two_letters_or_none(text: str) -> None:
 
 
 def test_shares_of_languages_name_the_largest_first() -> None:
-    texts = [*SENTENCES["de"], *SENTENCES["en"], NO_LANGUAGE["code"]]
-    assert list(languages.language_shares(texts).items()) == [("de", 0.5), ("en", 0.25), ("unknown", 0.25)]
+    texts = [SENTENCES["en"][0], *SENTENCES["de"], NO_LANGUAGE["code"]]
+    shares = languages.language_shares(texts)
+    assert shares == {"de": 0.5, "en": 0.25, "": 0.25}
+    assert next(iter(shares)) == "de"
     assert languages.language_shares(texts, "fr") == {"fr": 1.0}
     assert languages.language_shares([]) == {}
 
@@ -55,7 +57,10 @@ def test_stop_words_are_those_of_the_language_or_english() -> None:
     [
         ("Sie wurde 1837 gebaut.", "de", True),
         ("Die Brücke wurde 1837 gebaut.", "de", False),
+        ("Das Schloss wurde 1837 gebaut.", "de", False),
+        ("Het kasteel werd in 1837 gebouwd.", "nl", False),
         ("Elle fut construite en 1837.", "fr", True),
+        ("En 1837 le pont fut construit.", "fr", False),
         ("它建于1837年。", "zh", True),
         ("这座桥建于1837年。", "zh", True),
         ("石桥建于1837年。", "zh", False),
@@ -174,7 +179,7 @@ def test_which_models_know_english_alone(model: str, english_only: bool | None) 
 
 
 def test_an_english_model_over_other_languages_is_named_with_their_shares() -> None:
-    shares = {"de": 0.45, "en": 0.3, "fr": 0.1, "ja": 0.06, "pl": 0.05, "unknown": 0.04}
+    shares = {"de": 0.45, "en": 0.3, "fr": 0.1, "ja": 0.06, "pl": 0.05, "": 0.04}
     warning = languages.language_warning("sentence-transformers/all-MiniLM-L6-v2", shares)
     assert warning is not None
     assert "sentence-transformers/all-MiniLM-L6-v2" in warning
@@ -188,7 +193,7 @@ def test_an_english_model_over_other_languages_is_named_with_their_shares() -> N
     [
         ("all-MiniLM-L6-v2", {"en": 1.0}),
         ("all-MiniLM-L6-v2", {"en": 0.96, "de": 0.04}),
-        ("all-MiniLM-L6-v2", {"en": 0.5, "unknown": 0.5}),
+        ("all-MiniLM-L6-v2", {"en": 0.5, "": 0.5}),
         ("all-MiniLM-L6-v2", {}),
         ("intfloat/multilingual-e5-base", {"de": 1.0}),
         ("acme/own-model", {"de": 1.0}),
@@ -205,3 +210,4 @@ def test_models_are_warned_of_once() -> None:
 
 def test_every_language_of_the_samples_has_a_name() -> None:
     assert set(SENTENCES) | set(PARAGRAPHS) | set(LANGUAGES) <= set(NAMES)
+    assert [languages.language_name(code) for code in ("de", "xx", "")] == ["German", "xx", "not told"]

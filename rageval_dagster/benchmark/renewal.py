@@ -15,7 +15,7 @@ from rageval_dagster.benchmark.wording import normalise_whitespace
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError, EmbeddingError, SettingsError
 from rageval_dagster.identity import digest
-from rageval_dagster.languages import language_shares, language_warnings
+from rageval_dagster.languages import language_name, language_shares, language_warnings
 from rageval_dagster.records import Candidate, Chunk, Item, Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -151,7 +151,7 @@ def renew_sample(
             "chunks_drawn": len(keys),
             "documents_touched": len({documents[key] for key in keys}),
             "documents": len(set(documents.values())),
-            "languages": languages,
+            "languages": {language_name(code): share for code, share in languages.items()},
             "warnings": language_warnings(spec.embedding_models, languages),
         },
     )

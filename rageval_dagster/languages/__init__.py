@@ -2,7 +2,7 @@
 
 from rageval_dagster.languages.declining import declines_version, is_decline
 from rageval_dagster.languages.detection import detect, hangs, language_shares, sentences, stop_words
-from rageval_dagster.languages.embedders import is_english_only, language_warning, language_warnings
+from rageval_dagster.languages.embedders import is_english_only, language_name, language_warning, language_warnings
 
 __all__ = [
     "declines_version",
@@ -10,6 +10,7 @@ __all__ = [
     "hangs",
     "is_decline",
     "is_english_only",
+    "language_name",
     "language_shares",
     "language_warning",
     "language_warnings",

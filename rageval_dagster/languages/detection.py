@@ -22,7 +22,7 @@ MIN_PROBABILITY = 0.5
 READ = 4_000
 """Characters that are read of a text."""
 
-UNKNOWN = "unknown"
+UNKNOWN = ""
 
 _CHARACTER = re.compile(f"[{CHARACTER_SCRIPTS}]")
 _CODE = re.compile(r"[{}\[\]<>=_|\\@^$+]|\w\(|\w\.[a-z]|;$", re.MULTILINE)

@@ -24,6 +24,11 @@ _MULTILINGUAL = re.compile(
 )
 
 
+def language_name(code: str) -> str:
+    """The English name of a language, its code where that is not known; "not told" of `UNKNOWN`."""
+    return "not told" if code == UNKNOWN else NAMES.get(code, code)
+
+
 def is_english_only(model_name: str) -> bool | None:
     """Whether an embedding model was trained on English alone, by the last part of its name or path; None: unknown."""
     name = re.split(r"[/\\:]", model_name.rstrip("/\\"))[-1].lower()
@@ -42,7 +47,7 @@ def language_warning(model_name: str, shares: Mapping[str, float]) -> str | None
     if sum(others.values()) < LEAST_SHARE or not is_english_only(model_name):
         return None
     largest = sorted(others, key=lambda code: (-others[code], code))
-    named = [f"{NAMES.get(code, code)} ({others[code]:.0%})" for code in largest[:_NAMED]]
+    named = [f"{language_name(code)} ({others[code]:.0%})" for code in largest[:_NAMED]]
     rest = sum(others[code] for code in largest[_NAMED:])
     if rest:
         named.append(f"other languages ({rest:.0%})")

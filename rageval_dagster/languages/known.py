@@ -84,7 +84,7 @@ LANGUAGES: Mapping[str, Language] = {
         hanging="""
             er sie es sein seine seinen seiner ihr ihre ihren ihrer dies diese diesem diesen dieser dieses jene jener
             jenes dabei dadurch dafür dagegen daher dahin damit danach daneben dann daran darauf daraus darin darüber
-            darum das dazu deren dessen dort hier hierbei hierfür ferner außerdem jedoch so solche somit zudem
+            darum dazu deren dessen dort hier hierbei hierfür ferner außerdem jedoch so solche somit zudem
         """,
         declines="""
             ich weiß es nicht|weiß ich nicht|ich weiß nicht|frage … nicht beantworten|kann ich nicht beantworten
@@ -117,7 +117,7 @@ LANGUAGES: Mapping[str, Language] = {
         """,
         hanging="""
             il elle ils elles ce cet cette ces cela ceci celui celle ceux son sa ses leur leurs ici là ainsi alors aussi
-            cependant ensuite toutefois en y donc puis
+            cependant ensuite toutefois y donc puis
         """,
         declines="""
             je ne sais pas|je l'ignore|je ne peux pas … répondre|je ne suis pas en mesure de répondre
@@ -152,7 +152,7 @@ LANGUAGES: Mapping[str, Language] = {
         """,
         hanging="""
             él ella ellos ellas esto esta este estos estas eso esa ese esos esas aquello su sus allí aquí así entonces
-            también además después luego sin
+            también además después luego
         """,
         declines="""
             no lo sé|no sé la respuesta|no puedo responder|no me es posible responder|no es posible responder
@@ -211,7 +211,7 @@ LANGUAGES: Mapping[str, Language] = {
             zelf zich zichzelf zij zijn zo zoals zodat zonder zou zouden zowel zullen
         """,
         hanging="""
-            hij zij ze het dit deze die dat zijn haar hun daar daarbij daardoor daarin daarmee daarna daarnaast daarom
+            hij zij ze dit deze die dat zijn haar hun daar daarbij daardoor daarin daarmee daarna daarnaast daarom
             daarop daarvan daarvoor er hier hierbij hierdoor dan dus ook toen echter
         """,
         declines="""

@@ -18,6 +18,7 @@ DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _PositiveInt = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Days = Annotated[float, Field(ge=0)]
+_Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
 
 
 def _listed(value: Any) -> Any:
@@ -81,7 +82,7 @@ class Settings(BaseModel):
     collection: str | None = _setting(None, None, "a collection's name", "client")
     system: _Names = _setting(None, ("dense",), "the name of a system, or a list of names", "client")
     systems: dict[str, SystemDefinition] = _setting(None, {}, "a table of systems by name", "client")
-    language: str | None = _setting(None, None, "a language's two letters (ISO 639-1)", "client")
+    language: _Language | None = _setting(None, None, "a language's two letters (ISO 639-1)", "client")
     decline_phrases: _Names = _setting(None, (), "phrases by which the system declines to answer", "client")
     thresholds: dict[str, _Share] = _setting(None, {}, "good values (0 to 1) by metric id", "client")
     redact: str | None = _setting(None, None, "the name of a preset (pii), or package.module:function", "client")

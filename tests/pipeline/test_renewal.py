@@ -103,3 +103,34 @@ def test_generated_and_imported_datasets_do_not_take_each_others_names(loaded: P
     import_dataset(loaded.database(), "acme", "human", path, "native")
     with pytest.raises(DatasetError, match="'human' is the name of an imported dataset"):
         renew(loaded, spec_of(loaded, name="human", always=True))
+
+
+def test_documents_of_two_languages_are_asked_about_in_both_and_the_english_embedder_is_named(loaded: Project) -> None:
+    german = [
+        {
+            "id": f"schloss-{number}",
+            "title": f"Das Schloss von {name}",
+            "text": f"Das Schloss von {name} wurde im Jahr {1801 + number} nach den Plänen eines Meisters errichtet. "
+            f"Besucher dürfen den Garten des Schlosses täglich von {number + 10} bis 18 Uhr betreten.",
+        }
+        for number, name in enumerate(("Ahlen", "Borken", "Coesfeld", "Dülmen", "Erwitte", "Fürstenau"))
+    ]
+    loaded.ingest("acme", [*documents("lighthouse", count=4), *german])
+    db, settings, spec = loaded.database(), loaded.settings, spec_of(loaded, size=20)
+    store = open_store(settings)
+    scan_client(db, store, "acme", ["dense"])
+    metadata = renew_sample(db, store, "acme", spec).metadata()
+    [warning] = metadata["warnings"]
+    assert settings.embedding_model in warning
+    assert "German" in warning
+    assert set(metadata["languages"]) == {"English", "German"}
+    renew(loaded, spec)
+    [dataset] = current_datasets(db, "acme")
+    assert set(dataset.stats["languages"]) == {"en", "de"}
+    by_language = {"schloss": [], "lighthouse": []}
+    for item in items_of(loaded).values():
+        by_language[item.evidence[0].document_id.partition("-")[0]].append(item.question)
+    assert by_language["lighthouse"]
+    assert all(question.endswith("?") for question in by_language["lighthouse"])
+    assert by_language["schloss"]
+    assert all("____" in question for question in by_language["schloss"])

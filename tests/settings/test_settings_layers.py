@@ -122,6 +122,7 @@ def test_one_clients_mistake_stops_no_other(load: Load) -> None:
             "embedding_model is a model behind an endpoint",
         ),
         ("[defaults]\nhome_dir = 'x'", "there is no 'home_dir'"),
+        ("[defaults]\nlanguage = 'German'", "language takes a language's two letters (ISO 639-1), not 'German'"),
         ("[system]\nx = 1", "there is no table [system]"),
         ("defaults = 3", "[defaults] takes a table"),
         ("x", "is not TOML"),

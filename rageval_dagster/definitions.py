@@ -11,6 +11,7 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history  # noqa: E402
 from rageval_dagster.automation.jobs import benchmark_job, evaluation_job  # noqa: E402
 from rageval_dagster.automation.progress import progress_logger  # noqa: E402
+from rageval_dagster.automation.retention import retention_job, retention_schedule  # noqa: E402
 from rageval_dagster.automation.schedules import evaluation_schedules  # noqa: E402
 from rageval_dagster.automation.sensors import document_store_sensor  # noqa: E402
 from rageval_dagster.resources import (  # noqa: E402
@@ -29,8 +30,8 @@ _store = DocumentStore()
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
     asset_checks=checks.asset_checks(),
-    jobs=[evaluation_job, benchmark_job],
-    schedules=evaluation_schedules(),
+    jobs=[evaluation_job, benchmark_job, retention_job],
+    schedules=[*evaluation_schedules(), retention_schedule],
     sensors=[document_store_sensor()],
     resources={
         "database": _database,

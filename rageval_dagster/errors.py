@@ -38,6 +38,10 @@ class UnvalidatedBenchmarkError(RagevalError):
     """A benchmark failed a blocking rule and may not be evaluated."""
 
 
+class TextsDeletedError(RagevalError):
+    """What was asked for needs texts that were deleted because their retention was over; its numbers stay."""
+
+
 class LanguageModelError(RagevalError):
     """A language model endpoint refused, failed for good, or answered unusably."""
 

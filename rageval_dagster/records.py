@@ -198,6 +198,7 @@ class Result:
     where the item has no evidence of that kind, or the corpus does not hold it. `k` is the evaluation's cutoff;
     `contexts` are the texts that the answerer saw, in order. `error` is set when the system failed for this item.
     `tells_contexts` is false where the system does not say what it retrieved: no hits then mean nothing.
+    `texts_deleted` is true where answer or contexts were deleted since, so that there is nothing left to judge.
     """
 
     item: Item
@@ -209,6 +210,7 @@ class Result:
     contexts: tuple[str, ...] = ()
     error: str | None = None
     tells_contexts: bool = True
+    texts_deleted: bool = False
 
 
 OutcomeStatus = Literal["scored", "undefined", "error"]

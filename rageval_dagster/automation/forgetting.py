@@ -185,6 +185,6 @@ def _may_name(column: sa.Column[str], client_id: str) -> sa.ColumnElement[bool]:
 
 
 def _names(client_id: str) -> re.Pattern[str]:
-    """Finds the client as a value, quoted in a message, or at the beginning of a run key, in JSON and JSON within it."""
+    """Finds the client as a value, quoted in a message, or at the beginning of a run key; also in JSON within JSON."""
     names = "|".join(re.escape(name).replace(r"\\", r"\\+") for name in _escaped(client_id))
     return re.compile(rf"""["'](?:{names})(?:\\*["']|:)""")

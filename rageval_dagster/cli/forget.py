@@ -1,5 +1,6 @@
 """`rageval forget`: everything that is stored of a client is deleted, here and in Dagster."""
 
+import shlex
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +46,7 @@ def forget(
     print(
         "The document store is yours and was not touched. Backups of the database and of RAGEVAL_HOME are yours, too."
     )
-    print(f"Nothing is done with this client any more until you name it: rageval evaluate --client {cell(client)}")
+    print(f"Nothing is done with this client any more until you name it: rageval evaluate --client {cell(shlex.quote(client))}")
     for sentence in kept:
         say(f"not deleted: {sentence}")
     if kept:

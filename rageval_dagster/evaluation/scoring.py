@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from rageval_dagster.errors import TextsDeletedError
 from rageval_dagster.evaluation.stages import StageReport
 from rageval_dagster.identity import digest_json
 from rageval_dagster.metrics.interface import Metric, Tools
@@ -23,6 +24,9 @@ def run_scoring(
     """Scores the results of one evaluation; a (result, metric, version) that was scored before is not touched.
 
     The embedder of `tools` is asked only when something is to be computed: an unchanged night loads no model.
+
+    Raises:
+        TextsDeletedError: a result that lacks a score has lost its texts.
     """
     versions = {metric.id: metric.version for metric in metrics}
     loaded = evaluation_storage.load_results(db, evaluation.id)
@@ -30,6 +34,11 @@ def run_scoring(
     done = evaluation_storage.scored(db, evaluation.client_id, result_ids, versions)
     computed = errors = finished = 0
     for item_ids, group in _missing(loaded, metrics, done):
+        if any(loaded[item_id][1].texts_deleted for item_id in item_ids):
+            raise TextsDeletedError(
+                f"evaluation {evaluation.id} cannot be scored again: its answers were deleted, since they were not used "
+                "for longer than texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client anew"
+            )
         outcomes = compute_scores(group, [loaded[item_id][1] for item_id in item_ids], tools)
         rows = [
             (loaded[item_id][0], metric_id, versions[metric_id], outcome)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, TextsDeletedError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.records import Candidate, Item
 from rageval_dagster.storage import tables
@@ -299,12 +299,16 @@ def current_datasets(db: Database, client_id: str) -> list[Dataset]:
 
 
 def dataset_items(db: Database, dataset_id: int) -> list[Item]:
-    """The items of a dataset in the order in which they were saved."""
+    """The items of a dataset in the order in which they were saved.
+
+    Raises:
+        TextsDeletedError: it was not used for so long that its questions were deleted.
+    """
     with db.connect() as connection:
         rows = connection.execute(
             sa.select(benchmark_items.c.item)
             .select_from(
-                tables.dataset_items.join(
+                tables.dataset_items.outerjoin(
                     benchmark_items,
                     sa.and_(
                         benchmark_items.c.client_id == tables.dataset_items.c.client_id,
@@ -314,8 +318,13 @@ def dataset_items(db: Database, dataset_id: int) -> list[Item]:
             )
             .where(tables.dataset_items.c.dataset_id == dataset_id)
             .order_by(tables.dataset_items.c.position)
+        ).all()
+    if any(row.item is None for row in rows):
+        raise TextsDeletedError(
+            f"the questions of dataset {dataset_id} were deleted: it was not used for longer than texts are kept "
+            "(RAGEVAL_RETENTION_DAYS_TEXT); its scores stay"
         )
-        return [Item.from_dict(row.item) for row in rows]
+    return [Item.from_dict(row.item) for row in rows]
 
 
 def _distinct(items: Iterable[Item]) -> list[Item]:

@@ -222,6 +222,13 @@ def open_evaluation(
     return evaluation
 
 
+@retried
+def start_anew(db: Database, id: int) -> None:
+    """Takes retrievals and results from an evaluation's items: should it be resumed, it asks everything again."""
+    with db.begin() as connection:
+        _unlink(connection, id)
+
+
 def list_evaluations(
     db: Database,
     client_id: str | None = None,
@@ -445,7 +452,8 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
             }
             for record, _ in records
         ]
-        upsert(connection, item_results, rows)
+        # An equal one may have lost its texts since.
+        upsert(connection, item_results, rows, update=["answer", "citations"])
         _remember(
             connection,
             client_id,
@@ -475,7 +483,10 @@ def link_results(db: Database, evaluation_id: int, links: Mapping[str, tuple[str
 
 
 def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:
-    """{item id: (result id, result)} for the items that have a result, in the order of the dataset."""
+    """{item id: (result id, result)} for the items that have a result, in the order of the dataset.
+
+    Those whose question was deleted, since it was not used for longer than texts are kept, are left out.
+    """
     items = tables.run_items
     with db.connect() as connection:
         evaluation = _read(connection, evaluation_runs.c.id == evaluation_id)
@@ -753,6 +764,9 @@ def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
 
 def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
     hits = tuple(_hits(row, words))
+    # An answer that was given is declined or not; a hit that had a text has its hash.
+    answer_gone = row.answer is None and row.declined is not None
+    context_gone = any(hit["text_hash"] not in words for hit in row.hits or () if hit["text_hash"] is not None)
     return Result(
         item=Item.from_dict(row.item),
         relevant_chunks=None if row.relevant_chunks is None else frozenset(row.relevant_chunks),
@@ -763,6 +777,7 @@ def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
         contexts=tuple(hit.text for hit in hits[: row.context_count]),
         error=row.error if row.error is not None else row.retrieval_error,
         tells_contexts=row.hits is not None,
+        texts_deleted=answer_gone or context_gone,
     )
 
 

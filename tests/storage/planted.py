@@ -39,7 +39,8 @@ def plant(db: Database, client: str, count: int = 3) -> Evaluation:
             texts: dict[str, Any] = {
                 column.name: CANARY if isinstance(column.type, LongText) else {"said": CANARY}
                 for column in table.columns
-                if isinstance(column.type, LongText | JsonText)
+                # Hits name their texts, which are planted, by hashes.
+                if isinstance(column.type, LongText | JsonText) and column.name != "hits"
             }
             if texts and "client_id" in table.c:
                 connection.execute(sa.update(table).where(table.c.client_id == client).values(texts))

@@ -1,0 +1,41 @@
+"""The daily retention: every client's texts and scores that are older than its settings allow are deleted."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
+
+RETENTION_CRON = "30 3 * * *"
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+@without_texts
+def retain(context: dg.OpExecutionContext, database: HistoryDatabase) -> Iterator[dg.Output]:
+    """Deletes what is too old; a client that is being worked on is left for tomorrow."""
+    from rageval_dagster.benchmark.review import EDITED, REJECTED
+    from rageval_dagster.storage.retention import retain_all
+
+    report = retain_all(database.open(), load_settings(), judged=(REJECTED, EDITED))
+    yield dg.Output(None, metadata=report.metadata())
+    if report.failures:
+        raise RagevalError(f"not done for {len(report.failures)} clients: {'; '.join(report.failures)}")
+
+
+@dg.job(name="retention", description="Deletes texts and scores that are older than each client's settings allow.")
+def retention_job() -> None:
+    retain()
+
+
+retention_schedule = dg.ScheduleDefinition(
+    name="retention",
+    job=retention_job,
+    cron_schedule=RETENTION_CRON,
+    execution_timezone="UTC",
+    # Whatever EVALUATION_ENABLED says: what was stored before grows old, too.
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Applies every client's retention once a night.",
+)

@@ -1,0 +1,256 @@
+"""Retention: what is older than its client's settings allow is deleted, first the texts, much later the scores."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from rageval_dagster.errors import LeaseHeldError, RagevalError
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.benchmark import current_datasets, list_datasets
+from rageval_dagster.storage.clients import keep_lease, lease_holder, list_clients
+from rageval_dagster.storage.database import Database, delete_batch, in_batches, retried
+from rageval_dagster.storage.evaluations import start_anew
+from rageval_dagster.storage.tables import (
+    benchmark_items,
+    chunk_samples,
+    clients,
+    corpus_versions,
+    dataset_items,
+    embedding_cache,
+    evaluation_datasets,
+    evaluation_runs,
+    item_results,
+    llm_cache,
+    llm_calls,
+    metric_scores,
+    metric_summaries,
+    qa_candidates,
+    retrievals,
+    reuse_keys,
+    run_items,
+    texts,
+)
+from rageval_dagster.storage.types import utc_now
+
+_PAGE = 1_000
+
+_ENDED = sa.func.coalesce(evaluation_runs.c.finished_at, evaluation_runs.c.started_at)
+
+
+@dataclass
+class RetentionReport:
+    """Over how many clients, and how many rows of each table are gone or have lost their texts.
+
+    `busy` counts the clients that somebody worked on: their turn is the next time. `failures` says what went wrong.
+    """
+
+    clients: int = 0
+    busy: int = 0
+    failures: list[str] = field(default_factory=list)
+    rows: Counter[str] = field(default_factory=Counter)
+
+    def metadata(self) -> dict[str, int]:
+        return {"clients": self.clients, "busy": self.busy, "failed": len(self.failures), **self.rows}
+
+
+def retain_all(
+    db: Database, settings: Settings, judged: Collection[str] = (), now: datetime | None = None
+) -> RetentionReport:
+    """Applies every client's retention, under its lease; what goes wrong with one client stops no other.
+
+    `judged` are the reasons that a person gave for rejecting a candidate: such a decision outlives its text.
+    """
+    report, now = RetentionReport(), now or utc_now()
+    for client_id in [client.client_id for client in list_clients(db)]:
+        try:
+            own = settings.for_client(client_id)
+            with keep_lease(db, client_id, lease_holder("retention")):
+                report.rows += delete_scores(db, client_id, now - timedelta(days=own.retention_days_scores))
+                report.rows += delete_texts(db, client_id, now - timedelta(days=own.retention_days_text), judged)
+            report.clients += 1
+        except LeaseHeldError:
+            report.busy += 1
+        except RagevalError as error:
+            report.failures.append(f"client {client_id!r}: {error}")
+    return report
+
+
+def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:
+    """Deletes the client's evaluations that ended before a time, and what only they had; {table: rows}.
+
+    Needs the client's lease, like `delete_texts`. Transactions are short, and doing it again deletes nothing more.
+    """
+    rows: Counter[str] = Counter()
+    runs = evaluation_runs.c
+    old = sa.select(runs.id).where(runs.client_id == client_id, before > _ENDED)
+    for table in (run_items, metric_summaries):
+        _delete(db, table, table.c.evaluation_id.in_(old))
+    rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(old))
+    used = _used(db, client_id)
+    rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
+    for key in (metric_scores.c.result_id, item_results.c.result_id, retrievals.c.retrieval_id):
+        made = key.table.c.created_at
+        rows[key.table.name] = _sweep(db, key, client_id, made < before, lambda row: row[0] not in used)
+    named = [
+        sa.select(column).where(column.table.c.client_id == client_id, column.is_not(None))
+        for column in (runs.corpus_version, evaluation_datasets.c.corpus_version, clients.c.corpus_version)
+    ]
+    unnamed = sa.and_(*(corpus_versions.c.corpus_version.not_in(versions) for versions in named))
+    rows["corpus_versions"] = _delete_old(db, corpus_versions.c.first_seen, client_id, before, unnamed)
+    drawn_at = chunk_samples.c.drawn_at
+    newest = sa.select(sa.func.max(drawn_at)).where(chunk_samples.c.client_id == client_id)
+    with db.connect() as connection:
+        last = connection.execute(newest).scalar() or before
+    rows["chunk_samples"] = _delete_old(db, drawn_at, client_id, min(before, last))
+    rows["llm_calls"] = _delete_old(db, llm_calls.c.called_at, client_id, before)
+    return +rows
+
+
+def delete_texts(db: Database, client_id: str, before: datetime, judged: Collection[str] = ()) -> Counter[str]:
+    """Deletes the client's texts that nothing used since a time; ids and scores stay; {table: rows}.
+
+    Used is what an evaluation since then has, however old it is itself. Current datasets keep their questions.
+    """
+    rows: Counter[str] = Counter()
+    _start_unfinished_anew(db, client_id, before)
+    used = _used(db, client_id, before)
+    # The keys come first: nothing that has lost its texts may be reused.
+    rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
+    rows["item_results"] = _sweep(
+        db,
+        item_results.c.result_id,
+        client_id,
+        sa.and_(item_results.c.created_at < before, item_results.c.answer.is_not(None)),
+        lambda row: row[0] not in used,
+        blank=("answer", "citations"),
+    )
+    shown = _shown_texts(db, client_id, before, used)
+    rows["texts"] = _sweep(db, texts.c.text_hash, client_id, sa.true(), lambda row: row[0] not in shown)
+    rows["llm_cache"] = _delete_old(db, llm_cache.c.made_at, client_id, before)
+    rows["embedding_cache"] = _delete_old(db, embedding_cache.c.made_at, client_id, before)
+    return +(rows + _delete_questions(db, client_id, before, judged))
+
+
+def _start_unfinished_anew(db: Database, client_id: str, before: datetime) -> None:
+    """What an evaluation has that nobody went on with since: should it be resumed, its texts would be missing."""
+    runs = evaluation_runs.c
+    query = sa.select(runs.id).where(runs.client_id == client_id, runs.status != "complete", before > _ENDED)
+    with db.connect() as connection:
+        unfinished = connection.execute(query).scalars().all()
+    for evaluation in unfinished:
+        start_anew(db, evaluation)
+
+
+def _delete_questions(db: Database, client_id: str, before: datetime, judged: Collection[str]) -> Counter[str]:
+    """Of datasets that are neither current nor used since, and of candidates for none of the current ones."""
+    current = {dataset.id for dataset in current_datasets(db, client_id)}
+    kept = current | {dataset.id for dataset in list_datasets(db, client_id) if dataset.checked_at >= before}
+    runs, members = evaluation_runs.c, dataset_items.c
+    used = sa.select(runs.dataset_id).where(runs.client_id == client_id, before <= _ENDED)
+    with db.connect() as connection:
+        kept.update(connection.execute(used).scalars())
+        rows = connection.execute(
+            sa.select(members.dataset_id, members.item_id, members.item_hash).where(members.dataset_id.in_(kept))
+        ).all()
+    hashes = {row.item_hash for row in rows}
+    asked = {row.item_id for row in rows if row.dataset_id in current}
+    id, old = qa_candidates.c.candidate_id, qa_candidates.c.created_at < before
+    columns = (qa_candidates.c.item_id, qa_candidates.c.reasons)
+
+    def sweep(condition: sa.ColumnElement[bool], decided: bool, *blank: str) -> int:
+        return _sweep(
+            db,
+            id,
+            client_id,
+            condition,
+            lambda row: row.item_id not in asked and decided != set(judged).isdisjoint(row.reasons),
+            columns,
+            blank,
+        )
+
+    return Counter(
+        benchmark_items=_sweep(db, benchmark_items.c.item_hash, client_id, sa.true(), lambda row: row[0] not in hashes),
+        qa_candidates=sweep(old, False) + sweep(sa.and_(old, qa_candidates.c.item.is_not(None)), True, "item"),
+    )
+
+
+def _used(db: Database, client_id: str, since: datetime | None = None) -> set[str]:
+    """The ids of the retrievals and results that the client's evaluations have, those that ended since a time."""
+    of_runs = run_items.join(evaluation_runs, evaluation_runs.c.id == run_items.c.evaluation_id)
+    wanted = evaluation_runs.c.client_id == client_id
+    if since is not None:
+        wanted = sa.and_(wanted, since <= _ENDED)
+    columns = (run_items.c.retrieval_id, run_items.c.result_id)
+    with db.connect() as connection:
+        query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))
+        return {id for id in connection.execute(query).scalars() if id is not None}
+
+
+def _shown_texts(db: Database, client_id: str, since: datetime, used: Collection[str]) -> set[str]:
+    """The hashes of the texts in retrievals that are used or younger."""
+    rows = retrievals.c
+    shown: set[str] = set()
+    with db.connect() as connection:
+        for wanted in (rows.created_at >= since, *(rows.retrieval_id.in_(batch) for batch in in_batches(used))):
+            for hits in connection.execute(sa.select(rows.hits).where(rows.client_id == client_id, wanted)).scalars():
+                shown.update(hit["text_hash"] for hit in hits or ())
+    return shown
+
+
+def _delete_keys(db: Database, client_id: str, before: datetime, used: Collection[str]) -> int:
+    """The keys, older than a time, of what is not used."""
+    keys, old = reuse_keys.c, reuse_keys.c.made_at < before
+    return _sweep(db, keys.reuse_key, client_id, old, lambda row: row.content_id not in used, (keys.content_id,))
+
+
+def _delete_old(
+    db: Database, time: sa.Column[datetime], client_id: str, before: datetime, *conditions: sa.ColumnElement[bool]
+) -> int:
+    return _delete(db, time.table, sa.and_(time.table.c.client_id == client_id, time < before, *conditions))
+
+
+def _delete(db: Database, table: Any, condition: sa.ColumnElement[bool]) -> int:
+    """Deletes rows in short transactions; how many."""
+    total = 0
+    while deleted := delete_batch(db, table, condition):
+        total += deleted
+    return total
+
+
+def _sweep(
+    db: Database,
+    key: sa.Column[str],
+    client_id: str,
+    condition: sa.ColumnElement[bool],
+    unused: Callable[[Any], bool],
+    also: Sequence[sa.Column[Any]] = (),
+    blank: Sequence[str] = (),
+) -> int:
+    """Deletes a client's unused rows, or sets columns of theirs to NULL, a page of keys at a time; how many keys.
+
+    `unused` is asked with a row of the key and the columns `also`.
+    """
+    total, last = 0, ""
+    owned = key.table.c.client_id == client_id
+    while True:
+        query = sa.select(key, *also).where(owned, key > last, condition).order_by(key).limit(_PAGE)
+        with db.connect() as connection:
+            rows = connection.execute(query if also else query.distinct()).all()
+        ids = [row[0] for row in rows if unused(row)]
+        if ids:
+            _apply(db, key.table, sa.and_(owned, key.in_(ids)), blank)
+            total += len(ids)
+        if len(rows) < _PAGE:
+            return total
+        last = rows[-1][0]
+
+
+@retried
+def _apply(db: Database, table: Any, condition: sa.ColumnElement[bool], blank: Sequence[str]) -> None:
+    statement = sa.update(table).values(dict.fromkeys(blank, sa.null())) if blank else sa.delete(table)
+    with db.begin() as connection:
+        connection.execute(statement.where(condition))

@@ -1,0 +1,258 @@
+"""Retention deletes texts that nothing uses any more, later scores too, and nothing that is used."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.errors import TextsDeletedError
+from rageval_dagster.records import Candidate
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage import benchmark, evaluations, retention
+from rageval_dagster.storage.benchmark import Dataset, dataset_items
+from rageval_dagster.storage.clients import acquire_lease, ensure_client
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, load_results, load_scores, load_summaries
+from rageval_dagster.storage.retention import delete_scores, delete_texts, retain_all
+from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
+from rageval_dagster.storage.types import utc_now
+from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, work
+from tests.storage.planted import plant
+
+OLD, RECENT = timedelta(days=-100), timedelta(days=-10)
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_PAGE", 2)
+
+
+def evaluated(db: Database, dataset: Dataset, night: str, ended: timedelta, salt: str = "") -> Evaluation:
+    """A finished evaluation of a dataset that ended so long ago; others reuse its results unless salted otherwise."""
+    evaluation = open_run(db, dataset, f"schedule:{night}", corpus=f"corpus-{salt}")
+    work(db, evaluation, dataset_items(db, dataset.id), salt=salt)
+    finish(db, evaluation, {MRR: 0.75})
+    set_ended(db, evaluation, utc_now() + ended)
+    return evaluation
+
+
+def set_ended(db: Database, evaluation: Evaluation, time: datetime) -> None:
+    with db.begin() as connection:
+        here = evaluation_runs.c.id == evaluation.id
+        connection.execute(sa.update(evaluation_runs).where(here).values(started_at=time, finished_at=time))
+
+
+def everything_is_old(db: Database) -> None:
+    """Moves all times but those of evaluations back by 100 days."""
+    with db.begin() as connection:
+        for table in metadata.sorted_tables:
+            if table is evaluation_runs:
+                continue
+            times = [column for column in table.columns if column.name in ("created_at", "made_at", "checked_at")]
+            times += [column for column in table.columns if column.name in ("first_seen", "drawn_at", "called_at")]
+            if times:
+                connection.execute(sa.update(table).values({column.name: utc_now() + OLD for column in times}))
+
+
+def texts_of(db: Database, evaluation: Evaluation) -> set[str]:
+    """The answers and contexts that an evaluation still has."""
+    results = [result for _, result in load_results(db, evaluation.id).values()]
+    words = {context for result in results for context in result.contexts}
+    return (words | {result.answer.text for result in results if result.answer}) - {""}
+
+
+def count(db: Database, table: str) -> int:
+    with db.connect() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[table])).scalar_one()
+
+
+def since(days: int = 90) -> datetime:
+    return utc_now() - timedelta(days=days)
+
+
+def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(5))
+    evaluation = evaluated(db, dataset, "one", OLD)
+    everything_is_old(db)
+    numbers = {name: count(db, name) for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")}
+    scores, summaries = load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)
+    assert len(texts_of(db, evaluation)) > 20
+    deleted = delete_texts(db, "acme", since())
+    assert deleted == {"item_results": 5, "texts": 50, "reuse_keys": 10}
+    assert texts_of(db, evaluation) == set()
+    assert all(result.texts_deleted for _, result in load_results(db, evaluation.id).values())
+    assert {name: count(db, name) for name in numbers} == numbers
+    assert (load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)) == (scores, summaries)
+    assert len(dataset_items(db, dataset.id)) == 5  # it is the current one
+    assert delete_texts(db, "acme", since()) == {}
+
+
+def test_what_a_recent_evaluation_uses_stays_however_old_it_is(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(3))
+    evaluated(db, dataset, "one", OLD)
+    gone = evaluated(db, dataset, "two", OLD, salt="other")
+    recent = evaluated(db, dataset, "three", RECENT)
+    everything_is_old(db)
+    before = texts_of(db, recent)
+    delete_texts(db, "acme", since())
+    assert texts_of(db, recent) == before != set()
+    assert texts_of(db, gone) == set()
+    assert count(db, "reuse_keys") == 6
+
+
+def test_an_equal_answer_brings_its_texts_back(sqlite_db: Database) -> None:
+    dataset = make_dataset(sqlite_db, "acme", make_items(3))
+    before = texts_of(sqlite_db, evaluated(sqlite_db, dataset, "one", OLD))
+    everything_is_old(sqlite_db)
+    delete_texts(sqlite_db, "acme", since())
+    again = evaluated(sqlite_db, dataset, "two", RECENT)
+    assert texts_of(sqlite_db, again) == before
+    assert not any(result.texts_deleted for _, result in load_results(sqlite_db, again.id).values())
+
+
+def test_zero_days_deletes_all_but_the_current_questions(sqlite_db: Database) -> None:
+    plant(sqlite_db, "acme")
+    delete_texts(sqlite_db, "acme", utc_now())
+    assert {name for name in ("texts", "reuse_keys", "llm_cache", "embedding_cache") if count(sqlite_db, name)} == set()
+    assert count(sqlite_db, "benchmark_items") == 3
+    with sqlite_db.connect() as connection:
+        assert set(connection.execute(sa.select(item_results.c.answer)).scalars()) == {None}
+
+
+def test_questions_of_datasets_that_are_neither_current_nor_used_go(db: Database) -> None:
+    items = make_items(4)
+    first = make_dataset(db, "acme", items[:3])
+    evaluation = evaluated(db, first, "one", OLD)
+    used = make_dataset(db, "acme", items[1:3])
+    evaluated(db, used, "two", RECENT)
+    current = make_dataset(db, "acme", items[2:])
+    other = make_dataset(db, "acme", [items[0]], name="another")
+    everything_is_old(db)
+    with db.begin() as connection:  # the newest of each name is the current one
+        for dataset in (current, other):
+            here = metadata.tables["evaluation_datasets"].c.id == dataset.id
+            statement = sa.update(metadata.tables["evaluation_datasets"]).where(here)
+            connection.execute(statement.values(checked_at=utc_now() + OLD + timedelta(days=1)))
+    assert delete_texts(db, "acme", since())["benchmark_items"] == 0
+    with db.begin() as connection:
+        connection.execute(sa.delete(metadata.tables["dataset_items"]).where(sa.text(f"dataset_id = {other.id}")))
+    assert delete_texts(db, "acme", since())["benchmark_items"] == 1
+    with pytest.raises(TextsDeletedError, match=f"the questions of dataset {first.id} were deleted"):
+        dataset_items(db, first.id)
+    for dataset in (used, current):
+        assert len(dataset_items(db, dataset.id)) == 2
+    # What it scored stays, by the ids of the questions.
+    assert len(load_scores(db, evaluation.id, {MRR: "1"})[MRR]) == 3
+    assert len(load_results(db, evaluation.id)) == 2
+
+
+def test_candidates_of_no_current_dataset_go_and_a_persons_decision_outlives_its_text(db: Database) -> None:
+    items = make_items(4)
+    make_dataset(db, "acme", items[:1])
+    candidates = [
+        Candidate("asked", "extractive", 0, "accepted", items[0]),
+        Candidate("idle", "extractive", 0, "accepted", items[1]),
+        Candidate("rule", "extractive", 0, "rejected", items[2], ("too_short",)),
+        Candidate("person", "extractive", 0, "rejected", items[3], ("rejected_by_reviewer",)),
+        Candidate("failed", "extractive", 0, "failed", None, ("no_question",)),
+    ]
+    benchmark.save_candidates(db, "acme", candidates)
+    assert delete_texts(db, "acme", since(), ["rejected_by_reviewer"]) == {}
+    with db.begin() as connection:
+        connection.execute(sa.update(qa_candidates).values(created_at=utc_now() + OLD))
+    assert delete_texts(db, "acme", since(), ["rejected_by_reviewer"]) == {"qa_candidates": 4}
+    left = {candidate.chunk_key: candidate for candidate in benchmark.list_candidates(db, "acme")}
+    assert set(left) == {"asked", "person"}
+    assert left["asked"].item == items[0]
+    assert (left["person"].item, left["person"].reasons) == (None, ("rejected_by_reviewer",))
+    assert delete_texts(db, "acme", since(), ["rejected_by_reviewer"]) == {}
+
+
+def test_an_unfinished_evaluation_that_lost_its_texts_asks_again(sqlite_db: Database) -> None:
+    dataset = make_dataset(sqlite_db, "acme", make_items(3))
+    evaluation = open_run(sqlite_db, dataset, "change:1")
+    work(sqlite_db, evaluation, dataset_items(sqlite_db, dataset.id))
+    with sqlite_db.begin() as connection:
+        connection.execute(sa.update(evaluation_runs).values(started_at=utc_now() + OLD))
+    everything_is_old(sqlite_db)
+    delete_texts(sqlite_db, "acme", since())
+    with sqlite_db.connect() as connection:
+        links = connection.execute(sa.select(run_items.c.retrieval_id, run_items.c.result_id)).all()
+    assert [tuple(link) for link in links] == [(None, None)] * 3
+    again = open_run(sqlite_db, dataset, "change:1")
+    assert again.id == evaluation.id
+    work(sqlite_db, again, dataset_items(sqlite_db, dataset.id))
+    assert texts_of(sqlite_db, again) != set()
+
+
+def test_scores_go_with_the_evaluations_that_had_them(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(3))
+    gone = evaluated(db, dataset, "one", OLD, salt="other")
+    evaluated(db, dataset, "two", OLD)
+    recent = evaluated(db, dataset, "three", RECENT)
+    everything_is_old(db)
+    kept = (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1"}), load_summaries(db, recent.id))
+    deleted = delete_scores(db, "acme", since())
+    assert deleted["evaluation_runs"] == 2
+    assert deleted["item_results"] == deleted["metric_scores"] == deleted["retrievals"] == 3
+    assert [each.id for each in evaluations.list_evaluations(db, "acme")] == [recent.id]
+    assert load_summaries(db, gone.id) == []
+    assert (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1"}), load_summaries(db, recent.id)) == kept
+    assert delete_scores(db, "acme", since()) == {}
+
+
+def test_what_no_evaluation_names_any_more_goes_but_what_is_current(sqlite_db: Database) -> None:
+    plant(sqlite_db, "acme")
+    with sqlite_db.begin() as connection:
+        connection.execute(sa.update(evaluation_runs).values(corpus_version="another"))
+    everything_is_old(sqlite_db)
+    deleted = delete_scores(sqlite_db, "acme", utc_now())
+    assert deleted["llm_calls"] == 1
+    assert (count(sqlite_db, "corpus_versions"), count(sqlite_db, "chunk_samples")) == (1, 1)
+    with sqlite_db.begin() as connection:
+        connection.execute(sa.text("UPDATE clients SET corpus_version = 'newer'"))
+    assert delete_scores(sqlite_db, "acme", utc_now()) == {"corpus_versions": 1}
+
+
+def settings_of(folder: Path, toml: str) -> Settings:
+    path = folder / "rageval.toml"
+    path.write_text(toml, encoding="utf-8")
+    return load_settings({"RAGEVAL_HOME": str(folder)}, env_file=folder / "none.env", config_file=path)
+
+
+def test_each_client_has_its_own_days_and_nobodys_mistake_stops_the_others(sqlite_db: Database, tmp_path: Path) -> None:
+    for client in ("acme", "broken", "globex", "zero"):
+        plant(sqlite_db, client)
+    settings = settings_of(
+        tmp_path,
+        """
+        [defaults]
+        retention_days_text = 30
+        [clients.zero]
+        retention_days_text = 0
+        [clients.broken]
+        retention_days_text = "soon"
+        """,
+    )
+    report = retain_all(sqlite_db, settings)
+    assert (report.clients, report.busy) == (3, 0)
+    [failure] = report.failures
+    assert failure.startswith("client 'broken'")
+    assert "retention_days_text" in failure
+    with sqlite_db.connect() as connection:
+        texts = metadata.tables["texts"].c.client_id
+        assert set(connection.execute(sa.select(texts)).scalars()) == {"acme", "broken", "globex"}
+    later = retain_all(sqlite_db, settings, now=utc_now() + timedelta(days=31))
+    assert later.rows["texts"] == 60
+    assert set(later.metadata()) >= {"clients", "busy", "failed", "texts"}
+    assert retain_all(sqlite_db, settings, now=utc_now() + timedelta(days=31)).rows == {}
+
+
+def test_who_is_worked_on_is_left_for_the_next_time(sqlite_db: Database, tmp_path: Path) -> None:
+    plant(sqlite_db, "acme")
+    ensure_client(sqlite_db, "globex")
+    acquire_lease(sqlite_db, "acme", "elsewhere:1:run 7")
+    report = retain_all(sqlite_db, settings_of(tmp_path, ""), now=utc_now() + timedelta(seconds=60))
+    assert (report.clients, report.busy) == (1, 1)
+    assert count(sqlite_db, "texts") == 30

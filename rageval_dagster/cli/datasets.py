@@ -9,7 +9,7 @@ import typer
 
 from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.cli.console import DONE_IN_PART, cell, open_all, plural, print_json, print_table, say
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import RagevalError, TextsDeletedError
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.importing import Unresolved
@@ -74,7 +74,11 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
 
     _, db = open_all()
     dataset = get_dataset(db, dataset_id)
-    items = dataset_items(db, dataset_id)
+    deleted = None
+    try:
+        items = dataset_items(db, dataset_id)
+    except TextsDeletedError as error:
+        items, deleted = [], str(error)
     offenders = {rule["rule_id"]: list(rule["failed_ids"]) for rule in dataset.stats.get("rules", ())}
     flagged = dataset.stats.get("flagged", {})
     if as_json:
@@ -86,6 +90,7 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
                 "offenders": {rule: ids for rule, ids in offenders.items() if ids},
                 "flagged": flagged,
                 "items": [item.to_dict() for item in items],
+                "texts_deleted": deleted is not None,
             }
         )
         return
@@ -98,6 +103,8 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
     print("rules with offenders:" + ("" if dataset.rule_failures else " none"))
     for rule, count in sorted(dataset.rule_failures.items()):
         print(f"  {rule}: {count} ({', '.join(offenders.get(rule, ())) or 'of the dataset as a whole'})")
+    if deleted is not None:
+        print(deleted)
     for item in items:
         marks = ["" if item.answerable else "unanswerable", "human-verified" if item.human_verified else ""]
         marks += flagged.get(item.item_id, [])

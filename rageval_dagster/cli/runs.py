@@ -53,8 +53,10 @@ def show(
     columns = ["metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
     print_table([_metric_row(summary) for summary in report.summaries.values()], columns, "no metrics yet")
     questions = worst_questions(db, report, worst)
-    if not questions:
+    if not report.by_badness:
         print("\nEvery question found its evidence first, and was answered or declined rightly.")
+    elif not questions and worst:
+        print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
     for question in questions:
         item = question.item
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {question.rank or 'not found'}")
@@ -74,7 +76,7 @@ def export(
 ) -> None:
     """Writes an evaluation as TREC qrels and run files, as trec_eval reads them."""
     from rageval_dagster.benchmark.trec import write_trec
-    from rageval_dagster.errors import RagevalError
+    from rageval_dagster.errors import RagevalError, TextsDeletedError
     from rageval_dagster.storage.evaluations import get_evaluation, load_results
 
     if level not in ("chunk", "document"):
@@ -82,6 +84,10 @@ def export(
     _, db = open_all()
     evaluation = get_evaluation(db, run_id)
     results = {item_id: result for item_id, (_, result) in load_results(db, run_id).items()}
+    if evaluation.status == "complete" and len(results) < evaluation.item_count:
+        raise TextsDeletedError(
+            f"run {run_id} has lost its questions: their dataset was not used for longer than texts are kept"
+        )
     qrels, run = write_trec(out, results, level, tag=evaluation.system, stem=f"run{run_id}.{level}")
     print(f"{qrels}\n{run}\n{plural(len(results), 'question')}")
 

@@ -203,5 +203,6 @@ def _question(result: Result, level: str) -> Question:
     ids = [hit.chunk_id if level == "chunk" else hit.document_id for hit in result.hits]
     ranks = [hit.rank for hit, known in zip(result.hits, ids, strict=True) if known in relevant]
     answer = result.answer
-    said = result.error or ("(no answer)" if answer is None else answer.text)
+    unsaid = "(deleted: not used for longer than texts are kept)" if result.texts_deleted else "(no answer)"
+    said = result.error or (unsaid if answer is None else answer.text)
     return Question(result.item, min(ranks, default=None), said, result.hits, relevant)

@@ -117,6 +117,7 @@ class CollectionReport:
     """What a collection holds, judged by the `read` of its `chunks`.
 
     `not_a_client` says why it does not look like one; `texts` is None where only a few chunks were looked at.
+    `sample` is a hash of those: equal ones are copies of each other.
     """
 
     name: str

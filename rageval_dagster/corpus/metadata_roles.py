@@ -56,10 +56,6 @@ class FieldUse:
     values: int
     types: Mapping[str, float]
 
-    @property
-    def is_mixed(self) -> bool:
-        return len(self.types) > 1
-
 
 class MetadataColumns:
     """The metadata of many chunks, field by field, without the values themselves."""

@@ -52,7 +52,6 @@ def test_mixed_types_of_a_field_are_named() -> None:
     found = columns({"document_id": n // 4 if n % 2 else str(n // 4), "page": n % 3} for n in range(40))
     document = found.document_field()
     assert document is not None
-    assert document.is_mixed
     assert document.types == {"text": 0.5, "number": 0.5}
     assert document.values == 10  # 3 and "3" are one document
 

@@ -211,3 +211,28 @@ def test_windows_for_an_endpoint_overlap_and_lose_nothing() -> None:
     assert windows[0] == text[:1_000]
     assert windows[-1] == text[(len(windows) - 1) * 750 :]
     assert embedder.windows("short") == ["short"]
+
+
+def test_tokens_are_counted_beyond_the_window() -> None:
+    embedder = load_embedder(DEFAULT_EMBEDDING_MODEL, Settings())
+    assert isinstance(embedder, TransformerEmbedder)
+    assert embedder.token_counts(["word " * 300, "", "a word"]) == [300, 0, 2]
+    assert embedder.window == 254
+
+
+@pytest.mark.slow
+def test_a_hub_model_fails_at_once_where_the_hub_does_not_answer(tmp_path: Path) -> None:
+    program = (
+        "from rageval_dagster.embedding.models import load_embedder\n"
+        "from rageval_dagster.settings import load_settings\n"
+        "load_embedder('nobody/nothing', load_settings({'RAGEVAL_EMBEDDING_MODEL': 'nobody/nothing'})).encode(['a'])\n"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        hub = f"http://127.0.0.1:{free.getsockname()[1]}"
+    environment = {"PATH": "", "HF_HOME": str(tmp_path), "HF_ENDPOINT": hub}
+    # With its own attempts the library would take well over a minute.
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60, env=environment
+    )
+    assert "EmbeddingError: embedding model nobody/nothing: cannot be loaded" in done.stderr

@@ -169,7 +169,7 @@ def _print_report(report: "StoreReport") -> None:
     if len(clients) > len(closely):
         print(f"\nThe {CLOSER_LOOKS} largest clients were looked at closely, of the others a few chunks.")
     for client in closely:
-        whole = "all" if client.read == client.chunks else f"{client.read:,}, evenly spread,"
+        whole = "all" if client.read == client.chunks else f"{client.read} (evenly spread)"
         print(f"\n{cell(client.name)}: {whole} of {plural(client.chunks, 'chunk')} read")
         for label, line in _lines(report, client):
             print(f"  {label:12} {line}")

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
@@ -11,7 +11,7 @@ from rageval_dagster.benchmark import clozes, english
 from rageval_dagster.benchmark.questions import Asked, ask, tidy
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, words
-from rageval_dagster.benchmark.wording import english_rules_hold
+from rageval_dagster.benchmark.wording import CLEAN, english_rules_hold, noise_kind
 from rageval_dagster.identity import digest
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item, Progress
@@ -24,6 +24,9 @@ TOPIC_QUESTIONS = (
 )
 """Questions about a whole subject in everyday words. Chosen on clapnq, by how well they rank nine retrieval systems as
 the human questions do (benchmarks/synthetic_vs_human.py)."""
+
+READ_CHARACTERS = 50_000
+"""Of a chunk, from its beginning: one question is wanted, and trying those of a whole megabyte takes minutes."""
 
 MAX_ANSWER_CHARACTERS = 300
 MIN_DEFINITION_WORDS = {"the": 3, "a": 5, "an": 5}
@@ -79,12 +82,12 @@ def generate(
     topics = Counter(source.topic for source in sources)
     definitions = _definitions(sources)
     found: list[Candidate] = []
-    for number, source in enumerate(sources):
+    for number, (chunk, source) in enumerate(zip(chunks, sources, strict=True)):
         alone = topics[source.topic] == 1 and sizes.get(source.chunk.document_id, 1) <= 1
         item, reason = _write(source, seed, alone, definitions)
         found.append(
             Candidate(
-                chunk_key=source.chunk.content_key,
+                chunk_key=chunk.content_key,
                 generator=generator_name(seed, language),
                 attempt=0,
                 status="new" if item else "failed",
@@ -113,6 +116,7 @@ class _Source:
 
     @classmethod
     def read(cls, chunk: Chunk, language: str | None) -> "_Source":
+        chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
         language = language or detect(chunk.text)
         prose = tuple(sentences(chunk.text, language)) if eligible(chunk.text) else ()
         is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in prose))
@@ -147,6 +151,9 @@ def _write(source: _Source, seed: int, alone: bool, definitions: Mapping[str, _D
         return None, "too_little_prose"
     if not source.prose:
         return None, "no_complete_sentence"
+    # No question about it would meet the rules, and there may be thousands.
+    if noise_kind(source.chunk.text) != CLEAN:
+        return None, "no_question"
     for drafts in _kinds_of_drafts(source, alone, definitions):
         for draft in sorted(drafts, key=lambda d: digest(str(seed), source.chunk.text_hash, d.question)):
             item = _item(draft)

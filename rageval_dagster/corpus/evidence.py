@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
-from rageval_dagster.storage.corpus import document_chunks, has_chunks_without_document
+from rageval_dagster.storage.corpus import document_chunks, iter_manifest
 from rageval_dagster.storage.database import Database
 
 _DOCUMENTS_AT_A_TIME = 200
@@ -96,11 +96,11 @@ def _resolve_anywhere(
     asked: Sequence[Evidence], db: Database, store: ChromaStore, client_id: str
 ) -> dict[Evidence, _Found | None]:
     """What evidence stands for among all chunks without a document, which are read once for all of it."""
-    found: Mapping[Evidence, frozenset[str]] = {}
-    if asked and has_chunks_without_document(db, client_id):
-        pages = store.scan(client_id, with_vectors=False)
-        found = find_quotes(asked, (chunk for page in pages for chunk in page.chunks if not chunk.has_document))
-    return {evidence: _Found(found[evidence], found[evidence]) if found.get(evidence) else None for evidence in asked}
+    if not asked:
+        return {}
+    pages = iter_manifest(db, client_id, without_document=True)
+    chunks = (chunk for page in pages for chunk in store.get(client_id, [entry.chunk_id for entry in page]))
+    return {evidence: _Found(ids, ids) if ids else None for evidence, ids in find_quotes(asked, chunks).items()}
 
 
 def find_quotes(asked: Sequence[Evidence], chunks: Iterable[Chunk]) -> dict[Evidence, frozenset[str]]:

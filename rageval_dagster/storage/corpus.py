@@ -73,16 +73,21 @@ def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str]) -> 
             )
 
 
-def iter_manifest(db: Database, client_id: str, page_size: int = 5000) -> Iterator[list[ManifestEntry]]:
-    """The whole manifest in pages ordered by chunk key; memory holds one page at a time."""
+def iter_manifest(
+    db: Database, client_id: str, page_size: int = 5000, without_document: bool = False
+) -> Iterator[list[ManifestEntry]]:
+    """The whole manifest in pages ordered by chunk key; memory holds one page at a time.
+
+    `without_document` leaves only the chunks whose document the store does not name: each is one itself.
+    """
+    query = sa.select(*_COLUMNS).where(corpus_chunks.c.client_id == client_id)
+    if without_document:
+        query = query.where(corpus_chunks.c.document_id == corpus_chunks.c.chunk_id)
     last = ""
     while True:
         with db.connect() as connection:
             rows = connection.execute(
-                sa.select(*_COLUMNS)
-                .where(corpus_chunks.c.client_id == client_id, corpus_chunks.c.chunk_key > last)
-                .order_by(corpus_chunks.c.chunk_key)
-                .limit(page_size)
+                query.where(corpus_chunks.c.chunk_key > last).order_by(corpus_chunks.c.chunk_key).limit(page_size)
             ).all()
         if rows:
             yield [ManifestEntry(**row._mapping) for row in rows]
@@ -137,10 +142,3 @@ def _across_clients(
                 client_id = row_values.pop("client_id")
                 found.setdefault(row_values[column.name], []).append((client_id, ManifestEntry(**row_values)))
     return found
-
-
-def has_chunks_without_document(db: Database, client_id: str) -> bool:
-    """Whether there is a chunk whose document the store does not name: it is one itself."""
-    alone = sa.and_(corpus_chunks.c.client_id == client_id, corpus_chunks.c.document_id == corpus_chunks.c.chunk_id)
-    with db.connect() as connection:
-        return connection.execute(sa.select(corpus_chunks.c.chunk_key).where(alone).limit(1)).first() is not None

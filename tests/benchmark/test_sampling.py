@@ -65,13 +65,19 @@ def test_changing_one_percent_of_the_chunks_keeps_98_percent_of_a_random_sample(
     assert mean(kept) >= 0.98
 
 
-def test_new_ids_for_the_same_texts_keep_the_sample() -> None:
-    entries = corpus(10, 30)
-    renewed = [replace(e, chunk_id=f"new-{e.chunk_id}", chunk_key=digest(f"new-{e.chunk_id}")) for e in entries]
-    old, new = ({e.chunk_key: e.text_hash for e in part} for part in (entries, renewed))
-    before = [old[key] for key in draw_sample(entries, 40, "random", 3)]
-    after = [new[key] for key in draw_sample(renewed, 40, "random", 3)]
-    assert after == before
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("documented", [True, False])
+def test_new_ids_for_the_same_texts_keep_the_sample(strategy: str, documented: bool) -> None:
+    def with_ids(prefix: str) -> list[ManifestEntry]:
+        entries = [replace(e, chunk_id=f"{prefix}{digest(prefix, e.chunk_id)}") for e in corpus(10, 30)]
+        entries = [e if documented else replace(e, document_id=e.chunk_id) for e in entries]
+        return sorted((replace(e, chunk_key=digest(e.chunk_id)) for e in entries), key=lambda e: e.chunk_key)
+
+    drawn = []
+    for entries in (with_ids("old"), with_ids("new")):
+        texts = {e.chunk_key: e.text_hash for e in entries}
+        drawn.append([texts[key] for key in draw_sample(entries, 40, strategy, 3, random_vectors)])
+    assert drawn[0] == drawn[1]
 
 
 def test_chunks_of_the_same_text_count_once() -> None:

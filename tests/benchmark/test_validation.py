@@ -100,6 +100,18 @@ def test_failed_and_retired_candidates_are_left_alone() -> None:
     assert report.rejected == []
 
 
+def test_pairs_that_stay_are_not_judged_by_the_chunks_around_them() -> None:
+    assert GOOD[0].item is not None
+    beyond = replace(GOOD[0], attempt=5, item=replace(GOOD[0].item, answers=("Christian Jensen",)))
+    report = validate([beyond, *GOOD[1:]], {}, staying={beyond.candidate_id, GOOD[1].candidate_id})
+    assert [accepted.attempt for accepted in report.accepted] == [5, 1]
+    assert report.valid
+    # What has nothing to do with the chunk is judged as ever.
+    again = replace(GOOD[0], attempt=6)
+    report = validate([GOOD[0], again], {}, staying={GOOD[0].candidate_id, again.candidate_id})
+    assert [rejected.attempt for rejected in report.rejected] == [6]
+
+
 def test_an_empty_benchmark_is_not_valid() -> None:
     for report in (validate([], TEXTS), validate([replace(GOOD[0], chunk_key="gone")], TEXTS), validate_items([])):
         assert not report.valid

@@ -211,6 +211,13 @@ def test_any_history_ends_in_the_versions_of_its_last_state(db: Database, histor
         assert report.document_count == len({document for _, document, _ in state.values()})
 
 
+def test_chunks_that_one_scan_finds_are_of_one_age(db: Database) -> None:
+    store = ListedStore()
+    store.chunks = {name: (Chunk(name, name, name), 1.0) for name in "abcdefg"}  # four pages
+    scan_corpus(db, store, "acme")  # pyright: ignore[reportArgumentType]
+    assert len({entry.first_seen for entry in manifest(db).values()}) == 1
+
+
 def test_memory_does_not_grow_with_the_corpus(db: Database) -> None:
     def peak(count: int) -> int:
         class Endless(ListedStore):

@@ -56,11 +56,11 @@ class Project:
         path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
         return path
 
-    def ingest(self, client: str, rows: list[dict[str, str]]) -> None:
+    def ingest(self, client: str, rows: list[dict[str, str]], chunk_size: int = 300) -> None:
         settings = self.settings
         settings.ensure_home()
         embedder = load_embedder(settings.embedding_model, settings)
-        ingest(self.write(client, rows), client, open_store(settings), embedder, chunk_size=300, overlap=40)
+        ingest(self.write(client, rows), client, open_store(settings), embedder, chunk_size=chunk_size, overlap=40)
 
     def evaluate(self, client: str, trigger: str, **plan: object) -> Launched:
         return launch(defs, self.settings, client, trigger, plan, lambda _: None)

@@ -153,6 +153,10 @@ def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
     assert run("doctor") == 0
     assert run("datasets", "generate", "--client", "wiki") == 0
     assert run("evaluate", "--client", "wiki") == 0
+    [evaluation] = list_evaluations(project.database(), "wiki", status="complete")
+    asked = dataset_items(project.database(), evaluation.dataset_id)
+    languages = {evidence.document_id in ("s0.html", "s1.html") for item in asked for evidence in item.evidence}
+    assert languages == {True, False}
     assert run("status") == run("runs", "list") == run("clients", "list") == 0
     with dg.DagsterInstance.get() as instance:
         resources = {"database": HistoryDatabase(), "store": DocumentStore()}

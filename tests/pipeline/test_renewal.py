@@ -83,6 +83,19 @@ def test_a_retired_question_is_asked_again_once_its_quote_is_back(loaded: Projec
     assert all(candidate.status != "retired" for candidate in list_candidates(loaded.database(), "acme"))
 
 
+def test_new_cuts_retire_no_question_but_those_whose_document_is_gone(loaded: Project) -> None:
+    spec = spec_of(loaded)
+    renew(loaded, spec)
+    before = items_of(loaded)
+    victim = min(item.evidence[0].document_id for item in before.values())
+    # Many quotes are longer than these chunks, and so are the passages that answers were found in.
+    loaded.ingest("acme", [row for row in documents("lighthouse") if row["id"] != victim], chunk_size=70)
+    renew(loaded, spec)
+    assert before.keys() - items_of(loaded).keys() == {
+        id for id, item in before.items() if item.evidence[0].document_id == victim
+    }
+
+
 def test_sample_sizes_back_and_forth_give_the_same_datasets(loaded: Project) -> None:
     renew(loaded, spec_of(loaded))
     [first] = current_datasets(loaded.database(), "acme")

@@ -95,6 +95,14 @@ def test_a_dataset_saved_again_is_the_same_one_with_a_new_verdict(db: Database) 
     assert (count(db, tables.evaluation_datasets), count(db, tables.benchmark_items)) == (1, 3)
 
 
+def test_who_verified_an_item_is_renewed_without_a_new_version(db: Database) -> None:
+    items = make_items(3)
+    first = make_dataset(db, "acme", items)
+    verified = [replace(items[0], human_verified=True), *items[1:]]
+    assert make_dataset(db, "acme", verified).id == first.id
+    assert benchmark.dataset_items(db, first.id) == verified
+
+
 def test_items_keep_every_field_and_their_order(db: Database) -> None:
     items = [
         Item(

@@ -200,8 +200,9 @@ def read_queries(path: Path) -> dict[str, str]:
             continue
         query_id = next((row[field] for field in _ID_FIELDS if row.get(field) is not None), None)
         text = next((row[field] for field in _TEXT_FIELDS if isinstance(row.get(field), str)), None)
-        found = {str(query_id): text} if query_id is not None and text is not None else row
-        texts = {name: value for name, value in found.items() if isinstance(value, str)} | texts
+        for name, value in (row if query_id is None else {str(query_id): text}).items():
+            if isinstance(value, str):
+                texts.setdefault(name, value)
     if not texts:
         raise DatasetError(f"{path} has no questions by id: it takes {{id: text}}, or objects with an id and a query")
     return texts

@@ -54,7 +54,8 @@ def load_documents(
     from rageval_dagster.embedding.models import load_embedder
     from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder, list_clients, observe_probe
 
-    embedder = load_embedder(settings.embedding_model, settings)
+    own = settings.for_client(client)
+    embedder = load_embedder(own.embedding_model, own)
     known = client in {row.client_id for row in list_clients(db)}
     lease = keep_lease(db, client, lease_holder("ingest")) if known else nullcontext()
     with lease, progress_bar(f"ingesting for {client}") as progress:

@@ -363,6 +363,8 @@ class EndpointEmbedder:
         self._settings = settings
         self._base_url = settings.openai_base_url or "https://api.openai.com/v1"
         self.host = urlsplit(self._base_url).netloc.rpartition("@")[2]
+        if settings.llm == "forbidden":
+            raise EmbeddingError(f"embedding model {name!r}: llm is forbidden here, and this one is behind an endpoint")
         if not self._model_name:
             raise EmbeddingError(f"embedding model {name!r}: name the endpoint's model after the colon")
         if settings.openai_api_key is None and settings.openai_base_url is None:
@@ -429,7 +431,7 @@ class EndpointEmbedder:
 
     @cached_property
     def _client(self) -> Any:
-        from openai import OpenAI
+        from openai import DefaultHttpxClient, OpenAI
 
         silence_libraries()
         key = self._settings.openai_api_key
@@ -438,4 +440,6 @@ class EndpointEmbedder:
             api_key=key.get_secret_value() if key else "none",
             timeout=self._settings.llm_timeout_s,
             max_retries=self._settings.llm_max_attempts - 1,
+            # Texts and keys go to the host that the user named, and to no other.
+            http_client=DefaultHttpxClient(follow_redirects=False, timeout=self._settings.llm_timeout_s),
         )

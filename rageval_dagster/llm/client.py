@@ -115,6 +115,9 @@ class ChatClient:
     def __init__(
         self, settings: Settings, role: Role, db: Database, client_id: str, dagster_run_id: str | None = None
     ) -> None:
+        # The settings of such a client name no model. Should they once: nothing of it is sent all the same.
+        if settings.llm == "forbidden":
+            raise LanguageModelError(f"client {client_id!r}: llm is forbidden, so the {role} model is not asked")
         endpoint = endpoint_of(settings, role)
         if endpoint is None:
             raise SettingsError(f"RAGEVAL_{role.upper()}_MODEL is not set: name the chat model to use")

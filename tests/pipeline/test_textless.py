@@ -13,7 +13,7 @@ from tests.pipeline.test_chain import planted
 
 
 def test_an_unexpected_failure_leaves_no_text_in_dagster(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(chunks: Sequence[object], *_: object) -> None:
+    def broken(chunks: Sequence[object], *_: object, **__: object) -> None:
         try:
             int(str(chunks))
         except ValueError as error:

@@ -31,7 +31,7 @@ from rageval_dagster.records import Item
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.small_project import CANARY, Project
-from tests.pipeline.two_clients import FORGOTTEN, OTHER, _two_clients, two_clients
+from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD, _two_clients, two_clients
 
 __all__ = ["_two_clients", "two_clients"]
 
@@ -50,15 +50,14 @@ def forget(client: str) -> int:
     return 0
 
 
-def traces(project: Project, *words: str) -> list[str]:
-    """The files, apart from the document store, whose name or content has one of the words."""
+def traces(project: Project) -> list[str]:
+    """The files, apart from the document store, whose name or content has the canary or the client's name."""
     home = project.settings.home
-    spellings = {spelling for word in words for spelling in (word, json.dumps(word)[1:-1])}
     found = []
     for path in home.rglob("*"):
         if path.is_file() and not path.is_relative_to(home / "chroma"):
             content = path.read_bytes() + str(path.relative_to(home)).encode()
-            found += [f"{path.relative_to(home)}: {each}" for each in spellings if each.encode() in content]
+            found += [f"{path.relative_to(home)}: {word}" for word in (CANARY, WORD) if word.encode() in content]
     return found
 
 
@@ -88,11 +87,11 @@ def told_by_the_daemon() -> None:
 
 def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project) -> None:
     told_by_the_daemon()
-    places = {trace.partition(":")[0].split("/")[-1] for trace in traces(two_clients, CANARY, FORGOTTEN)}
+    places = {trace.partition(":")[0].split("/")[-1] for trace in traces(two_clients)}
     assert {"runs.db", "index.db", "schedules.db"} <= places
     assert any(place.startswith("rageval.sqlite3") for place in places)
     assert forget(FORGOTTEN) == 0
-    assert traces(two_clients, CANARY, FORGOTTEN) == []
+    assert traces(two_clients) == []
     # The other client is as it was, for Dagster too.
     assert rows_of(two_clients.database(), OTHER)["evaluation_runs"] == 1
     with dg.DagsterInstance.get() as instance:
@@ -117,7 +116,7 @@ def test_runs_of_no_single_client_name_it_and_go_too(two_clients: Project) -> No
         assert by_hand.execute_in_process(instance=instance).success
     assert held_in_dagster(two_clients.settings, FORGOTTEN).shared_runs == 1
     assert forget(FORGOTTEN) == 0
-    assert traces(two_clients, FORGOTTEN) == []
+    assert traces(two_clients) == []
 
 
 @pytest.mark.parametrize(
@@ -139,9 +138,9 @@ def test_a_forgetting_that_was_killed_is_run_again_and_ends(
         child.start()
         child.join()
     assert child.exitcode == -signal.SIGKILL
-    assert traces(two_clients, FORGOTTEN) != []
+    assert traces(two_clients) != []
     assert forget(FORGOTTEN) == 0
-    assert traces(two_clients, CANARY, FORGOTTEN) == []
+    assert traces(two_clients) == []
     assert tombstone(two_clients.database(), FORGOTTEN) is not None
 
 
@@ -170,7 +169,7 @@ def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project
     assert forget(FORGOTTEN) == 0
     assert asked_for(two_clients).count(FORGOTTEN) == 0
     assert OTHER in asked_for(two_clients)
-    assert traces(two_clients, FORGOTTEN) == []
+    assert traces(two_clients) == []
     # To name it is the user's own decision.
     assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, every=False) == [FORGOTTEN]
     path = two_clients.folder / "questions.jsonl"

@@ -36,5 +36,6 @@ def test_the_wheel_alone_runs_an_evaluation(project: Project) -> None:
     evaluation = json.loads(run("-m", "rageval_dagster", "evaluate", "--client", "acme", "--json"))
     assert evaluation["metrics"]["retrieval.mrr"]["n_scored"] > 0
     assert json.loads(run("-m", "rageval_dagster", "status", "--json"))
+    assert (site / "rageval_dagster" / "dbt_or_sql" / "grants" / "postgresql.sql").is_file()
     prompts = {path.name for path in (site / "rageval_dagster" / "prompts").glob("*.txt")}
     assert prompts == {path.name for path in (ROOT / "rageval_dagster" / "prompts").glob("*.txt")} != set()

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from rageval_dagster.storage.clients import ensure_client
 from tests.pipeline.conftest import new_project
 from tests.pipeline.small_project import CANARY, Project, documents
 
-FORGOTTEN = "Zyx & Söhne"
-"""The client whose documents hold the canary; its name is written otherwise in JSON and as a collection."""
+WORD = "Zyxware"
+FORGOTTEN = f"{WORD} & Söhne"
+"""The client whose documents hold the canary; its name is written otherwise in JSON, in HTML and as a collection."""
 
 OTHER = "globex"
 
@@ -25,6 +27,7 @@ def _two_clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plain = [{**row, "text": row["text"].replace(CANARY, "known")} for row in documents("castle", count=3)]
         project.ingest(OTHER, plain)
         project.ingest(FORGOTTEN, documents("lighthouse", count=3))
+        ensure_client(project.database(), FORGOTTEN)  # known while the other one is evaluated
         for client in (OTHER, FORGOTTEN):  # so that the last event of each asset is the one to be forgotten
             assert project.evaluate(client, "command:one").message is None
         os.umask(before)

@@ -208,3 +208,11 @@ def test_a_preview_counts_all_rows_and_shows_the_first(history: Database) -> Non
     assert preview.row_count == len(read_view(history, "metric_history"))
     assert len(preview.markdown.splitlines()) == 5
     assert "| gone |" in preview.markdown
+
+
+def test_every_view_can_be_read_for_one_client(history: Database) -> None:
+    for name in view_names():
+        rows = read_view(history, name)
+        for client in {row["client_id"] for row in rows}:
+            assert read_view(history, name, client_id=client) == [row for row in rows if row["client_id"] == client]
+        assert read_view(history, name, client_id="nobody") == []

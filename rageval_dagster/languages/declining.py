@@ -22,7 +22,7 @@ _REGRETS = re.compile(
 """What may stand anywhere in a phrase."""
 
 _CITATION = re.compile(r"\[[^\[\]]{1,200}\](?!\()|\(source:", re.IGNORECASE)
-_SOURCE_LINE = re.compile(r"^\W*(?:[^\W\d_]+ ?[:：]\s*)?\[[^\[\]\n]{1,200}\](?!\().*$", re.MULTILINE)
+_SOURCE_LINE = re.compile(r"^[^\w\n]*(?:[^\W\d_]+ ?[:：]\s*)?\[[^\[\]\n]{1,200}\](?!\().*$", re.MULTILINE)
 
 
 def is_decline(text: str, extra_phrases: Sequence[str] = ()) -> bool:

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -91,7 +92,12 @@ def scrub(db: Database) -> None:
         DatabaseError: another process keeps the file busy.
     """
     if db.dialect == "sqlite":
-        scrub_file(Path(str(db.engine.url.database)))
+        scrub_file(file_of(db))
+
+
+def file_of(db: Database) -> Path:
+    """The file of an SQLite database."""
+    return Path(str(db.engine.url.database))
 
 
 def scrub_file(path: Path) -> None:
@@ -100,18 +106,30 @@ def scrub_file(path: Path) -> None:
     Raises:
         DatabaseError: another process keeps the file busy.
     """
+    _run(path, "VACUUM")
+    empty_log(path)
+
+
+def empty_log(path: Path) -> None:
+    """Empties the write-ahead log of an SQLite file, where what was deleted can still be read.
+
+    Raises:
+        DatabaseError: another process keeps the file busy.
+    """
+    if _run(path, "PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
+        raise _still_there(path, "somebody reads it")
+
+
+def _run(path: Path, statement: str) -> list[Any]:
     try:
         with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as connection:
-            connection.execute("VACUUM")
-            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return connection.execute(statement).fetchall()
     except sqlite3.OperationalError as error:
-        raise DatabaseError(_still_there(path, str(error))) from None
-    if busy:
-        raise DatabaseError(_still_there(path, "it is being read"))
+        raise _still_there(path, str(error)) from None
 
 
-def _still_there(path: Path, reason: str) -> str:
-    return (
+def _still_there(path: Path, reason: str) -> DatabaseError:
+    return DatabaseError(
         f"{path}: deleted rows can still be found in its free space or its log ({reason}); "
         "stop what has it open, such as Dagster's services, and run forget again"
     )

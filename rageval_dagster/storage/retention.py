@@ -2,18 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from rageval_dagster.errors import LeaseHeldError, RagevalError
+from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, list_datasets
 from rageval_dagster.storage.clients import keep_lease, lease_holder, list_clients
 from rageval_dagster.storage.database import Database, delete_batch, in_batches, retried
 from rageval_dagster.storage.evaluations import start_anew
+from rageval_dagster.storage.forgetting import empty_log, file_of
 from rageval_dagster.storage.tables import (
     benchmark_items,
     chunk_samples,
@@ -38,7 +40,7 @@ from rageval_dagster.storage.types import utc_now
 
 _PAGE = 1_000
 
-_ENDED = sa.func.coalesce(evaluation_runs.c.finished_at, evaluation_runs.c.started_at)
+_ended = sa.func.coalesce(evaluation_runs.c.finished_at, evaluation_runs.c.started_at)
 
 
 @dataclass
@@ -76,6 +78,9 @@ def retain_all(
             report.busy += 1
         except RagevalError as error:
             report.failures.append(f"client {client_id!r}: {error}")
+    if db.dialect == "sqlite":
+        with suppress(DatabaseError):  # who reads it just now keeps it until tomorrow
+            empty_log(file_of(db))
     return report
 
 
@@ -86,7 +91,7 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     """
     rows: Counter[str] = Counter()
     runs = evaluation_runs.c
-    old = sa.select(runs.id).where(runs.client_id == client_id, before > _ENDED)
+    old = sa.select(runs.id).where(runs.client_id == client_id, _ended < before)
     for table in (run_items, metric_summaries):
         _delete(db, table, table.c.evaluation_id.in_(old))
     rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(old))
@@ -138,7 +143,7 @@ def delete_texts(db: Database, client_id: str, before: datetime, judged: Collect
 def _start_unfinished_anew(db: Database, client_id: str, before: datetime) -> None:
     """What an evaluation has that nobody went on with since: should it be resumed, its texts would be missing."""
     runs = evaluation_runs.c
-    query = sa.select(runs.id).where(runs.client_id == client_id, runs.status != "complete", before > _ENDED)
+    query = sa.select(runs.id).where(runs.client_id == client_id, runs.status != "complete", _ended < before)
     with db.connect() as connection:
         unfinished = connection.execute(query).scalars().all()
     for evaluation in unfinished:
@@ -150,7 +155,7 @@ def _delete_questions(db: Database, client_id: str, before: datetime, judged: Co
     current = {dataset.id for dataset in current_datasets(db, client_id)}
     kept = current | {dataset.id for dataset in list_datasets(db, client_id) if dataset.checked_at >= before}
     runs, members = evaluation_runs.c, dataset_items.c
-    used = sa.select(runs.dataset_id).where(runs.client_id == client_id, before <= _ENDED)
+    used = sa.select(runs.dataset_id).where(runs.client_id == client_id, _ended >= before)
     with db.connect() as connection:
         kept.update(connection.execute(used).scalars())
         rows = connection.execute(
@@ -183,7 +188,7 @@ def _used(db: Database, client_id: str, since: datetime | None = None) -> set[st
     of_runs = run_items.join(evaluation_runs, evaluation_runs.c.id == run_items.c.evaluation_id)
     wanted = evaluation_runs.c.client_id == client_id
     if since is not None:
-        wanted = sa.and_(wanted, since <= _ENDED)
+        wanted = sa.and_(wanted, _ended >= since)
     columns = (run_items.c.retrieval_id, run_items.c.result_id)
     with db.connect() as connection:
         query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))

@@ -256,3 +256,11 @@ def test_who_is_worked_on_is_left_for_the_next_time(sqlite_db: Database, tmp_pat
     report = retain_all(sqlite_db, settings_of(tmp_path, ""), now=utc_now() + timedelta(seconds=60))
     assert (report.clients, report.busy) == (1, 1)
     assert count(sqlite_db, "texts") == 30
+
+
+def test_the_log_of_sqlite_keeps_no_copy_of_the_texts(sqlite_db: Database, tmp_path: Path) -> None:
+    plant(sqlite_db, "acme")
+    log = tmp_path / "history.sqlite3-wal"
+    assert log.stat().st_size > 0
+    retain_all(sqlite_db, settings_of(tmp_path, "[defaults]\nretention_days_text = 0"))
+    assert log.stat().st_size == 0

@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -84,7 +84,7 @@ class Endpoint:
     """Where a role's model is. `host` is what messages name; the URL itself may hold a password."""
 
     model: str
-    base_url: str
+    base_url: str = field(repr=False)
     api_key: SecretStr | None
 
     @property
@@ -198,6 +198,8 @@ class ChatClient:
             outcome = await self._attempt(client, request)
             if isinstance(outcome, Completion):
                 return replace(outcome, latency_s=time.monotonic() - started, retries=attempts - 1)
+            if outcome.refusal is not None:
+                raise self._error(*outcome.refusal)
             unusable += outcome.paid
             allowed = self._settings.llm_max_attempts
             if outcome.unreachable and self._last_reply is None:
@@ -225,7 +227,8 @@ class ChatClient:
             return _Trouble("cannot connect", unreachable=True)
         except openai.APIStatusError as error:
             self._last_reply = time.monotonic()
-            return self._status_trouble(error)
+            status, code, wait = error.status_code, _short_code(error.code), retry_after(error.response.headers)
+            return self._status_trouble(status, code, wait)
         except (openai.APIResponseValidationError, ValueError):
             self._last_reply = time.monotonic()
             return _Trouble("the reply is not JSON", paid=True)
@@ -235,7 +238,8 @@ class ChatClient:
     def _read(self, reply: Any) -> "Completion | _Trouble":
         """The completion in a reply of the API; anything may have come."""
         if isinstance(reply, str):
-            raise self._error("is not a chat API", "give the base URL of an OpenAI-compatible API, often ending in /v1")
+            advice = "give the base URL of an OpenAI-compatible API, often ending in /v1"
+            return _Trouble("not a chat API", refusal=("is not a chat API", advice))
         choices = getattr(reply, "choices", None)
         choice = choices[0] if isinstance(choices, list) and choices else None
         text = getattr(getattr(choice, "message", None), "content", None)
@@ -250,16 +254,13 @@ class ChatClient:
             completion_tokens=getattr(usage, "completion_tokens", None) or 0,
         )
 
-    def _status_trouble(self, error: "openai.APIStatusError") -> "_Trouble":
-        """What can pass is a trouble; what cannot is raised. The reply's own message is not repeated: it may quote
-        the prompt or the key."""
-        status, code = error.status_code, _short_code(error.code)
+    def _status_trouble(self, status: int, code: str | None, asked_wait_s: float | None) -> "_Trouble":
         if code in _REFUSED_CONTENT_CODES:
             return _Trouble(f"the endpoint refused the content ({code})", final=True)
         if (status in _PASSING_STATUS or status >= 500) and code not in _NOT_PASSING_CODES:
-            return _Trouble(f"HTTP {status}", asked_wait_s=retry_after(error.response.headers))
+            return _Trouble(f"HTTP {status}", asked_wait_s=asked_wait_s)
         said = f"answers HTTP {status}" + (f" ({code})" if code else "")
-        raise self._error(said, _advice(status, code, self._role)) from None
+        return _Trouble(said, refusal=(said, _advice(status, code, self._role)))
 
     def _error(self, what: str, advice: str) -> LanguageModelError:
         return LanguageModelError(f"{self._role} model {self.endpoint.model!r}: {self.endpoint.host} {what}; {advice}")
@@ -302,13 +303,18 @@ class ChatClient:
 
 @dataclass(frozen=True)
 class _Trouble:
-    """An attempt without a usable reply. `paid`: a reply came; `final`: another attempt would end the same."""
+    """An attempt without a usable reply. `paid`: a reply came; `final`: another attempt would end the same.
+
+    `refusal`: so would any other request: what the endpoint says, and what to do. It is raised where nothing is at hand
+    that quotes the reply, which may quote the prompt or the key.
+    """
 
     reason: str
     asked_wait_s: float | None = None
     paid: bool = False
     final: bool = False
     unreachable: bool = False
+    refusal: tuple[str, str] | None = None
 
 
 def _advice(status: int, code: str | None, role: str) -> str:

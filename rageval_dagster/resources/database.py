@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from pydantic import SecretStr
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import load_settings
@@ -44,7 +45,7 @@ class HistoryDatabase(dg.ConfigurableResource):
 
 
 @lru_cache(maxsize=4)
-def _open(url: str) -> "Database":
+def _open(url: SecretStr) -> "Database":
     from rageval_dagster.storage.database import open_database
 
     return open_database(url)

@@ -46,12 +46,19 @@ class _Layer:
     places: Mapping[str, str]
 
 
+class _Variables(dict[str, str]):
+    """Variables by name. Shown without their values: any of them may be a secret."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} variables>"
+
+
 class SettingsSource:
     """All layers of one working directory; makes the settings of each client from them."""
 
     def __init__(self, environment: Mapping[str, str], env_file: Path, config_file: Path | None) -> None:
         dotenv = _read_env_file(env_file)
-        self.variables = {**dotenv, **environment}
+        self.variables = _Variables({**dotenv, **environment})
         named = self.variables.get(CONFIG_VARIABLE)
         self.config_file = config_file or Path(named or CONFIG_FILE).expanduser().absolute()
         document = _read_toml(self.config_file, required=config_file is not None or bool(named))
@@ -110,7 +117,7 @@ class SettingsSource:
         if self.variables.get(variable):
             return SecretStr(self.variables[variable].strip())
         file_name = self.variables.get(f"{variable}_FILE")
-        return SecretStr(_read_secret(variable, file_name)) if file_name else None
+        return _read_secret(variable, file_name) if file_name else None
 
     def unknown_variables(self) -> list[str]:
         """Variables that look like ours and mean nothing, each with the one that may be meant."""
@@ -131,9 +138,11 @@ class SettingsSource:
         for name, field in Settings.model_fields.items():
             if field.alias is None:
                 continue
-            given, file_name = variables.get(field.alias), variables.get(f"{field.alias}_FILE")
-            if given and given.strip():
-                values[name] = given.strip()
+            file_name = variables.get(f"{field.alias}_FILE")
+            if variables.get(field.alias, "").strip():
+                # A secret is none in plain text from here on: no traceback shows it.
+                kind = SecretStr if is_secret(field.annotation) else str
+                values[name] = kind(variables[field.alias].strip())
             elif file_name and is_secret(field.annotation):
                 values[name] = _read_secret(field.alias, file_name)
         return _Layer(values, dict.fromkeys(values, place))
@@ -159,11 +168,11 @@ class SettingsSource:
             values[name] = self._required_secret(value, f"{where}: {key}") if secret else value
         return _Layer(values, dict.fromkeys(values, where))
 
-    def _required_secret(self, variable: Any, where: str) -> str:
+    def _required_secret(self, variable: Any, where: str) -> SecretStr:
         found = self.secret(variable) if isinstance(variable, str) else None
         if found is None:
             raise SettingsError(f"{where} names the variable {variable!r}, which is not set (nor {variable}_FILE)")
-        return found.get_secret_value()
+        return found
 
 
 def load_settings(
@@ -177,7 +186,7 @@ def load_settings(
     Raises:
         SettingsError: naming the variable or the place in the file, the value unless secret, and what it takes.
     """
-    given = dict(os.environ if environment is None else environment)
+    given = _Variables(os.environ if environment is None else environment)
     return SettingsSource(given, env_file or Path(".env"), config_file).settings()
 
 
@@ -270,16 +279,16 @@ def _read_toml(path: Path, required: bool) -> Mapping[str, Any]:
         raise SettingsError(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
 
 
-def _read_env_file(path: Path) -> dict[str, str]:
+def _read_env_file(path: Path) -> _Variables:
     if not path.is_file():
-        return {}
+        return _Variables()
     from dotenv import dotenv_values
 
-    return {name: value for name, value in dotenv_values(path).items() if value is not None}
+    return _Variables({name: value for name, value in dotenv_values(path).items() if value is not None})
 
 
-def _read_secret(variable: str, file_name: str) -> str:
+def _read_secret(variable: str, file_name: str) -> SecretStr:
     try:
-        return Path(file_name).read_text(encoding="utf-8").strip()
+        return SecretStr(Path(file_name).read_text(encoding="utf-8").strip())
     except OSError as error:
         raise SettingsError(f"{variable}_FILE: cannot read {file_name} ({error.strerror})") from None

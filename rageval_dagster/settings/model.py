@@ -191,11 +191,9 @@ class Settings(BaseModel):
         return self.home / "dagster"
 
     @property
-    def database_url(self) -> str:
-        """The history database's URL; may hold a password, so it is never logged as it is."""
-        if self.database_url_setting is not None:
-            return self.database_url_setting.get_secret_value()
-        return f"sqlite:///{self.home / 'rageval.sqlite3'}"
+    def database_url(self) -> SecretStr:
+        """The history database's URL; may hold a password."""
+        return self.database_url_setting or SecretStr(f"sqlite:///{self.home / 'rageval.sqlite3'}")
 
     @property
     def embedded_chroma_path(self) -> Path:

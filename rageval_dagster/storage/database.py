@@ -1,6 +1,7 @@
 """Opening the history database: its engine, transactions, migration to the newest schema, and upserts."""
 
 import functools
+import logging
 import os
 import random
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy as sa
+from pydantic import SecretStr
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
@@ -88,7 +90,7 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(url: str) -> Database:
+def open_database(url: SecretStr | str) -> Database:
     """Connects, and brings schema and views to this version where they are not.
 
     Several processes may open a new database at once: one of them makes the schema, the others wait.
@@ -244,13 +246,17 @@ def _reason(error: Exception, password: object = None) -> str:
     return text[:300] or type(original).__name__
 
 
-def _parse(text: str) -> URL:
+def _parse(text: SecretStr | str) -> URL:
     try:
-        url = make_url(text)
+        url = make_url(text if isinstance(text, str) else text.get_secret_value())
     except (ArgumentError, ValueError):
         raise DatabaseError(
             "RAGEVAL_DATABASE_URL takes sqlite:///FILE, postgresql+psycopg://USER@HOST/NAME or mysql+pymysql://USER@HOST/NAME"
         ) from None
+    for key in ("password", "passwd"):
+        # There it would be shown, unlike in its own place.
+        if key in url.query:
+            url = url.set(password=str(url.query[key])).difference_update_query([key])
     dialect = _DRIVERS.get(url.drivername)
     if dialect is None:
         raise DatabaseError(
@@ -299,7 +305,9 @@ def _tls_mode(url: URL) -> str:
 
 def _create_engine(url: URL) -> sa.Engine:
     dialect = _DRIVERS[url.drivername]
-    # Without hide_parameters an exception's message would hold the texts that were being written.
+    # Without hide_parameters an exception's message would hold the texts that were being written; and SQLAlchemy writes
+    # the rows that it reads into its log.
+    logging.getLogger("sqlalchemy").setLevel(logging.WARNING)
     common: dict[str, Any] = {"hide_parameters": True}
     if dialect == "sqlite":
         _prepare_file(Path(str(url.database)))

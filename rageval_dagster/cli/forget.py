@@ -46,7 +46,8 @@ def forget(
     print(
         "The document store is yours and was not touched. Backups of the database and of RAGEVAL_HOME are yours, too."
     )
-    print(f"Nothing is done with this client any more until you name it: rageval evaluate --client {cell(shlex.quote(client))}")
+    named = cell(shlex.quote(client))
+    print(f"Nothing is done with this client any more until you name it: rageval evaluate --client {named}")
     for sentence in kept:
         say(f"not deleted: {sentence}")
     if kept:

@@ -6,16 +6,19 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from rageval_dagster.corpus.catalogue import Catalogue, ClientValue, Collection, FieldValue
 from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
 from rageval_dagster.errors import SettingsError, StoreError
+from rageval_dagster.network import silence_libraries
 from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,6 +49,10 @@ class EmbeddedChroma:
     @property
     def location(self) -> str:
         return str(self._catalogue.path)
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Turns what Chroma raises into one line."""
+        return _translated(self.location)
 
     @property
     def is_foreign(self) -> bool:
@@ -81,9 +88,10 @@ class EmbeddedChroma:
                 path = self._snapshot.path
             elif not self._catalogue.exists():
                 self._make_folder()
-            with translated(self.location):
+            with self.translated():
                 self._client = _open_client(
-                    self._settings, chroma_api_impl=_EMBEDDED, is_persistent=True, persist_directory=str(path)
+                    self._settings,
+                    lambda: {"chroma_api_impl": _EMBEDDED, "is_persistent": True, "persist_directory": str(path)},
                 )
         return self._client
 
@@ -112,29 +120,36 @@ class ServerChroma:
         self._port = parts.port or _DEFAULT_PORTS[parts.scheme]
         self._tls = parts.scheme == "https"
         self.location = f"{parts.scheme}://{self._host}:{self._port}"
-        token = settings.chroma_token.get_secret_value() if settings.chroma_token else None
-        of_token = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
-        self._headers = of_token | _own_headers(settings)
+        self._headers = _token_headers(settings.chroma_token) | _own_headers(settings)
 
     @cached_property
     def _client(self) -> "ClientAPI":
         self._check_answering()
-        with translated(self.location):
+        with self.translated():
             return _open_client(
                 self._settings,
-                chroma_api_impl=_SERVER,
-                chroma_server_host=self._host,
-                chroma_server_http_port=self._port,
-                chroma_server_ssl_enabled=self._tls,
-                chroma_server_headers=dict(self._headers),
+                lambda: {
+                    "chroma_api_impl": _SERVER,
+                    "chroma_server_host": self._host,
+                    "chroma_server_http_port": self._port,
+                    "chroma_server_ssl_enabled": self._tls,
+                    "chroma_server_headers": _shown(self._headers),
+                },
             )
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Turns what Chroma raises into one line, without the secrets that the server may have sent back."""
+        return _translated(self.location, tuple(self._headers.values()))
 
     def _check_answering(self) -> None:
         """Chroma's own client waits for ever for a server that accepts and never answers."""
         import httpx
 
+        silence_libraries()
         try:
-            answer = httpx.get(f"{self.location}/api/v2/heartbeat", headers=self._headers, timeout=_CONNECT_TIMEOUT_S)
+            answer = httpx.get(
+                f"{self.location}/api/v2/heartbeat", headers=_shown(self._headers), timeout=_CONNECT_TIMEOUT_S
+            )
         except httpx.HTTPError as error:
             raise StoreError(
                 f"no Chroma server answers at {self.location} ({type(error).__name__}); start it, or set "
@@ -152,7 +167,7 @@ class ServerChroma:
 
     def collections(self) -> list[Collection]:
         found: list[Collection] = []
-        with translated(self.location):
+        with self.translated():
             while True:
                 page = self._client.list_collections(limit=_LIST_PAGE, offset=len(found))
                 found += [Collection(str(each.id), each.name, each.metadata or {}) for each in page]
@@ -161,14 +176,14 @@ class ServerChroma:
 
     def probes(self, collections: list[Collection]) -> dict[str, str]:
         """Collection id -> its number of chunks: all that a server tells cheaply; an edit in place does not move it."""
-        with translated(self.location):
+        with self.translated():
             return {collection.id: str(self.count(collection)) for collection in collections}
 
     def values(self, collection: Collection, field: str) -> list[FieldValue]:
         """The values of a metadata field that may name something; reads the whole collection's metadata."""
         counts: Counter[tuple[type, ClientValue]] = Counter()  # by type too: 7 and 7.0 are one key
         offset = 0
-        with translated(self.location):
+        with self.translated():
             chunks = self._client.get_collection(collection.name, embedding_function=None)
             while True:
                 page = chunks.get(include=["metadatas"], limit=_VALUES_PAGE, offset=offset)
@@ -180,7 +195,7 @@ class ServerChroma:
 
     def count(self, collection: Collection) -> int:
         """How many chunks a collection has."""
-        with translated(self.location):
+        with self.translated():
             return self._client.get_collection(collection.name, embedding_function=None).count()
 
 
@@ -195,24 +210,40 @@ def open_backend(settings: Settings) -> Backend:
     return ServerChroma(settings) if settings.chroma_url else EmbeddedChroma(settings)
 
 
-def _own_headers(settings: Settings) -> dict[str, str]:
-    if settings.chroma_headers is None:
+def _token_headers(token: SecretStr | None) -> dict[str, SecretStr]:
+    if token is None:
         return {}
-    try:
-        headers = json.loads(settings.chroma_headers.get_secret_value())
-    except ValueError:
-        headers = None
-    if not isinstance(headers, dict) or not all(
-        _HEADER_NAME.fullmatch(name) and isinstance(value, str) and _HEADER_VALUE.fullmatch(value)
-        for name, value in headers.items()
-    ):
+    return {"Authorization": SecretStr(f"Bearer {token.get_secret_value()}"), "X-Chroma-Token": token}
+
+
+def _own_headers(settings: Settings) -> dict[str, SecretStr]:
+    headers = _read_headers(settings.chroma_headers) if settings.chroma_headers is not None else {}
+    if headers is None:
         raise SettingsError(
             'RAGEVAL_CHROMA_HEADERS takes a JSON object of header names and values, such as {"X-Api-Key": "..."}'
         )
     return headers
 
 
-def _open_client(settings: Settings, **options: Any) -> "ClientAPI":
+def _read_headers(text: SecretStr) -> dict[str, SecretStr] | None:
+    """None where they cannot be used."""
+    try:
+        headers = json.loads(text.get_secret_value())
+    except ValueError:
+        return None
+    if not isinstance(headers, dict) or not all(
+        _HEADER_NAME.fullmatch(name) and isinstance(value, str) and _HEADER_VALUE.fullmatch(value)
+        for name, value in headers.items()
+    ):
+        return None
+    return {name: SecretStr(value) for name, value in headers.items()}
+
+
+def _shown(headers: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in headers.items()}
+
+
+def _open_client(settings: Settings, options: Callable[[], dict[str, Any]]) -> "ClientAPI":
     """A client that sees what other processes wrote up to now.
 
     Chroma keeps one system per path in each process, and its index is as old as its first query: without forgetting
@@ -224,21 +255,21 @@ def _open_client(settings: Settings, **options: Any) -> "ClientAPI":
 
     logging.getLogger("chromadb.telemetry").setLevel(logging.CRITICAL)
     # Chroma would also read `.env` of the working directory, which is ours.
-    chroma_settings = ChromaSettings(**{"_env_file": None, "anonymized_telemetry": False, **options})
+    fixed = {"_env_file": None, "anonymized_telemetry": False}
     with _opening:
         SharedSystemClient.clear_system_cache()
         try:
-            return Client(settings.chroma_tenant, settings.chroma_database, chroma_settings)
-        except ValueError as error:
-            reason = " ".join(str(error).split())[:300]
+            # The options hold secrets: they stand in no variable that a traceback could show.
+            return Client(settings.chroma_tenant, settings.chroma_database, ChromaSettings(**fixed | options()))
+        except ValueError:
             raise StoreError(
                 f"Chroma cannot be opened with tenant {settings.chroma_tenant!r} and database "
-                f"{settings.chroma_database!r}: {reason}"
+                f"{settings.chroma_database!r}: see that it has them"
             ) from None
 
 
 @contextmanager
-def translated(location: str) -> Iterator[None]:
+def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Iterator[None]:
     """Turns what Chroma raises into one line.
 
     Raises:
@@ -250,9 +281,15 @@ def translated(location: str) -> Iterator[None]:
     try:
         yield
     except ChromaError as error:
-        said = " ".join(str(error).split())[:300] or type(error).__name__
+        said = _hidden(" ".join(str(error).split()), secrets)[:300] or type(error).__name__
         raise StoreError(f"the Chroma store at {location} refused: {said}") from None
     except httpx.HTTPError as error:
         raise StoreError(
             f"the Chroma server at {location} stopped answering ({type(error).__name__}); see that it runs"
         ) from None
+
+
+def _hidden(text: str, secrets: Sequence[SecretStr]) -> str:
+    for secret in secrets:
+        text = text.replace(secret.get_secret_value(), "***")
+    return text

@@ -8,7 +8,7 @@ from math import ceil
 from statistics import mode
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.corpus.backends import Backend, open_backend, translated
+from rageval_dagster.corpus.backends import Backend, open_backend
 from rageval_dagster.corpus.catalogue import DATABASE_FILE, Collection
 from rageval_dagster.corpus.compatibility import MAX_STRANGE_SHARE, compare_vectors
 from rageval_dagster.corpus.fields import (
@@ -247,7 +247,7 @@ class _Inspector:
         field_name = known.document.name if known and known.document else DEFAULT_DOCUMENT_FIELD
         columns, texts, words = MetadataColumns(), _TextSample(expected), list[str]()
         without_text = 0
-        with translated(self._backend.location):
+        with self._backend.translated():
             opened = self._backend.client().get_collection(collection.name, embedding_function=None)
             for chunk, metadata in self._read(opened, _places(count, pages, size), field_name):
                 columns.add(metadata)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.corpus.backends import Backend, open_backend, translated
+from rageval_dagster.corpus.backends import Backend, open_backend
 from rageval_dagster.corpus.catalogue import FieldValue
 from rageval_dagster.corpus.fields import FieldNames, read_chunk
 from rageval_dagster.corpus.names import CLIENT_KEY, MADE_BY_US, SHARED_COLLECTION, collection_name, is_made_by_us
@@ -140,7 +140,7 @@ class ChromaStore:
     def count(self, client_id: str) -> int:
         """How many chunks the client has, those without text included."""
         place = self._place(client_id)
-        with translated(self.location):
+        with self._backend.translated():
             if not place.values:
                 return self._collection(place).count()
             return len(self._collection(place).get(where=self._where(place), include=[])["ids"])
@@ -148,7 +148,7 @@ class ChromaStore:
     def dimension(self, client_id: str) -> int | None:
         """The dimension of the client's vectors; None while it has none."""
         place = self._place(client_id)
-        with translated(self.location):
+        with self._backend.translated():
             found = self._collection(place).get(where=self._where(place), limit=1, include=["embeddings"])
         vectors = found["embeddings"]
         return len(vectors[0]) if vectors is not None and len(vectors) else None
@@ -219,7 +219,7 @@ class ChromaStore:
         """
         place = self._place(client_id)
         include: Any = ["documents", "metadatas", "distances"]
-        with translated(self.location):
+        with self._backend.translated():
             collection = self._collection(place)
             cosine_space = distance_space(collection) == "cosine"
             if not cosine_space:
@@ -255,7 +255,7 @@ class ChromaStore:
             return
         if any(collection.name == name for collection in self._backend.collections()):
             raise StoreError(f"the collection {name!r} is not free for client {client_id!r}{self._said_of(name)}")
-        with translated(self.location):
+        with self._backend.translated():
             client.get_or_create_collection(
                 name,
                 metadata=MADE_BY_US if shared else MADE_BY_US | {CLIENT_KEY: client_id},
@@ -272,7 +272,7 @@ class ChromaStore:
         size = self._batch_size()
         for start in range(0, len(chunks), size):
             part = slice(start, start + size)
-            with translated(self.location):
+            with self._backend.translated():
                 self._collection(place).upsert(
                     ids=[chunk.id for chunk in chunks[part]],
                     documents=[chunk.text for chunk in chunks[part]],
@@ -284,14 +284,14 @@ class ChromaStore:
         """Sets metadata fields of chunks that are there (chunk id -> fields); text and vector stay."""
         place = self._writable(client_id)
         for batch in _batches(list(metadatas), self._batch_size()):
-            with translated(self.location):
+            with self._backend.translated():
                 self._collection(place).update(ids=batch, metadatas=[dict(metadatas[each]) for each in batch])
 
     def delete(self, client_id: str, chunk_ids: Sequence[str]) -> None:
         """Deletes chunks; unknown ids do nothing."""
         place = self._writable(client_id)
         for batch in _batches(chunk_ids, self._batch_size()):
-            with translated(self.location):
+            with self._backend.translated():
                 self._collection(place).delete(ids=batch, where=self._where(place))
 
     def metadata(
@@ -301,7 +301,7 @@ class ChromaStore:
         place = self._place(client_id)
         offset = 0
         while True:
-            with translated(self.location):
+            with self._backend.translated():
                 found: Any = self._collection(place).get(
                     where=self._where(place, {field: {"$in": list(values)}}),
                     include=["metadatas"],
@@ -401,7 +401,7 @@ class ChromaStore:
     def _read(self, client_id: str, with_vectors: bool, **options: Any) -> Any:
         place = self._place(client_id)
         include: Any = ["documents", "metadatas", *(["embeddings"] if with_vectors else [])]
-        with translated(self.location):
+        with self._backend.translated():
             return self._collection(place).get(where=self._where(place), include=include, **options)
 
     def _page(self, client_id: str, found: Any, with_vectors: bool) -> Page:

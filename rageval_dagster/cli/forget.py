@@ -23,7 +23,7 @@ def forget(
     from rageval_dagster.automation.forgetting import forget_in_dagster
     from rageval_dagster.corpus.snapshots import remove_snapshots
     from rageval_dagster.storage.clients import keep_lease, lease_holder
-    from rageval_dagster.storage.forgetting import bury, delete_rows, scrub
+    from rageval_dagster.storage.forgetting import bury, delete_rows, scrub, tombstone
 
     settings, db = open_all()
     rows = _show(settings, db, client)
@@ -33,7 +33,7 @@ def forget(
     with lease:
         kept = forget_in_dagster(settings, client)
         delete_rows(db, client)
-    if rows:
+    if rows or tombstone(db, client) is None:
         bury(db, client, rows)
     kept += [
         f"{path}: another process has it open; run forget again after that" for path in remove_snapshots(settings.home)

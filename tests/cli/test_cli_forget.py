@@ -74,6 +74,14 @@ def test_a_client_of_whom_nothing_is_stored(known: Project, run: Run) -> None:
     assert rows_of(known.database(), "acme") == before
 
 
+def test_a_client_that_only_dagster_knows(project: Project, run: Run) -> None:
+    with dg.DagsterInstance.get() as instance:
+        ensure_partition(instance, "acme")
+        assert run("forget", "--client", "acme", "--yes").code == 0
+        assert not instance.get_dynamic_partitions("clients")
+    assert tombstone(project.database(), "acme") is not None
+
+
 def test_a_client_that_is_being_worked_on(known: Project, run: Run) -> None:
     before = rows_of(known.database(), "acme")
     with keep_lease(known.database(), "acme", "elsewhere:1:run 7"):

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.cli import main
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.rag.external import load_external
+from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, load_settings
+from tests.corpus.their_store import replace_collection, their_chroma
 from tests.pipeline.conftest import loaded, project
 from tests.pipeline.small_project import Project, documents
 
@@ -43,6 +47,8 @@ def test_every_rageval_command_works(project: Project, monkeypatch: pytest.Monke
     (beir / "corpus.jsonl").write_text('{"_id": "d1", "text": "A text."}\n', encoding="utf-8")
     (beir / "queries.jsonl").write_text('{"_id": "q1", "text": "Where does the ferry leave from?"}\n', encoding="utf-8")
     (beir / "qrels.tsv").write_text("q1\td1\t1\n", encoding="utf-8")
+    (project.folder / "log.csv").write_text("text\nWhere does the ferry leave from?\n", encoding="utf-8")
+    make_store(project.folder / "CHROMA")
     ran = []
     for line in commands():
         words = shlex.split(line)
@@ -56,7 +62,25 @@ def test_every_rageval_command_works(project: Project, monkeypatch: pytest.Monke
             code = ended.code
         assert not code, line
         ran.append(words[1])
-    assert {"ingest", "evaluate", "status", "runs", "datasets", "doctor"} <= set(ran)
+    assert {"ingest", "evaluate", "status", "runs", "datasets", "doctor", "init", "clients", "config"} <= set(ran)
+
+
+def make_store(folder: Path) -> None:
+    """Somebody's embedded store, with a collection of the README's client."""
+    embedder = load_embedder(DEFAULT_EMBEDDING_MODEL, load_settings({}, folder / "none.env"))
+    rows = documents("lighthouse")
+    texts = [row["text"] for row in rows]
+    metadatas = [{"source": f"{row['id']}.md"} for row in rows]
+    with their_chroma(folder) as client:
+        replace_collection(client, "acme", [row["id"] for row in rows], texts, embedder.encode(texts), metadatas)
+
+
+def test_the_settings_file_of_the_readme_is_one(tmp_path: Path) -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
+    (tmp_path / "rageval.toml").write_text(example, encoding="utf-8")
+    settings = load_settings({"ACME_TOKEN": "x"}, tmp_path / "none.env", tmp_path / "rageval.toml")
+    system = load_external("assistant", settings.for_client("acme"), "acme")
+    assert (system.name, system.reference) == ("assistant", False)
 
 
 def test_every_variable_of_the_readme_is_a_setting() -> None:

@@ -1,5 +1,9 @@
 """The errors a user can meet: each is one clear line that says what is wrong, where, and what to do."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
 
 class RagevalError(Exception):
     """Base of every expected error; the command line prints its message without a traceback.
@@ -52,3 +56,22 @@ class RedactionError(RagevalError):
 
 class IngestError(RagevalError):
     """There are no documents to load at a path, or none that can be read."""
+
+
+class Translating(AbstractContextManager[None]):
+    """Raises what `translate` makes of an exception in its place, where it makes anything of it.
+
+    A generator with `@contextmanager` would keep the first one in the traceback of the second, with words that may be
+    secret.
+    """
+
+    def __init__(self, translate: Callable[[BaseException], RagevalError | None]) -> None:
+        self._translate = translate
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        instead = None if error is None else self._translate(error)
+        if instead is not None:
+            del error
+            raise instead from None

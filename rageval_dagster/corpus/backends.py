@@ -6,8 +6,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,7 +16,7 @@ from pydantic import SecretStr
 from rageval_dagster.corpus.catalogue import Catalogue, ClientValue, Collection, FieldValue
 from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
-from rageval_dagster.errors import SettingsError, StoreError
+from rageval_dagster.errors import SettingsError, StoreError, Translating
 from rageval_dagster.network import silence_libraries
 from rageval_dagster.settings import Settings
 
@@ -50,7 +49,7 @@ class EmbeddedChroma:
     def location(self) -> str:
         return str(self._catalogue.path)
 
-    def translated(self) -> AbstractContextManager[None]:
+    def translated(self) -> Translating:
         """Turns what Chroma raises into one line."""
         return _translated(self.location)
 
@@ -137,7 +136,7 @@ class ServerChroma:
                 },
             )
 
-    def translated(self) -> AbstractContextManager[None]:
+    def translated(self) -> Translating:
         """Turns what Chroma raises into one line, without the secrets that the server may have sent back."""
         return _translated(self.location, tuple(self._headers.values()))
 
@@ -268,8 +267,7 @@ def _open_client(settings: Settings, options: Callable[[], dict[str, Any]]) -> "
             ) from None
 
 
-@contextmanager
-def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Iterator[None]:
+def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating:
     """Turns what Chroma raises into one line.
 
     Raises:
@@ -278,15 +276,17 @@ def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Iterator[No
     import httpx
     from chromadb.errors import ChromaError
 
-    try:
-        yield
-    except ChromaError as error:
-        said = _hidden(" ".join(str(error).split()), secrets)[:300] or type(error).__name__
-        raise StoreError(f"the Chroma store at {location} refused: {said}") from None
-    except httpx.HTTPError as error:
-        raise StoreError(
-            f"the Chroma server at {location} stopped answering ({type(error).__name__}); see that it runs"
-        ) from None
+    def translate(error: BaseException) -> StoreError | None:
+        if isinstance(error, ChromaError):
+            said = _hidden(" ".join(str(error).split()), secrets)[:300] or type(error).__name__
+            return StoreError(f"the Chroma store at {location} refused: {said}")
+        if isinstance(error, httpx.HTTPError):
+            return StoreError(
+                f"the Chroma server at {location} stopped answering ({type(error).__name__}); see that it runs"
+            )
+        return None
+
+    return Translating(translate)
 
 
 def _hidden(text: str, secrets: Sequence[SecretStr]) -> str:

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from rageval_dagster.resources.database import HistoryDatabase
+from rageval_dagster.settings import load_settings
 
 if TYPE_CHECKING:
     from rageval_dagster.storage.clients import Client
+
+TEXT_WARNING = (
+    "RAGEVAL_TEXT_IN_DAGSTER is true: messages of errors may bring texts of documents into Dagster's event log, from "
+    "which they cannot be deleted client by client"
+)
 
 WAIT_S = 60.0
 """How long a run waits for another one of the same client, or for an ingestion, to end."""
@@ -38,6 +44,8 @@ class ClientLease(dg.ConfigurableResource):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["ClientLease"]:
+        if load_settings().text_in_dagster and context.log is not None:
+            context.log.warning(TEXT_WARNING)
         key = context.run.tags.get("dagster/partition") if context.run is not None else None
         if key is None:
             yield self

@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
-from rageval_dagster.errors import DatabaseError, SettingsError
+from rageval_dagster.errors import DatabaseError, SettingsError, Translating
 from rageval_dagster.network import is_loopback
 from rageval_dagster.storage import tables
 
@@ -52,12 +52,13 @@ _Key = TypeVar("_Key")
 
 
 class Database:
-    """An open history database. `url` has its password hidden; `dialect` is sqlite, postgresql or mysql."""
+    """An open history database. `url` has its `password` hidden; `dialect` is sqlite, postgresql or mysql."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.dialect = engine.dialect.name
         self.url = engine.url.set(query={}).render_as_string(hide_password=True)
+        self.password = SecretStr(engine.url.password or "")
         self._writing = engine.execution_options(rageval_begin="BEGIN IMMEDIATE")
 
     def __repr__(self) -> str:
@@ -216,33 +217,36 @@ def _is_forbidden(error: DBAPIError) -> bool:
     return getattr(original, "sqlstate", None) == "42501" or code in {1044, 1142}
 
 
-@contextmanager
-def _translated(db: Database) -> Iterator[None]:
-    try:
-        yield
-    except DBAPIError as error:
+def _translated(db: Database) -> Translating:
+    """Turns what a driver raises into one line, where it is no mistake of the code."""
+
+    def translate(error: BaseException) -> DatabaseError | None:
+        if not isinstance(error, DBAPIError):
+            return None
         if _is_forbidden(error):
-            raise DatabaseError(
-                f"{db.url}: this user may not do that ({_reason(error, db.engine.url.password)}); to bring the schema "
+            return DatabaseError(
+                f"{db.url}: this user may not do that ({_reason(error, db.password)}); to bring the schema "
                 "to this version, run once: RAGEVAL_DATABASE_URL=<the owner's URL> rageval doctor"
-            ) from None
+            )
         # Other kinds are mistakes of the code; the plain DatabaseError is SQLite's for a file that is none.
         if type(error) not in {OperationalError, InterfaceError, DriverDatabaseError} or _is_conflict(error):
-            raise
-        raise DatabaseError(
-            f"{db.url}: {_reason(error, db.engine.url.password)}; check RAGEVAL_DATABASE_URL and that the database runs"
-        ) from None
+            return None
+        return DatabaseError(
+            f"{db.url}: {_reason(error, db.password)}; check RAGEVAL_DATABASE_URL and that the database runs"
+        )
+
+    return Translating(translate)
 
 
-def _reason(error: Exception, password: object = None) -> str:
+def _reason(error: Exception, password: SecretStr | None = None) -> str:
     """The driver's own words on one line, without the password."""
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     arguments = original.args
     if len(arguments) == 2 and isinstance(arguments[0], int):  # MariaDB: (number, message)
         arguments = arguments[1:]
     text = re.sub(r"\s+", " ", " ".join(str(argument) for argument in arguments)).strip()
-    if password:
-        text = text.replace(str(password), "***")
+    if password is not None and password.get_secret_value():
+        text = text.replace(password.get_secret_value(), "***")
     return text[:300] or type(original).__name__
 
 
@@ -404,7 +408,7 @@ def _migrate(db: Database, connection: Connection) -> None:
         if _is_conflict(error) or _is_forbidden(error):
             raise
         raise DatabaseError(
-            f"{db.url}: the schema cannot be made ({_reason(error, db.engine.url.password)}); "
+            f"{db.url}: the schema cannot be made ({_reason(error, db.password)}); "
             "give rageval a database of its own and the right to create tables in it"
         ) from None
 

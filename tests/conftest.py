@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import hypothesis
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+hypothesis.settings.register_profile("rageval", deadline=None)
+hypothesis.settings.load_profile("rageval")
 
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 _VARIABLES = {"postgresql": "RAGEVAL_TEST_POSTGRES_URL", "mariadb": "RAGEVAL_TEST_MYSQL_URL"}

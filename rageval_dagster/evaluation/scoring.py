@@ -36,7 +36,7 @@ def run_scoring(
     for item_ids, group in _missing(loaded, metrics, done):
         if any(loaded[item_id][1].texts_deleted for item_id in item_ids):
             raise TextsDeletedError(
-                f"evaluation {evaluation.id} cannot be scored again: its answers were deleted, since they were not used "
+                f"evaluation {evaluation.id} cannot be scored again: its answers were deleted, having not been used "
                 "for longer than texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client anew"
             )
         outcomes = compute_scores(group, [loaded[item_id][1] for item_id in item_ids], tools)

@@ -198,11 +198,19 @@ def _summary(
     )
 
 
+def _unsaid(result: Result) -> str:
+    """Why there is no answer to show."""
+    if result.texts_deleted:
+        return "(deleted: not used for longer than texts are kept)"
+    if any(hit.owner == "foreign" for hit in result.hits):
+        return "(not kept: another client's chunk was among its contexts)"
+    return "(no answer)"
+
+
 def _question(result: Result, level: str) -> Question:
     relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
     ids = [hit.chunk_id if level == "chunk" else hit.document_id for hit in result.hits]
     ranks = [hit.rank for hit, known in zip(result.hits, ids, strict=True) if known in relevant]
     answer = result.answer
-    unsaid = "(deleted: not used for longer than texts are kept)" if result.texts_deleted else "(no answer)"
-    said = result.error or (unsaid if answer is None else answer.text)
+    said = result.error or (_unsaid(result) if answer is None else answer.text)
     return Question(result.item, min(ranks, default=None), said, result.hits, relevant)

@@ -97,7 +97,7 @@ class Metric:
 _UNANSWERABLE = Outcome.undefined("the question is unanswerable")
 _NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answered")
 _NOT_TOLD = Outcome.undefined("the system does not tell what it retrieved")
-_NO_ANSWER = Outcome.undefined("no answer was asked for")
+_NO_ANSWER = Outcome.undefined("there is no answer to judge")
 _NO_REFERENCE = Outcome.undefined("no reference answer")
 
 

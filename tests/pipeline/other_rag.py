@@ -16,7 +16,9 @@ class OtherRag:
     """Ranks passages of two sentences by shared words, and answers with the best one's sentence that shares most.
 
     `build` is what it says its version is, in every response. `broken` makes it return passages in the wrong order.
-    `extra` are passages that it returns first, whatever is asked. `asked` holds the bodies of the requests.
+    `extra` are passages that it returns first, whatever is asked. `asked` holds the bodies of the requests. `trouble`
+    names for single questions, by the order of asking, what goes wrong: `status`, `shape`, `redirect`, `broken` or
+    `slow` (no answer until `released`).
     """
 
     def __init__(self, documents: Sequence[Mapping[str, str]]) -> None:
@@ -28,6 +30,8 @@ class OtherRag:
         self.broken = False
         self.extra: list[dict[str, str]] = []
         self.asked: list[dict[str, Any]] = []
+        self.trouble: dict[int, str] = {}
+        self.released = threading.Event()
         self.url = ""
 
     def respond(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,10 +56,14 @@ def serving(system: OtherRag) -> Iterator[OtherRag]:
                 self.end_headers()
                 return
             system.asked.append(body)
-            content = json.dumps(system.respond(body)).encode()
-            self.send_response(200)
+            trouble = system.trouble.get(len(system.asked))
+            content = json.dumps({"result": {"text": 7}} if trouble == "shape" else system.respond(body)).encode()
+            if trouble == "slow":
+                system.released.wait(60)
+            self.send_response({"status": 500, "redirect": 307}.get(trouble or "", 200))
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(len(content) + (9 if trouble == "broken" else 0)))
+            self.send_header("Location", "http://127.0.0.2:9/elsewhere")
             self.end_headers()
             self.wfile.write(content)
 
@@ -69,6 +77,7 @@ def serving(system: OtherRag) -> Iterator[OtherRag]:
     try:
         yield system
     finally:
+        system.released.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -7,6 +7,7 @@ import pytest
 
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
+from rageval_dagster.storage.evaluations import load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
@@ -123,3 +124,25 @@ def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Projec
     report = evaluated(loaded, "command:stale")
     assert {stray.chunk_id for stray in stray_chunks(loaded.database(), [report.evaluation], "unknown")} == {"idx-0"}
     assert stray_chunks(loaded.database(), [report.evaluation], "foreign") == []
+
+
+def test_questions_that_fail_are_errors_with_their_kind_and_the_rest_is_scored(
+    loaded: Project, assistant: OtherRag
+) -> None:
+    configure(loaded, assistant, max_attempts="1", timeout_s="2", concurrency="1")
+    # The first is asked for the version.
+    assistant.trouble = {2: "status", 3: "shape", 4: "redirect", 5: "broken", 6: "slow"}
+    launched = loaded.evaluate("acme", "command:trouble")
+    assert launched.message is None
+    db = loaded.database()
+    [report] = reports_of(db, "acme", "command:trouble")
+    summary = report.headline()["mrr"]
+    assert (summary.n, summary.n_scored, summary.n_error) == (8, 3, 5)
+    assert summary.worst_low == pytest.approx((summary.mean or 0) * 3 / 8)
+    errors = {
+        result.error.partition(":")[0] for _, result in load_results(db, report.evaluation.id).values() if result.error
+    }
+    assert errors == {"http_status", "wrong_shape", "redirect_refused", "broken_stream", "timeout"}
+    assistant.trouble = {}
+    again = evaluated(loaded, "command:again")
+    assert again.headline()["mrr"].n_scored == 8, "an error is never used again"

@@ -1,0 +1,33 @@
+"""A system that gives one customer another one's words: what the command says, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Run
+from tests.pipeline.other_rag import TOKEN, OtherRag, serving
+from tests.pipeline.small_project import Project, documents
+from tests.pipeline.test_own_system import configure
+
+WORDS = "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May."
+
+
+def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
+    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{WORDS} The vote is secret."}])
+    monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
+    with serving(OtherRag(documents("lighthouse"))) as assistant:
+        configure(loaded, assistant)
+        assistant.extra = [{"ref": "idx-999999", "body": WORDS, "source": "board"}]
+        ended = run("evaluate", "--client", "acme", "--json")
+    assert ended.code == 1
+    [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
+    assert "1 chunk of other clients for 8 questions" in line
+    row = json.loads(ended.out)
+    assert row["metrics"]["retrieval.foreign_hits"]["mean"] > 0
+    kept = [path for path in Path(loaded.settings.home).glob("rageval.sqlite3*") if WORDS.encode() in path.read_bytes()]
+    shown = run("runs", "show", str(row["run_id"]))
+    assert WORDS not in shown.out
+    assert kept == [], "the other customer's words are stored with nobody"

@@ -1,0 +1,422 @@
+"""Canaries: a text and a secret are planted, and then looked for everywhere that they may not be."""
+
+import json
+import logging
+import socket
+import socketserver
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.llm.client import ChatClient, ChatRequest, Failure
+from rageval_dagster.rag.external import load_external
+from rageval_dagster.records import Item
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database, open_database
+from rageval_dagster.storage.evaluations import list_evaluations, load_results
+from tests.cli.conftest import run
+from tests.cli.running import Run
+from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.pipeline.small_project import CANARY, Project, documents
+
+__all__ = ["run"]
+
+SECRET = "s3cret-wryneck-9f27"
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Iterator[Path]:
+    """What all loggers say, at every level."""
+    path = tmp_path / "everything.log"
+    handler = logging.FileHandler(path)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield path
+    root.setLevel(level)
+    root.removeHandler(handler)
+    handler.close()
+
+
+def holding(word: str, *places: Path) -> list[str]:
+    """The files at these places that hold the word."""
+    files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
+    return [str(path) for path in files if word.encode() in path.read_bytes()]
+
+
+# --- Texts -----------------------------------------------------------------------------------------------------------
+
+THEIR_SYSTEM = f"""
+def answer(question, k, history, principal):
+    if "break" in question:
+        raise ValueError(question)
+    said = " ".join(turn["content"] for turn in history) + str(principal)
+    return {{"answer": f"{CANARY} " + said, "contexts": ["The {CANARY} castle of Avonlea has 3 towers.", question]}}
+"""
+
+
+@pytest.fixture
+def planted(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A client with the canary in its documents, its questions with all that belongs to them, and its system."""
+    monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "2")
+    monkeypatch.syspath_prepend(str(project.folder))
+    (project.folder / "their_system.py").write_text(THEIR_SYSTEM, encoding="utf-8")
+    (project.folder / "rageval.toml").write_text(
+        '[defaults]\nsystem = "theirs"\n'
+        '[defaults.systems.theirs]\nkind = "callable"\nfunction = "their_system:answer"\n',
+        encoding="utf-8",
+    )
+    rows = [
+        {
+            "question": f"{verb} {CANARY} towers?",
+            "answers": [f"the {CANARY} ones"],
+            "evidence": [{"document_id": "castle-avonlea", "quote": f"It is known as the {CANARY} castle"}],
+            "history": [{"role": "user", "content": f"Tell me of {CANARY}"}],
+            "principal": {"name": CANARY},
+        }
+        for verb in ("Who built the", "Who did break the")
+    ]
+    (project.folder / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    project.ingest("acme", documents("castle", count=2))
+    return project
+
+
+def fail_in_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError(CANARY)
+
+    monkeypatch.setattr("rageval_dagster.evaluation.scoring.compute_scores", broken)
+
+
+def fail_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(CANARY)
+
+    monkeypatch.setattr("rageval_dagster.corpus.store.ChromaStore.scan", broken)
+
+
+def test_no_text_reaches_dagster_logs_or_the_screen(
+    planted: Project, run: Run, log_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = ""
+    ended = run("datasets", "import", "questions.jsonl", "--client", "acme", "--name", "own")
+    seen += ended.out + ended.err
+    ended = run("evaluate", "--client", "acme")
+    assert ended.code == 0, ended.err
+    seen += ended.out + ended.err
+    db = planted.database()
+    results = [
+        result
+        for evaluation in list_evaluations(db, client_id="acme")
+        for _, result in load_results(db, evaluation.id).values()
+    ]
+    # It went all the way: stored where it can be deleted, and the failing question named by its kind alone.
+    assert any(CANARY in result.answer.text for result in results if result.answer)
+    assert [result.error for result in results if result.error] == ["raised: ValueError"]
+    for fail in (fail_in_a_metric, fail_in_the_store):
+        with monkeypatch.context() as broken:
+            broken.setenv("EVALUATION_DEFAULT_K", "3")
+            fail(broken)
+            ended = run("evaluate", "--client", "acme")
+            assert ended.code == 2
+            assert "unexpected " in ended.err
+            seen += ended.out + ended.err
+    with ScriptedServer(fault_for=lambda received: Fault(status=400, message=CANARY + received.text)) as server:
+        monkeypatch.setenv("RAGEVAL_GENERATOR_MODEL", "writer")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        ended = run("datasets", "generate", "--client", "acme")
+        assert ended.code == 2
+        assert server.requests
+        seen += ended.out + ended.err
+    assert CANARY not in seen
+    assert log_file.stat().st_size > 10_000
+    assert holding(CANARY, planted.settings.dagster_home, log_file) == []
+
+
+def test_who_lets_text_into_dagster_is_warned(
+    planted: Project, log_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGEVAL_TEXT_IN_DAGSTER", "true")
+    fail_in_the_store(monkeypatch)
+    launched = planted.evaluate("acme", "command:one")
+    assert CANARY in (launched.message or "")
+    assert holding(CANARY, planted.settings.dagster_home)
+    assert holding("RAGEVAL_TEXT_IN_DAGSTER is true: ", planted.settings.dagster_home)
+
+
+# --- Secrets ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def echoing(status: int, heartbeat: bool = False) -> Iterator[str]:
+    """The address of a server that sends the headers of every request back, in headers and body, with this status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            known = heartbeat and self.path.endswith("/heartbeat")
+            said = dict(self.headers.items())
+            body = {"nanosecond heartbeat": 1} if known else {"error": "InternalError", "message": json.dumps(said)}
+            self.send_response(200 if known else status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("X-Echo", json.dumps(said))
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+_ENCRYPTION_WANTED = {(80877103).to_bytes(4, "big"), (80877104).to_bytes(4, "big")}
+
+
+@contextmanager
+def refusing_postgresql() -> Iterator[int]:
+    """The port of a server that speaks as much of PostgreSQL's protocol as it takes to refuse a password, naming it."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def receive(self) -> bytes:
+            return self.request.recv(int.from_bytes(self.request.recv(4), "big") - 4)
+
+        def handle(self) -> None:
+            while self.receive() in _ENCRYPTION_WANTED:
+                self.request.sendall(b"N")
+            self.request.sendall(b"R\x00\x00\x00\x08\x00\x00\x00\x03")  # wants the password as it is
+            self.request.recv(1)
+            password = self.receive().rstrip(b"\x00")
+            fields = b"SFATAL\x00C28P01\x00Mpassword " + password + b" is wrong\x00\x00"
+            self.request.sendall(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the failing commands run, and what they need of it."""
+
+    db: Database
+    folder: Path
+
+
+Action = Callable[[Settings, Place], object]
+
+
+def opens_database(settings: Settings, place: Place) -> object:
+    return open_database(settings.database_url)
+
+
+def lists_clients(settings: Settings, place: Place) -> object:
+    return open_store(settings).clients()
+
+
+def embeds(settings: Settings, place: Place) -> object:
+    return load_embedder("openai:vectors", settings).encode(["a text"])
+
+
+def chats(settings: Settings, place: Place) -> object:
+    [reply] = ChatClient(settings, "answer", place.db, "acme").complete([ChatRequest("a question")])
+    assert isinstance(reply, Failure)
+    return reply
+
+
+def asks_the_system(settings: Settings, place: Place) -> object:
+    system = load_external("theirs", settings, "acme")
+    item = Item("A question?")
+    return [system.declared_version(item, 5), *system.retrieve([item], 5)]
+
+
+def only_reads(settings: Settings, place: Place) -> object:
+    return settings
+
+
+def their_system(url: str, fields: str = 'auth_env = "THEIR_TOKEN"') -> str:
+    addresses = f'url = "{url}/ask"\nversion_url = "{url}/version"'
+    return f'[defaults.systems.theirs]\nkind = "http"\n{addresses}\nmax_attempts = 1\n{fields}'
+
+
+def failures(url: str, unreachable: str, refusing_port: int) -> Iterator[tuple[Mapping[str, str], Action, str]]:
+    """(environment, what is done, rageval.toml) of everything that fails with a secret in its hands."""
+    postgresql, mysql = "postgresql+psycopg", "mysql+pymysql"
+    port = unreachable.rpartition(":")[2]
+    for database in [
+        f"{postgresql}://me:{SECRET}@127.0.0.1:{port}/history",
+        f"{mysql}://me:{SECRET}@127.0.0.1:{port}/history",
+        f"{postgresql}://me:{SECRET}@127.0.0.1:{refusing_port}/history",
+        f"{postgresql}://127.0.0.1:{port}/history?password={SECRET}",
+        f"{postgresql}://me:{SECRET}@127.0.0.1:port/history",
+        f"{postgresql}://me:{SECRET}@127.0.0.1:{port}",
+        f"{postgresql}://me:{SECRET}@db.example.com/history?sslmode=disable",
+        f"mssql://me:{SECRET}@127.0.0.1/history",
+        f"me:{SECRET}",
+    ]:
+        yield {"RAGEVAL_DATABASE_URL": database}, opens_database, ""
+    for address in (url, unreachable):
+        model = {"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": f"{address}/v1", "RAGEVAL_LLM_MAX_ATTEMPTS": "1"}
+        yield model, embeds, ""
+        yield {**model, "RAGEVAL_ANSWER_MODEL": "speaker"}, chats, ""
+        own = {"RAGEVAL_ANSWER_API_KEY": SECRET, "RAGEVAL_ANSWER_BASE_URL": address, "RAGEVAL_LLM_MAX_ATTEMPTS": "1"}
+        yield {**own, "RAGEVAL_ANSWER_MODEL": "speaker"}, chats, ""
+        yield {"RAGEVAL_CHROMA_URL": address, "RAGEVAL_CHROMA_TOKEN": SECRET}, lists_clients, ""
+        headers = {"RAGEVAL_CHROMA_URL": address, "RAGEVAL_CHROMA_HEADERS": json.dumps({"X-Key": SECRET})}
+        yield headers, lists_clients, ""
+        yield {"THEIR_TOKEN": SECRET}, asks_the_system, their_system(address)
+        yield {"THEIR_TOKEN": SECRET}, asks_the_system, their_system(address, 'headers_env = {X-Key = "THEIR_TOKEN"}')
+    chroma = {"RAGEVAL_CHROMA_URL": url, "RAGEVAL_CHROMA_TOKEN": SECRET}
+    for wrong in (
+        f"{{{SECRET}",
+        json.dumps([SECRET]),
+        json.dumps({"X-Key": [SECRET]}),
+        json.dumps({"X-Key": f"{SECRET}\n"}),
+    ):
+        yield {**chroma, "RAGEVAL_CHROMA_HEADERS": wrong}, lists_clients, ""
+    yield {"THEIR_TOKEN": f"{SECRET}\nmore"}, asks_the_system, their_system(url)
+    yield {"THEIR_TOKEN": SECRET}, asks_the_system, their_system("http://far.example.com")
+    everything = {
+        "RAGEVAL_DATABASE_URL": f"{postgresql}://me:{SECRET}@127.0.0.1/history",
+        "OPENAI_API_KEY": SECRET,
+        "RAGEVAL_CHROMA_TOKEN": SECRET,
+        "RAGEVAL_CHROMA_HEADERS": json.dumps({"X-Key": SECRET}),
+        "RAGEVAL_GENERATOR_API_KEY": SECRET,
+        "THEIR_TOKEN": SECRET,
+    }
+    yield {**everything, "EVALUATION_DEFAULT_K": "none"}, only_reads, ""
+    yield everything, only_reads, "[nonsense]"
+    yield everything, only_reads, "[defaults]\nk = -1\nopenai_api_key_env = 'THEIR_TOKEN'"
+    yield everything, only_reads, "[defaults]\nopenai_api_key_env = 'NO_SUCH_VARIABLE'"
+    yield everything, only_reads, "[defaults]\nsystem = 'none'"
+    yield everything, only_reads, "not TOML"
+
+
+_NAMED_BY_FILES = (
+    "RAGEVAL_DATABASE_URL",
+    "OPENAI_API_KEY",
+    "RAGEVAL_CHROMA_TOKEN",
+    "RAGEVAL_CHROMA_HEADERS",
+    "THEIR_TOKEN",
+)
+
+
+def told(error: BaseException) -> str:
+    """All that an exception tells: its words, and its traceback with the variables of every function but the test's."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
+        tb = tb.tb_next
+    shown = traceback.TracebackException(type(error), error, tb, capture_locals=True)
+    return "\n".join([str(error), repr(error), repr(error.args), *shown.format()])
+
+
+@pytest.mark.parametrize("as_file", [False, True], ids=["variable", "file"])
+def test_no_secret_is_in_any_error(
+    as_file: bool,
+    sqlite_db: Database,
+    tmp_path: Path,
+    log_file: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = Place(sqlite_db, tmp_path)
+    failed = 0
+    for status in (401, 500):
+        with echoing(status) as url, echoing(status, heartbeat=True) as half, refusing_postgresql() as port:
+            unreachable = f"http://127.0.0.1:{free_port()}"
+            cases = [*failures(url, unreachable, port)]
+            cases += [case for case in failures(half, unreachable, port) if case[1] is lists_clients]
+            for number, (environment, action, toml) in enumerate(cases):
+                folder = tmp_path / f"{status}-{number}"
+                folder.mkdir()
+                (folder / "rageval.toml").write_text(toml, encoding="utf-8")
+                with monkeypatch.context() as given:
+                    for name, value in {"RAGEVAL_HOME": str(folder / "home"), **environment}.items():
+                        if as_file and name in _NAMED_BY_FILES:
+                            (folder / name).write_text(value, encoding="utf-8")
+                            given.setenv(f"{name}_FILE", str(folder / name))
+                        else:
+                            given.setenv(name, value)
+                    try:
+                        settings = load_settings(None, folder / "none.env", folder / "rageval.toml")
+                        said = repr(settings) + str(settings) + repr(action(settings, place))
+                    except RagevalError as error:
+                        failed += 1
+                        said = told(error)
+                assert SECRET not in said, (sorted(environment), action.__name__, said)
+    printed = capfd.readouterr()
+    assert failed > 60
+    assert SECRET not in printed.out + printed.err
+    assert holding(SECRET, log_file, tmp_path / "history.sqlite3") == []
+
+
+def test_no_command_shows_stores_or_logs_a_secret(
+    project: Project, run: Run, log_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
+    project.ingest("acme", documents("castle", count=1))
+    (project.folder / "questions.jsonl").write_text(
+        json.dumps({"question": "What is sold?", "answers": ["a ticket"]}), encoding="utf-8"
+    )
+    seen = ""
+    with echoing(401) as url:
+        (project.folder / "rageval.toml").write_text(
+            f'[defaults]\nsystem = "theirs"\n{their_system(url)}', encoding="utf-8"
+        )
+        (project.folder / "key").write_text(SECRET, encoding="utf-8")
+        for name, value in {
+            "THEIR_TOKEN": SECRET,
+            "OPENAI_API_KEY_FILE": str(project.folder / "key"),
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "RAGEVAL_ANSWER_MODEL": "speaker",
+            "RAGEVAL_LLM_MAX_ATTEMPTS": "1",
+            "RAGEVAL_CHROMA_TOKEN": SECRET,
+            "RAGEVAL_CHROMA_HEADERS": json.dumps({"X-Key": SECRET}),
+        }.items():
+            monkeypatch.setenv(name, value)
+        commands = [["config", "show"], ["config", "show", "--json"], ["doctor"], ["doctor", "--json"], ["status"]]
+        for command in [
+            *commands,
+            ["datasets", "import", "questions.jsonl", "--client", "acme"],
+            ["evaluate", "--client", "acme"],
+            ["evaluate", "--client", "acme", "--system", "bm25"],
+            ["init"],
+        ]:
+            ended = run(*command)
+            seen += ended.out + ended.err
+        [theirs] = [each for each in list_evaluations(project.database()) if each.system == "theirs"]
+        results = [result for _, result in load_results(project.database(), theirs.id).values()]
+        assert [result.error for result in results] == ["http_status: 401"]
+        monkeypatch.setenv("RAGEVAL_CHROMA_URL", url)
+        for command in [*commands, ["evaluate", "--all"], ["clients", "list"], ["init", "--chroma", url]]:
+            ended = run(*command)
+            seen += ended.out + ended.err
+        monkeypatch.setenv("RAGEVAL_DATABASE_URL", f"postgresql+psycopg://me:{SECRET}@127.0.0.1:{free_port()}/history")
+        for command in [*commands, ["evaluate", "--all"], ["clients", "list"], ["runs", "list"]]:
+            ended = run(*command)
+            seen += ended.out + ended.err
+    assert "401" in seen
+    assert SECRET not in seen
+    assert holding(SECRET, project.settings.home, log_file) == []

@@ -82,6 +82,8 @@ class Metric:
             return Outcome.error(result.error)
         if not result.tells_contexts and self.needs & {"hits", "contexts"}:
             return _NOT_TOLD
+        if "contexts" in self.needs and not all(hit.text for hit in result.hits[: len(result.contexts)]):
+            return _NO_TEXTS
         if not result.item.answerable:
             if self.unanswerable == "undefined":
                 return _UNANSWERABLE
@@ -97,6 +99,7 @@ class Metric:
 _UNANSWERABLE = Outcome.undefined("the question is unanswerable")
 _NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answered")
 _NOT_TOLD = Outcome.undefined("the system does not tell what it retrieved")
+_NO_TEXTS = Outcome.undefined("the texts of some contexts are not known")
 _NO_ANSWER = Outcome.undefined("there is no answer to judge")
 _NO_REFERENCE = Outcome.undefined("no reference answer")
 

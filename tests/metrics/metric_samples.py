@@ -57,7 +57,7 @@ def make_result(
     all_own: list[Owner] = ["own" for _ in chunks]
     of_owners = owners if owners is not None else all_own
     hits = tuple(
-        Hit(chunk, document, rank, 1.0 / rank, owner=owner)
+        Hit(chunk, document, rank, 1.0 / rank, contexts[rank - 1] if rank <= len(contexts) else "", owner=owner)
         for rank, (chunk, document, owner) in enumerate(zip(chunks, of_documents, of_owners, strict=True), start=1)
     )
     return Result(

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from metric_samples import DATA_DIR, TinyEmbedder, make_result
 
 from rageval_dagster.metrics.registry import Tools, compute_scores, metrics_for
+from rageval_dagster.records import Hit
 
 
 def scores(results, embedder=None, **thresholds):
@@ -202,3 +204,13 @@ def test_seed_000_s_formulas_on_real_items(real_embedder):
             assert found["answer_hallucination"][number].value == float(not supported)
             compared += 1
     assert compared > 2
+
+
+def test_contexts_whose_words_are_not_known_are_not_judged():
+    """A system that names its documents alone, or a hit whose words were not kept because they were another client's."""
+    known, unknown = Hit("c1", "d1", 1, 1.0, "A text."), Hit("c2", "d2", 2, 0.5)
+    result = replace(make_result(answer="A text."), hits=(known, unknown), contexts=("A text.", ""))
+    found = scores([result])
+    of_contexts = ("context_relevance", "context_sufficiency", "answer_hallucination")
+    assert {found[name][0].status for name in of_contexts} == {"undefined"}
+    assert found["question_alignment"][0].status == "scored"

@@ -74,7 +74,7 @@ def _resolve_in(
     named = {
         name: entries
         for name, entries in manifest.items()
-        if not any(entry.chunk_id == entry.document_id for entry in entries)
+        if any(entry.chunk_id != entry.document_id for entry in entries)
     }
     quoted = {evidence.document_id for evidence in asked if normalise(evidence.quote or "")}
     chunk_ids = [entry.chunk_id for name, entries in named.items() if name in quoted for entry in entries]

@@ -246,7 +246,9 @@ def _placed(
         used.add(placed[-1].chunk_id)
     if any(_is_document(hit) for hit in hits):
         return Placed(tuple(placed), replace(resolution, chunks=None))
-    own_cut = any(match is not None and not match.whole for match in map(matches.get, hits))
+    own_cut = any(
+        match is not None and not match.whole and match.client_id == known.client_id for match in map(matches.get, hits)
+    )
     return Placed(tuple(placed), _each_once(resolution, used) if own_cut else resolution)
 
 
@@ -260,7 +262,7 @@ def _unmatched(known: _Known, hit: Hit) -> Hit:
 
 
 def _is_document(hit: Hit) -> bool:
-    return not hit.chunk_id and not hit.text
+    return bool(hit.document_id) and not hit.chunk_id and not hit.text
 
 
 def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str]) -> str:

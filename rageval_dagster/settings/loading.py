@@ -276,7 +276,7 @@ def _read_toml(path: Path, required: bool) -> Mapping[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
+        raise SettingsError(f"{path} cannot be read ({_why(error)})") from None
 
 
 def _read_env_file(path: Path) -> _Variables:
@@ -284,11 +284,19 @@ def _read_env_file(path: Path) -> _Variables:
         return _Variables()
     from dotenv import dotenv_values
 
-    return _Variables({name: value for name, value in dotenv_values(path).items() if value is not None})
+    try:
+        values = dotenv_values(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read ({_why(error)})") from None
+    return _Variables({name: value for name, value in values.items() if value is not None})
 
 
 def _read_secret(variable: str, file_name: str) -> SecretStr:
     try:
         return SecretStr(Path(file_name).read_text(encoding="utf-8").strip())
-    except OSError as error:
-        raise SettingsError(f"{variable}_FILE: cannot read {file_name} ({error.strerror})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{variable}_FILE: cannot read {file_name} ({_why(error)})") from None
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "not UTF-8"

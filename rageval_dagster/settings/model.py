@@ -17,7 +17,9 @@ DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 _PositiveInt = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
-_Days = Annotated[float, Field(ge=0)]
+_MOST_DAYS = 36_500
+_Days = Annotated[float, Field(ge=0, le=_MOST_DAYS)]
+_DAYS = f"a number of days from 0 to {_MOST_DAYS}"
 _Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
 
 
@@ -49,9 +51,7 @@ class Settings(BaseModel):
     sample_size: _PositiveInt = _setting("EVALUATION_DEFAULT_SAMPLE_SIZE", 50, "a whole number of at least 1", "client")
     k: _PositiveInt = _setting("EVALUATION_DEFAULT_K", 5, "a whole number of at least 1", "client")
     auto_generate_datasets: bool = _setting("EVALUATION_AUTO_GENERATE_DATASETS", True, "true or false", "client")
-    dataset_max_age_days: _Days = _setting(
-        "EVALUATION_DATASET_MAX_AGE_DAYS", 7, "a number of days, 0 or more", "client"
-    )
+    dataset_max_age_days: _Days = _setting("EVALUATION_DATASET_MAX_AGE_DAYS", 7, _DAYS, "client")
 
     # Answers.
     citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false", "client")
@@ -80,17 +80,17 @@ class Settings(BaseModel):
     include: _Names = _setting(None, ("*",), "patterns of collection names such as ['kb_*']")
     exclude: _Names = _setting(None, (), "patterns of collection names such as ['tmp_*']")
     collection: str | None = _setting(None, None, "a collection's name", "client")
-    system: _Names = _setting(None, ("dense",), "the name of a system, or a list of names", "client")
+    system: Annotated[_Names, Field(min_length=1)] = _setting(
+        None, ("dense",), "the name of a system, or a list of names", "client"
+    )
     systems: dict[str, SystemDefinition] = _setting(None, {}, "a table of systems by name", "client")
     language: _Language | None = _setting(None, None, "a language's two letters (ISO 639-1)", "client")
     decline_phrases: _Names = _setting(None, (), "phrases by which the system declines to answer", "client")
     thresholds: dict[str, _Share] = _setting(None, {}, "good values (0 to 1) by metric id", "client")
     redact: str | None = _setting(None, None, "the name of a preset (pii), or package.module:function", "client")
     llm: Literal["allowed", "forbidden"] = _setting(None, "allowed", "allowed or forbidden", "client")
-    retention_days_text: _Days = _setting("RAGEVAL_RETENTION_DAYS_TEXT", 90, "a number of days, 0 or more", "client")
-    retention_days_scores: _Days = _setting(
-        "RAGEVAL_RETENTION_DAYS_SCORES", 730, "a number of days, 0 or more", "client"
-    )
+    retention_days_text: _Days = _setting("RAGEVAL_RETENTION_DAYS_TEXT", 90, _DAYS, "client")
+    retention_days_scores: _Days = _setting("RAGEVAL_RETENTION_DAYS_SCORES", 730, _DAYS, "client")
 
     # Models.
     embedding_model: str = _setting(
@@ -114,7 +114,7 @@ class Settings(BaseModel):
         "RAGEVAL_LLM_TIMEOUT_S", 60, "seconds, more than 0", "client"
     )
     llm_max_attempts: _PositiveInt = _setting("RAGEVAL_LLM_MAX_ATTEMPTS", 10, "a whole number of at least 1", "client")
-    llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, "a number of days, 0 or more")
+    llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, _DAYS)
 
     # Judging an evaluation.
     max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, "a number from 0 to 1", "client")

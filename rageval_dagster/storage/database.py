@@ -311,7 +311,7 @@ def _create_engine(url: URL) -> sa.Engine:
     dialect = _DRIVERS[url.drivername]
     # Without hide_parameters an exception's message would hold the texts that were being written; and SQLAlchemy writes
     # the rows that it reads into its log.
-    logging.getLogger("sqlalchemy").setLevel(logging.WARNING)
+    logging.getLogger("sqlalchemy.engine").setLevel(logging.WARNING)
     common: dict[str, Any] = {"hide_parameters": True}
     if dialect == "sqlite":
         _prepare_file(Path(str(url.database)))

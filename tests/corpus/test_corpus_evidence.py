@@ -116,6 +116,17 @@ def test_resolving_items(corpus: ChromaStore, db: Database) -> None:
     }
 
 
+def test_a_document_may_have_the_name_of_one_of_its_chunks(store: ChromaStore, db: Database, embedder) -> None:
+    chunks = [Chunk("report", "It begins here.", "report"), Chunk("report-2", "And here it ends.", "report")]
+    store.ensure_client("acme")
+    vectors = embedder.encode([chunk.text for chunk in chunks])
+    store.upsert("acme", chunks, vectors, [{"document_id": "report"}] * 2)
+    scan_corpus(db, store, "acme")
+    item = Item("q", evidence=(Evidence("report", quote="here it ends"),))
+    found = resolve([item], db, store, "acme")[item.item_id]
+    assert (found.chunks, found.documents, found.unresolved) == ({"report-2"}, {"report"}, ())
+
+
 class TestWithoutDocuments:
     """Chunks whose document the store does not name: their ids may be others tomorrow."""
 

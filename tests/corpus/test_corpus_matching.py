@@ -124,6 +124,17 @@ def test_evidence_in_overlapping_chunks_counts_once_for_a_system_with_its_own_cu
     assert len(found) == 1
 
 
+def test_a_piece_of_anothers_chunk_changes_nothing_about_what_is_relevant(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    evidence = Evidence("ferry.md", quote=QUOTE)
+    resolution = Resolution(frozenset({"1", "2"}), frozenset({"ferry.md"}), (), {evidence: frozenset({"1", "2"})})
+    leaked = hit(" ".join(SECRET.split()[2:12]))
+    [placed] = place_hits(sqlite_db, store, "acme", [(resolution, (hit(FIRST), leaked))])
+    assert [each.owner for each in placed.hits or ()] == ["own", "foreign"]
+    assert placed.resolution.chunks == {"1", "2"}
+
+
 def test_an_excerpt_is_the_chunk_whose_id_it_names(sqlite_db: Database, store: ChromaStore) -> None:
     placed = place(sqlite_db, store, hit("at the red kiosk", "1"))
     assert seen(placed) == [("1", "ferry.md", "own")]
@@ -137,6 +148,12 @@ def test_a_system_that_names_documents_only_has_no_chunk_level(sqlite_db: Databa
         ("ferry.md", "own"),
         ("gone.md", "unknown"),
     ]
+
+
+def test_a_context_that_is_empty_is_a_miss_and_no_document(sqlite_db: Database, store: ChromaStore) -> None:
+    placed = place(sqlite_db, store, hit())
+    assert placed.resolution.chunks == {"1"}
+    assert [each.owner for each in placed.hits or ()] == ["unknown"]
 
 
 def test_a_system_that_does_not_tell_what_it_retrieved_stays_silent(sqlite_db: Database, store: ChromaStore) -> None:

@@ -207,7 +207,7 @@ def test_seed_000_s_formulas_on_real_items(real_embedder):
 
 
 def test_contexts_whose_words_are_not_known_are_not_judged():
-    """A system that names its documents alone, or a hit whose words were not kept because they were another client's."""
+    """A system that names documents alone, or a hit whose words were not kept: they were another client's."""
     known, unknown = Hit("c1", "d1", 1, 1.0, "A text."), Hit("c2", "d2", 2, 0.5)
     result = replace(make_result(answer="A text."), hits=(known, unknown), contexts=("A text.", ""))
     found = scores([result])

@@ -38,13 +38,15 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
     """What all loggers say, at every level."""
     path = tmp_path / "everything.log"
     handler = logging.FileHandler(path)
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
+    named = [logging.getLogger(name) for name in logging.root.manager.loggerDict]
+    levels = [(logger, logger.level) for logger in [logging.getLogger(), *named]]
+    for logger, _ in levels:
+        logger.setLevel(logging.DEBUG)
+    logging.getLogger().addHandler(handler)
     yield path
-    root.setLevel(level)
-    root.removeHandler(handler)
+    for logger, level in levels:
+        logger.setLevel(level)
+    logging.getLogger().removeHandler(handler)
     handler.close()
 
 

@@ -136,6 +136,27 @@ def test_a_mistake_is_one_line_with_its_place_and_no_secret(load: Load, toml: st
     assert "sk-hush" not in str(raised.value)
 
 
+@pytest.mark.parametrize("days", ["inf", "1000000"])
+def test_a_retention_that_no_calendar_has_is_refused(load: Load, days: str) -> None:
+    settings = load(f"[clients.acme]\nretention_days_text = {days}\n")
+    with pytest.raises(SettingsError, match="retention_days_text takes a number of days from 0 to 36500"):
+        settings.for_client("acme")
+
+
+def test_a_client_without_any_system_is_refused(load: Load) -> None:
+    with pytest.raises(SettingsError, match="system takes the name of a system"):
+        load("[clients.acme]\nsystem = []\n").for_client("acme")
+
+
+def test_files_that_are_no_text_are_named_and_not_quoted(tmp_path: Path) -> None:
+    broken, none = tmp_path / "broken", tmp_path / "none"
+    broken.write_bytes(b"\xffOPENAI_API_KEY=s3cret")
+    for environment, env_file in (({"OPENAI_API_KEY_FILE": str(broken)}, none), ({}, broken)):
+        with pytest.raises(SettingsError, match=r"broken.*\(not UTF-8\)") as caught:
+            load_settings(environment, env_file)
+        assert "s3cret" not in str(caught.value)
+
+
 def test_misspelt_variables_are_noticed(load: Load, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("x", encoding="utf-8")
     settings = load("", {"RAGEVAL_CHROMA_ULR": "http://x", "RAGEVAL_CHROMA_TOKEN_FILE": str(tmp_path / "token")})

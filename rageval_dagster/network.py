@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -17,10 +17,12 @@ _CHATTY = ("httpx", "httpcore", "httpx2", "httpcore2", "openai")
 _T = TypeVar("_T")
 
 
-def silence_libraries() -> None:
-    """Keeps URLs, headers and bodies out of logs of any level; to be called once the libraries are imported."""
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+def silence_libraries(libraries: Sequence[str] = _CHATTY) -> None:
+    """Keeps texts, secrets and URLs out of logs of any level; to be called once the libraries are imported."""
+    # Their modules may have levels of their own.
+    for name in [*libraries, *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in libraries:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,7 +1,6 @@
 """Opening the history database: its engine, transactions, migration to the newest schema, and upserts."""
 
 import functools
-import logging
 import os
 import random
 import re
@@ -19,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
 from rageval_dagster.errors import DatabaseError, SettingsError, Translating
-from rageval_dagster.network import is_loopback
+from rageval_dagster.network import is_loopback, silence_libraries
 from rageval_dagster.storage import tables
 
 HEAD_REVISION = "0001"
@@ -309,9 +308,9 @@ def _tls_mode(url: URL) -> str:
 
 def _create_engine(url: URL) -> sa.Engine:
     dialect = _DRIVERS[url.drivername]
-    # Without hide_parameters an exception's message would hold the texts that were being written; and SQLAlchemy writes
-    # the rows that it reads into its log.
-    logging.getLogger("sqlalchemy.engine").setLevel(logging.WARNING)
+    # They log the rows that are read, and what a server says to a password.
+    silence_libraries(("sqlalchemy", "psycopg"))
+    # Without hide_parameters an exception's message would hold the texts that were being written.
     common: dict[str, Any] = {"hide_parameters": True}
     if dialect == "sqlite":
         _prepare_file(Path(str(url.database)))

@@ -1,10 +1,12 @@
 """What an external system returned, matched by id and by content to chunks: which of the client's it is, or whose."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rageval_dagster.corpus.evidence import Resolution, matching_chunks, normalise
 from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
@@ -155,7 +157,9 @@ def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
             budget -= known.store.count(other)
             if budget < 0:
                 break
-            passages.look_in(other, _texts_of(known.store, other))
+            # A mistake in another client's settings stops nobody here; its equal chunks are found all the same.
+            with suppress(SettingsError, RedactionError):
+                passages.look_in(other, _texts_of(known.store, other))
     return passages.matches(known.client_id)
 
 
@@ -163,13 +167,13 @@ class _Passages:
     """Passages to be found, and how much of each stands in whose chunks."""
 
     def __init__(self, hits: Sequence[Hit]) -> None:
-        self._hits = hits
         self._words = {hit: _words(hit.text) for hit in hits}
         self._holders: dict[tuple[str, ...], list[tuple[Hit, int]]] = {}
         for hit, words in self._words.items():
             for start, run in enumerate(_runs(words)):
                 self._holders.setdefault(run, []).append((hit, start))
-        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits}
+        # One that is too short for a run would be looked for everywhere and found nowhere.
+        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits if len(self._words[hit]) >= SHINGLE_WORDS}
 
     def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]]) -> None:
         """Notes what of each passage stands in the client's chunks, and which of them has most of it."""

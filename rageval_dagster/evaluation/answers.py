@@ -65,10 +65,15 @@ def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str) -> 
 
 
 def result_record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:
-    """The result of a retrieval and its answer, from its first `k` hits or (None) all of them."""
+    """The result of a retrieval and its answer, from its first `k` hits or (None) all of them.
+
+    An answer made from another client's words may repeat them: like those, it is not kept.
+    """
+    hits = retrieval.hits or []
+    if any(hit.owner == "foreign" for hit in hits):
+        outcome = None
     answer = outcome.answer if outcome else None
     error = retrieval.error or (outcome.error if outcome else None)
-    hits = retrieval.hits or []
     context_count = len(hits[:k])
     content = {
         "retrieval": retrieval.retrieval_id,

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rageval_dagster.identity import digest
 from rageval_dagster.records import Owner
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+
+LONGEST_ID = 200
+"""Characters of an id that is shown as it is."""
 
 
 @dataclass(frozen=True)
@@ -25,5 +29,10 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
         for item_id, retrieval in evaluation_storage.load_retrievals(db, evaluation.id).items():
             for hit in retrieval.hits or ():
                 if hit.owner == owner:
-                    found[Stray(evaluation.id, item_id, hit.chunk_id)] = None
+                    found[Stray(evaluation.id, item_id, _name(hit.chunk_id))] = None
     return list(found)
+
+
+def _name(chunk_id: str) -> str:
+    """The id, or where it is so long that the system may have given a text for it, what stands for it."""
+    return chunk_id if len(chunk_id) <= LONGEST_ID else f"id:{digest(chunk_id)[:16]}"

@@ -87,9 +87,7 @@ def _save_answers(
     results = []
     for record in records:
         key = answer_key(system, evaluation, record.retrieval_id) if record.item_id in keys else None
-        # An answer made from another client's words may repeat them: like those, it is not kept.
-        leaked = any(hit.owner == "foreign" for hit in record.hits or ())
-        results.append((result_record(record, None if leaked else retrievals[record.item_id].answer, None), key))
+        results.append((result_record(record, retrievals[record.item_id].answer, None), key))
     evaluation_storage.save_results(db, evaluation.id, results)
 
 

@@ -89,6 +89,16 @@ def test_a_piece_of_another_clients_chunk_is_a_leak_too(sqlite_db: Database, sto
     assert [each.owner for each in placed.hits or ()] == ["foreign"]
 
 
+@pytest.mark.parametrize("mistake", ["k = 'many'", "redact = 'nowhere:function'", "redact = 'json:loads'"])
+def test_another_clients_wrong_settings_stop_nobody_elses_passages(
+    sqlite_db: Database, store: ChromaStore, tmp_path: Path, mistake: str
+) -> None:
+    (tmp_path / "rageval.toml").write_text(f"[clients.rival]\n{mistake}\n", encoding="utf-8")
+    settings = load_settings({"RAGEVAL_HOME": str(tmp_path)}, tmp_path / "none.env", tmp_path / "rageval.toml")
+    placed = place(sqlite_db, open_store(settings), hit("Words of nobody, cut from a place that is not known."))
+    assert [each.owner for each in placed.hits or ()] == ["unknown"]
+
+
 def test_an_id_alone_is_a_leak_only_if_one_other_client_has_it(sqlite_db: Database, store: ChromaStore) -> None:
     placed = place(sqlite_db, store, hit(chunk_id="99"), hit(chunk_id="17"), hit(chunk_id="4711"))
     assert seen(placed)[0][2] == "foreign"

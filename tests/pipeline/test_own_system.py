@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from rageval_dagster.evaluation.answers import result_record
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
-from rageval_dagster.storage.evaluations import load_results
+from rageval_dagster.rag.system import AnswerOutcome
+from rageval_dagster.records import Answer, Hit
+from rageval_dagster.storage.evaluations import RetrievalRecord, load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
@@ -117,12 +120,19 @@ def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: P
     assert len({stray.chunk_id for stray in strays}) == 1
 
 
+def test_an_answer_from_another_clients_words_is_not_kept_also_where_it_is_asked_for_again() -> None:
+    retrieval = RetrievalRecord("r", "i", None, None, [Hit("9", "9", 1, 0.0, owner="foreign")], None)
+    assert result_record(retrieval, AnswerOutcome(Answer("the price is eleven crowns")), None).answer is None
+
+
 def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Project, assistant: OtherRag) -> None:
-    assistant.extra = [
-        {"ref": "idx-0", "body": "An answer that was cached before the document was deleted.", "source": "y"}
-    ]
+    words = "An answer that was cached before the document was deleted."
+    assistant.extra = [{"ref": ref, "body": words, "source": "y"} for ref in ("idx-0", f"{words} " * 5)]
     report = evaluated(loaded, "command:stale")
-    assert {stray.chunk_id for stray in stray_chunks(loaded.database(), [report.evaluation], "unknown")} == {"idx-0"}
+    named = {stray.chunk_id for stray in stray_chunks(loaded.database(), [report.evaluation], "unknown")}
+    assert len(named) == 2
+    assert "idx-0" in named
+    assert not any(words in name for name in named), "a text given for an id would stand in Dagster"
     assert stray_chunks(loaded.database(), [report.evaluation], "foreign") == []
 
 

@@ -16,7 +16,7 @@ from rageval_dagster.cli.console import (
     print_table,
     say,
 )
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
 
@@ -57,6 +57,9 @@ def evaluate(
     refused = open_store(settings).refused() if every else []
     for _, reason in refused:
         say(f"left out: {reason}")
+    chosen = len(client_ids)
+    client_ids = with_usable_settings(settings, client_ids)
+    failures = chosen - len(client_ids)
     check_plan(settings, db, client_ids, plan)
     if dry_run:
         from rageval_dagster.evaluation.forecast import forecast
@@ -71,14 +74,15 @@ def evaluate(
             print_json(rows)
         else:
             print_table(rows, list(rows[0]), "nothing to evaluate")
+        if failures:
+            raise typer.Exit(DONE_IN_PART)
         return
-    failures = 0
     reports: list[Any] = []
     for client_id in client_ids:
         try:
             reports += run_evaluation(settings, db, client_id, plan)
         except RagevalError as error:
-            if len(client_ids) == 1:
+            if chosen == 1:
                 raise
             failures += 1
             say(f"{client_id}: {error}")
@@ -90,8 +94,8 @@ def evaluate(
     for line in leaking:
         say(line)
     if failures:
-        say(f"{plural(failures, 'client')} of {len(client_ids)} failed")
-        raise typer.Exit(2 if failures == len(client_ids) else DONE_IN_PART)
+        say(f"{plural(failures, 'client')} of {chosen} failed")
+        raise typer.Exit(2 if failures == chosen else DONE_IN_PART)
     if leaking:
         raise typer.Exit(GATE_FAILED)
     if refused:
@@ -122,6 +126,24 @@ def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool)
             "rageval ingest PATH --client NAME"
         )
     return clients
+
+
+def with_usable_settings(settings: Settings, client_ids: list[str]) -> list[str]:
+    """The clients whose tables in rageval.toml can be used; of the others it says why not.
+
+    Raises:
+        SettingsError: none of them can.
+    """
+    usable: list[str] = []
+    for number, client_id in enumerate(client_ids, start=1):
+        try:
+            settings.for_client(client_id)
+            usable.append(client_id)
+        except SettingsError as error:
+            if number == len(client_ids) and not usable:
+                raise
+            say(f"{client_id}: {error}")
+    return usable
 
 
 def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any]) -> None:

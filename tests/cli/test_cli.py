@@ -98,6 +98,16 @@ def test_an_unknown_system_names_those_there_are(loaded: Project, run: Run) -> N
     refused(run("evaluate", "--client", "acme", "--system", "magic"), "'magic'", "dense", "bm25", "hybrid")
 
 
+def test_one_clients_wrong_settings_stop_no_other(loaded: Project, run: Run) -> None:
+    loaded.ingest("brink", documents("mill", 2))
+    Path("rageval.toml").write_text("[clients.brink]\nk = 'many'\n", encoding="utf-8")
+    ended = run("evaluate", "--all", "--system", "bm25", "--dry-run", "--json")
+    assert [row["client"] for row in json.loads(ended.out)] == ["acme"]
+    assert ended.code == 4
+    assert "brink: rageval.toml [clients.brink]: k takes" in ended.err
+    refused(run("evaluate", "--client", "brink"), "[clients.brink]: k takes")
+
+
 def test_an_unknown_dataset(loaded: Project, run: Run) -> None:
     refused(run("evaluate", "--client", "acme", "--dataset", "99"), "99")
 

@@ -25,16 +25,17 @@ TIME_NAMES = (
     *("last_modified_date", "modified", "updated", "published_at", "published", "timestamp", "date", "datum", "time"),
 )
 PAGE_NAMES = ("page", "page_number", "page_no", "page_num", "pageno", "page_label", "seite", "seitenzahl", "pagina")
-CLIENT_WORDS = frozenset(
-    "customer client tenant account org organization organisation project company workspace namespace kunde kunden"
-    " mandant mandanten firma cliente".split()
+SURE_CLIENT_WORDS = frozenset("customer client tenant kunde kunden mandant mandanten cliente".split())
+CLIENT_WORDS = SURE_CLIENT_WORDS | frozenset(
+    "account org organization organisation project company workspace namespace firma".split()
 )
+"""Some of them may also be what a passage is about: those must not change within a document."""
 
 MIN_SHARE = 0.05
 """A field that fewer chunks have says nothing about a collection."""
 MIN_CLIENT_SHARE = 0.8
 MAX_CUT_DOCUMENTS = 0.02
-MIN_CHUNKS_A_CLIENT = 5
+MIN_CHUNKS_A_CLIENT = 3
 MAX_CHUNKS_A_DOCUMENT = 1_000
 """On average: a field whose values hold more names a system or a kind of document, not a document."""
 
@@ -108,7 +109,8 @@ class MetadataColumns:
     def client_fields(self, document: FieldUse | None) -> list[FieldUse]:
         """The fields that tell several clients apart, those that most chunks have first.
 
-        Such a field has a telling name, few values, and the same value all over a document.
+        Such a field has a telling name and few values. Where the name may mean something else, it has the same value
+        all over a document; several customers may well have a document of one name.
         """
         found = [self._use(field, self._read_as_name) for field in self._names if _is_client_name(field)]
         fit = [
@@ -116,7 +118,11 @@ class MetadataColumns:
             for use in found
             if use.share >= MIN_CLIENT_SHARE
             and 2 <= use.values <= use.share * self.count / MIN_CHUNKS_A_CLIENT
-            and (document is None or self._share_cut(document.name, use.name) <= MAX_CUT_DOCUMENTS)
+            and (
+                document is None
+                or not SURE_CLIENT_WORDS.isdisjoint(words_of(use.name))
+                or self._share_cut(document.name, use.name) <= MAX_CUT_DOCUMENTS
+            )
         ]
         return sorted(fit, key=lambda use: (-use.share, use.values, use.name))
 

@@ -90,6 +90,12 @@ def test_a_client_field_has_few_values_and_one_for_each_document() -> None:
     assert (client.name, client.values, client.share) == ("customerId", 5, 1.0)
 
 
+def test_customers_may_have_documents_of_one_name_but_a_company_may_be_what_a_document_is_about() -> None:
+    rows = [{"file": f"terms-{n % 5}.pdf", "customer_id": n // 20, "company": f"c{n % 4}"} for n in range(200)]
+    found = columns(rows)
+    assert [use.name for use in found.client_fields(found.document_field())] == ["customer_id"]
+
+
 def test_a_client_field_is_one_that_nearly_all_chunks_have() -> None:
     half = columns({"tenant": f"t{n // 50}"} if n % 2 else {} for n in range(200))
     assert half.client_fields(None) == []

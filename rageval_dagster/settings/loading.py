@@ -88,6 +88,8 @@ class SettingsSource:
                 settings = Settings.model_validate(values)
             except ValidationError as error:
                 raise SettingsError("; ".join(_explained(error, values, places))) from None
+            if key is not None and settings.client_field is None:
+                self._check_collection(key, settings.collection)
             self._made[key] = settings.bound(self)
         return self._made[key]
 
@@ -125,6 +127,16 @@ class SettingsSource:
         known |= {f"{name}_FILE" for name in known}
         strange = (name for name in self.variables if name.startswith(_OUR_VARIABLES) and name not in known)
         return [f"{name} is no setting{_suggestion(name, known)}" for name in sorted(strange)]
+
+    def _check_collection(self, client_id: str, collection: str | None) -> None:
+        """Without a client field a collection is one client's: another one would be evaluated on its documents."""
+        tables = {name: table for name, table in self._clients.items() if isinstance(table, Mapping)}
+        others = [name for name, table in tables.items() if table.get("collection") == collection and name != client_id]
+        if collection is not None and others:
+            raise SettingsError(
+                f"{self.config_file.name}: [clients.{client_id}] and [clients.{others[0]}] name the same collection "
+                f"{collection!r}: give each its own"
+            )
 
     def _layers(self, client_id: str | None) -> list[_Layer]:
         """From the weakest to the strongest."""

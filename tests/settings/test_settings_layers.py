@@ -143,6 +143,13 @@ def test_a_retention_that_no_calendar_has_is_refused(load: Load, days: str) -> N
         settings.for_client("acme")
 
 
+def test_a_collection_is_one_clients_unless_a_field_tells_them_apart(load: Load) -> None:
+    tables = "".join(f"[clients.{name}]\ncollection = 'kb'\n" for name in ("acme", "rival"))
+    with pytest.raises(SettingsError, match=r"\[clients.acme\] and \[clients.rival\] name the same collection 'kb'"):
+        load(tables).for_client("acme")
+    assert load(f"[defaults]\nclient_field = 'tenant'\n{tables}").for_client("acme").collection == "kb"
+
+
 def test_a_client_without_any_system_is_refused(load: Load) -> None:
     with pytest.raises(SettingsError, match="system takes the name of a system"):
         load("[clients.acme]\nsystem = []\n").for_client("acme")

@@ -59,9 +59,11 @@ def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str) -> 
     """The key under which an answer to an equal retrieval may be reused.
 
     A system that answers at once has one version for all it does, which the evaluation knows: it is not asked for it.
+    Its answer is made from all that it returned, whatever the cutoff.
     """
-    version = evaluation.versions.system if system.answers_at_once else system.answer_version
-    return digest(retrieval_id, version, str(evaluation.k))
+    if system.answers_at_once:
+        return digest(retrieval_id, evaluation.versions.system)
+    return digest(retrieval_id, system.answer_version, str(evaluation.k))
 
 
 def result_record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:

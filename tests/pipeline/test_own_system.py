@@ -102,6 +102,15 @@ def test_a_system_that_names_its_version_is_asked_once_and_again_when_it_changes
     assert notes == {second.evaluation.id: "same system", third.evaluation.id: "system changed"}
 
 
+def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, assistant: OtherRag) -> None:
+    assistant.build = "2026.11"
+    evaluated(loaded, "command:five")
+    assert loaded.evaluate("acme", "command:three", k=3).message is None
+    assert len(assistant.asked) == 9, "one question tells the version"
+    [report] = reports_of(loaded.database(), "acme", "command:three")
+    assert report.summaries["retrieval.hit_rate_at_3"].n_scored == 8
+
+
 def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: Project, assistant: OtherRag) -> None:
     merger = (
         "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "

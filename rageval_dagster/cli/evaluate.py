@@ -34,7 +34,7 @@ def evaluate(
     every: Annotated[bool, typer.Option("--all", help="Evaluate every client in the store.")] = False,
     dataset: Annotated[list[int] | None, typer.Option(help="Dataset id; repeat for several; default: all.")] = None,
     system: Annotated[list[str] | None, typer.Option(help="dense, bm25, hybrid, or one of rageval.toml.")] = None,
-    k: Annotated[int | None, typer.Option(min=1, help="The metrics' cutoff.")] = None,
+    k: Annotated[int | None, typer.Option(min=1, max=1000, help="The metrics' cutoff.")] = None,
     sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
@@ -87,18 +87,20 @@ def evaluate(
             failures += 1
             say(f"{client_id}: {error}")
     if as_json:
-        print_json_lines(evaluation_json(settings, report) for report in reports)
+        print_json_lines(evaluation_json(settings, db, report) for report in reports)
     else:
         print_reports(settings, reports)
+    failing = [line for report in reports if (line := failed_questions(db, report))]
     leaking = [line for report in reports if (line := leak(db, report))]
-    for line in leaking:
+    for line in [*failing, *leaking]:
         say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {chosen} failed")
-        raise typer.Exit(2 if failures == chosen else DONE_IN_PART)
     if leaking:
         raise typer.Exit(GATE_FAILED)
-    if refused:
+    if failures == chosen or (reports and not any(_answered(report) for report in reports)):
+        raise typer.Exit(2)
+    if failures or failing or refused:
         raise typer.Exit(DONE_IN_PART)
 
 
@@ -149,10 +151,14 @@ def with_usable_settings(settings: Settings, client_ids: list[str]) -> list[str]
 def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any]) -> None:
     """Refuses a wrong dataset, system or strategy before anything runs."""
     from rageval_dagster.benchmark.renewal import BenchmarkSpec
+    from rageval_dagster.evaluation.verdict import check_thresholds
     from rageval_dagster.rag.systems import check_system_name
     from rageval_dagster.storage.benchmark import get_dataset
 
     BenchmarkSpec.from_settings(settings, size=plan["sample_size"], strategy=plan["strategy"])
+    for client_id in client_ids:
+        own = settings.for_client(client_id)
+        check_thresholds(own.thresholds, plan["k"] or own.k)
     for name in plan["systems"]:
         for client_id in client_ids:
             check_system_name(name, settings.for_client(client_id))
@@ -184,6 +190,26 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
     if launched.failure is not None and launched.blocked_by != LEAK_CHECK:
         raise RagevalError(f"{client_id}: {launched.failure}")
     return reports_of(db, client_id, trigger)
+
+
+def _answered(report: Any) -> bool:
+    """Whether the system answered any question at all."""
+    return report.evaluation.error_count < report.evaluation.item_count
+
+
+def failed_questions(db: Any, report: Any) -> str | None:
+    """One line on the questions that the system failed on, with the reasons, None if there are none."""
+    from rageval_dagster.evaluation.summary import failures
+
+    evaluation = report.evaluation
+    reasons = failures(db, evaluation)
+    if not reasons:
+        return None
+    named = "; ".join(f"{cell(reason)} ({count})" for reason, count in reasons.most_common(MAX_NAMES))
+    return (
+        f"{evaluation.client_id} / {evaluation.dataset_name}: {evaluation.system} failed on {reasons.total()} of "
+        f"{plural(evaluation.item_count, 'question')}: {named}"
+    )
 
 
 def leak(db: Any, report: Any) -> str | None:
@@ -221,7 +247,11 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         for name, summary in measured.items():
             interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
             print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
-        print(f"  {verdict(report, own.thresholds)}" if measured else "  nothing could be scored")
+        print(
+            f"  {verdict(report, own.thresholds)}"
+            if measured
+            else "  no headline metric has a value: nobody said what is right; the others: rageval runs show"
+        )
         print(f"  the questions that went worst: rageval runs show {evaluation.id}")
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
@@ -280,11 +310,13 @@ def headline_row(report: Any) -> dict[str, Any]:
     }
 
 
-def evaluation_json(settings: Settings, report: Any) -> dict[str, Any]:
+def evaluation_json(settings: Settings, db: Any, report: Any) -> dict[str, Any]:
     """The shape that `--json` prints for one evaluation."""
+    from rageval_dagster.evaluation.leaks import stray_chunks
     from rageval_dagster.evaluation.verdict import completeness, thresholds
 
     evaluation = report.evaluation
+    leaked = stray_chunks(db, [evaluation], "foreign")
     own = settings.for_client(evaluation.client_id)
     complete, good = completeness([report], own.max_error_share), thresholds([report], own.thresholds)
     return {
@@ -317,5 +349,11 @@ def evaluation_json(settings: Settings, report: Any) -> dict[str, Any]:
         "checks": [
             {"name": "complete", "passed": complete.passed, **complete.metadata},
             {"name": "good_values", "passed": good.passed, **good.metadata},
+            {
+                "name": LEAK_CHECK,
+                "passed": not leaked,
+                "chunk_ids": sorted({stray.chunk_id for stray in leaked}),
+                "question_ids": sorted({stray.item_id for stray in leaked}),
+            },
         ],
     }

@@ -38,22 +38,26 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
-    from rageval_dagster.cli.evaluate import evaluation_json
+    from rageval_dagster.cli.evaluate import evaluation_json, failed_questions, leak
     from rageval_dagster.evaluation.summary import report_of, worst_questions
     from rageval_dagster.storage.evaluations import get_evaluation
 
     settings, db = open_all()
     report = report_of(db, get_evaluation(db, run_id))
     if as_json:
-        print_json(evaluation_json(settings, report))
+        print_json(evaluation_json(settings, db, report))
         return
     row = _row(report.evaluation)
     print_table([row], list(row), "")
     print()
     columns = ["metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
     print_table([_metric_row(summary) for summary in report.summaries.values()], columns, "no metrics yet")
+    for line in filter(None, (failed_questions(db, report), leak(db, report))):
+        print(f"\n{line}")
     questions = worst_questions(db, report, worst)
-    if not report.by_badness:
+    if not report.by_badness and not report.is_judged:
+        print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
+    elif not report.by_badness:
         print("\nEvery question found its evidence first, and was answered or declined rightly.")
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
@@ -61,7 +65,7 @@ def show(
         item = question.item
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {question.rank or 'not found'}")
         print(f"  Q: {cell(item.question)}")
-        print(f"  expected: {cell(' | '.join(item.answers)) or '(no answer: unanswerable)'}")
+        print(f"  expected: {cell(' | '.join(item.answers)) or _nothing_expected(item)}")
         print(f"  answered: {cell(question.answer)}")
         for hit in question.hits:
             mark = "*" if {hit.chunk_id, hit.document_id} & question.relevant else " "
@@ -90,6 +94,10 @@ def export(
         )
     qrels, run = write_trec(out, results, level, tag=evaluation.system, stem=f"run{run_id}.{level}")
     print(f"{qrels}\n{run}\n{plural(len(results), 'question')}")
+
+
+def _nothing_expected(item: Any) -> str:
+    return "(nobody said)" if item.answerable else "(no answer: unanswerable)"
 
 
 def _row(evaluation: Any) -> dict[str, Any]:

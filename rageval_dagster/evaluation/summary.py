@@ -1,5 +1,6 @@
 """The summary stage: outcomes become means with intervals and worst-case bounds, headlines, and one row of history."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +37,12 @@ class EvaluationReport:
     def worst_item_ids(self) -> tuple[str, ...]:
         """The questions to look at first, at most five."""
         return self.by_badness[:WORST_QUESTIONS]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is known of any question how well it went."""
+        judged = [*self.headline().values(), self.summaries.get(RIGHTLY_ANSWERED)]
+        return any(summary is not None and summary.n_scored for summary in judged)
 
     def headline(self) -> dict[str, Summary]:
         """The headline metrics under their short names (`precision_at_5`), chunk level where the dataset allows it."""
@@ -120,6 +127,12 @@ def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[
         item_id: result for item_id, (_, result) in evaluation_storage.load_results(db, report.evaluation.id).items()
     }
     return [_question(results[item_id], report.level) for item_id in report.by_badness[:count] if item_id in results]
+
+
+def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
+    """How many questions the system failed on, by the reason."""
+    results = evaluation_storage.load_results(db, evaluation.id)
+    return Counter(result.error for _, result in results.values() if result.error is not None)
 
 
 def headline_level(summaries: Sequence[Summary]) -> str:

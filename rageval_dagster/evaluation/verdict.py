@@ -1,9 +1,11 @@
 """What an evaluation says in words: metadata for the run's page, completeness, and metrics below their good value."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.metrics.registry import all_metrics
 
@@ -63,13 +65,17 @@ def below_good_value(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) 
 
 
 def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tuple[str, str, str]]:
-    """For each headline metric with a good value: its name, where its interval lies, what to say of a low mean.
+    """For each headline metric, or one that the user named, with a good value: name, place of interval, what to say.
 
-    The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the good value.
+    What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its
+    ceiling times the good value.
     """
     good_values = {metric.id: metric.good_value for metric in all_metrics(report.evaluation.k)} | dict(own)
+    headline = report.headline()
+    shown = {summary.metric_id for summary in headline.values()}
+    others = {name: report.summaries[name] for name in own if name in report.summaries and name not in shown}
     found = []
-    for name, summary in report.headline().items():
+    for name, summary in [*headline.items(), *others.items()]:
         good = good_values.get(summary.metric_id)
         if good is None or summary.mean is None:
             continue
@@ -77,9 +83,26 @@ def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tupl
             good *= summary.ceiling
         low = summary.mean if summary.ci_low is None else summary.ci_low
         high = summary.mean if summary.ci_high is None else summary.ci_high
-        side = "below" if high < good else "above" if low >= good else "unclear"
-        found.append((name, side, f"{name} {summary.mean:.3f} (good: {good:.3f})" if summary.mean < good else ""))
+        # Where lower is better, all of it is turned around.
+        worse, better = (low, high) if summary.higher_is_better else (-high, -low)
+        mean, aim = (summary.mean, good) if summary.higher_is_better else (-summary.mean, -good)
+        side = "below" if better < aim else "above" if worse >= aim else "unclear"
+        found.append((name, side, f"{name} {summary.mean:.3f} (good: {good:.3f})" if mean < aim else ""))
     return found
+
+
+def check_thresholds(own: Thresholds, k: int) -> None:
+    """Refuses a good value for what is no metric.
+
+    Raises:
+        SettingsError: naming it, and the metric that may be meant.
+    """
+    known = [metric.id for metric in all_metrics(k)]
+    for name in own:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"; {near[0]} is meant?" if near else " (rageval runs show lists them)"
+            raise SettingsError(f"thresholds: there is no metric {name!r} at k = {k}{meant}")
 
 
 def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHOLDS) -> Finding:

@@ -1,6 +1,7 @@
 """The user's own RAG systems, as rageval.toml defines them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from rageval_dagster.identity import digest, digest_json
@@ -74,10 +75,15 @@ class ExternalSystem:
         kept = {item.item_id: self._kept.pop((item.item_id, depth), None) for item in items}
         missing = [item for item in items if kept[item.item_id] is None]
         asked = iter(self._endpoint.ask(missing, depth) if missing else [])
-        retrievals = [kept[item.item_id] or next(asked) for item in items]
+        retrievals = [self._told(kept[item.item_id] or next(asked)) for item in items]
         if progress is not None:
             progress(len(items), len(items))
         return retrievals
+
+    def _told(self, retrieval: Retrieval) -> Retrieval:
+        """A response without a version, of a system whose responses have one, is of none that is known."""
+        unknown = self._names_version and self._declared is not None and retrieval.version is None
+        return replace(retrieval, version="not told") if unknown else retrieval
 
     def answer(
         self, items: Sequence[Item], contexts: Sequence[Sequence[str]], progress: Progress | None = None

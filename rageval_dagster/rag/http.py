@@ -101,7 +101,7 @@ class HttpEndpoint:
             for position, item in waiting:
                 retrievals[position] = await self._ask(client, item, depth)
 
-        async with self._open() as client, asyncio.TaskGroup() as group:
+        async with self._open(self._definition.url) as client, asyncio.TaskGroup() as group:
             for _ in range(min(self._definition.concurrency, len(items))):
                 group.create_task(work(client))
         return retrievals
@@ -126,7 +126,7 @@ class HttpEndpoint:
         return replace(retrieval, answer=replace(retrieval.answer, latency_s=reply.latency_s))
 
     async def _fetch_version(self, url: str) -> str | None:
-        async with self._open() as client:
+        async with self._open(url) as client:
             try:
                 reply = await self._exchange(client, client.build_request("GET", url, headers={"Accept": "*/*"}))
                 text = reply.body.decode(reply.charset)
@@ -193,13 +193,13 @@ class HttpEndpoint:
 
     async def _send(self, client: "httpx.AsyncClient", request: "httpx.Request") -> "httpx.Response":
         """The response, its body not yet read. Redirects are followed where they stay with the same server."""
-        origin = _origin(request)
+        origin = _origin(request.url)
         for _ in range(MAX_REDIRECTS + 1):
             response = await client.send(request, stream=True)
             if response.next_request is None:
                 return response
             await response.aclose()
-            if _origin(response.next_request) != origin:
+            if _origin(response.next_request.url) != origin:
                 raise _TroubleError("redirect_refused: to another scheme, host or port")
             if response.status_code == 303:
                 request = response.next_request
@@ -276,7 +276,8 @@ class HttpEndpoint:
         # In ASCII, so that half a surrogate pair, legal in JSON, can be sent too.
         return client.build_request("POST", url, content=json.dumps(content, default=str).encode())
 
-    def _open(self) -> "httpx.AsyncClient":
+    def _open(self, url: str) -> "httpx.AsyncClient":
+        """A client for `url`: with the secrets where that is of the system's own scheme, host and port."""
         import httpx
 
         silence_libraries()
@@ -287,7 +288,8 @@ class HttpEndpoint:
         if self._definition.stream == "sse":
             headers["Accept"] = "text/event-stream"
         headers.update(self._definition.headers)
-        headers.update({name: secret.get_secret_value() for name, secret in self._secrets.items()})
+        if _origin(httpx.URL(url)) == _origin(httpx.URL(self._definition.url)):
+            headers.update({name: secret.get_secret_value() for name, secret in self._secrets.items()})
         host = urlsplit(self._definition.url).hostname or ""
         return httpx.AsyncClient(
             headers=headers,
@@ -329,8 +331,8 @@ def _check_address(name: str, url: str, may_be_plain: bool) -> None:
         )
 
 
-def _origin(request: "httpx.Request") -> tuple[str, str, int | None]:
-    return request.url.scheme, request.url.host, request.url.port
+def _origin(url: "httpx.URL") -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _is_certificate_error(error: BaseException | None) -> bool:

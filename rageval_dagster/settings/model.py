@@ -49,7 +49,9 @@ class Settings(BaseModel):
     enabled: bool = _setting("EVALUATION_ENABLED", True, "true or false", "client")
     schedule: str = _setting("EVALUATION_SCHEDULE_CRON", "0 2 * * *", "a cron expression in UTC", "client")
     sample_size: _PositiveInt = _setting("EVALUATION_DEFAULT_SAMPLE_SIZE", 50, "a whole number of at least 1", "client")
-    k: _PositiveInt = _setting("EVALUATION_DEFAULT_K", 5, "a whole number of at least 1", "client")
+    k: Annotated[int, Field(ge=1, le=1000)] = _setting(
+        "EVALUATION_DEFAULT_K", 5, "a whole number from 1 to 1000", "client"
+    )
     auto_generate_datasets: bool = _setting("EVALUATION_AUTO_GENERATE_DATASETS", True, "true or false", "client")
     dataset_max_age_days: _Days = _setting("EVALUATION_DATASET_MAX_AGE_DAYS", 7, _DAYS, "client")
 

@@ -646,3 +646,12 @@ def test_lost_answers_are_asked_for_again(tmp_path: Path) -> None:
     assert [outcome.error for outcome in outcomes] == [None, "http_status: 404"]
     assert outcomes[0].answer == Answer("a")
     assert [asked.body["k"] for asked in server.asked] == [12, 12]
+
+
+def test_a_version_kept_elsewhere_is_asked_for_without_secrets(tmp_path: Path) -> None:
+    with RagServer(lambda asked: Reply(b"v7")) as elsewhere, RagServer(lambda asked: answering("fine")) as server:
+        ours = system(tmp_path, server.url, {"T": SECRET}, version_url=f"{elsewhere.url}/version", auth_env="T")
+        assert declared(ours) == "v7"
+        assert text_of(one(ours)) == "fine"
+    assert [asked.headers.get("authorization") for asked in elsewhere.asked] == [None]
+    assert [asked.headers.get("authorization") for asked in server.asked] == [f"Bearer {SECRET}"]

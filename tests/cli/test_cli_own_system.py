@@ -1,4 +1,4 @@
-"""A system that gives one customer another one's words: what the command says, and how it ends."""
+"""A system of the user's that leaks, or fails: what the command says, and how it ends."""
 
 import json
 from pathlib import Path
@@ -31,3 +31,28 @@ def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     shown = run("runs", "show", str(row["run_id"]))
     assert WORDS not in shown.out
     assert kept == [], "the other customer's words are stored with nobody"
+
+
+def test_a_system_that_fails_is_said_to_with_its_reasons(
+    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSISTANT_TOKEN", "another")
+    with serving(OtherRag(documents("lighthouse"))) as assistant:
+        configure(loaded, assistant, max_attempts="1", concurrency="1")
+        refused_all = run("evaluate", "--client", "acme")
+        monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
+        assistant.trouble = {2: "shape"}
+        failed_one = run("evaluate", "--client", "acme")
+    assert refused_all.code == 2
+    assert "assistant failed on 8 of 8 questions: http_status: 401" in refused_all.err
+    assert failed_one.code == 4
+    assert "assistant failed on 1 of 8 questions: wrong_shape" in failed_one.err
+    assert "failed on 1 of 8" in run("runs", "show", "2").out
+
+
+def test_a_good_value_for_no_metric_is_refused(loaded: Project, run: Run) -> None:
+    Path("rageval.toml").write_text('[defaults]\nthresholds = { "retrieval.mmr" = 0.9 }\n', encoding="utf-8")
+    ended = run("evaluate", "--client", "acme")
+    assert ended.code == 2
+    assert "'retrieval.mmr'" in ended.err
+    assert "retrieval.mrr is meant?" in ended.err

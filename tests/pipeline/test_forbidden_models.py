@@ -37,6 +37,7 @@ def written(body: dict[str, object]) -> str:
     )
 
 
+@pytest.mark.slow
 def test_no_request_is_about_the_client_for_which_models_are_forbidden(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.corpus.names import is_made_key, partition_key
 from rageval_dagster.definitions import defs
 from rageval_dagster.errors import RagevalError
@@ -17,6 +18,7 @@ from rageval_dagster.storage.clients import check_name, ensure_client
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 from rageval_dagster.storage.views import read_view, view_preview
+from rageval_dagster.text import TURNS_DIRECTION
 from tests.cli.conftest import run
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project, documents
@@ -74,6 +76,23 @@ def test_letters_from_right_to_left_are_fine() -> None:
     check_name("client name", "مرحبا ۱۲۳", CLIENT_ID_LENGTH)
 
 
+def test_what_a_terminal_obeys_is_not_printed_and_json_keeps_it(capfd: pytest.CaptureFixture[str]) -> None:
+    print_table([{"text": ESCAPES + "\nnext line"}], ["text"], "")
+    say(ESCAPES)
+    print_json({"text": ESCAPES})
+    printed = capfd.readouterr()
+    for each in printed.out + printed.err:
+        assert each == "\n" or (unicodedata.category(each) != "Cc" and not TURNS_DIRECTION.match(each))
+    assert json.loads(printed.out[printed.out.index("{") :]) == {"text": ESCAPES}
+
+
+def test_a_name_is_no_markup_in_dagsters_metadata(project: Project) -> None:
+    ensure_client(project.database(), HOSTILE)
+    markdown = view_preview(project.database(), "fleet_overview").markdown
+    assert len({line.count("|") for line in markdown.splitlines()}) == 1
+    assert not [mark for mark in ("<script>", "](http", "**b**", "`x`") if mark in markdown]
+
+
 def hostile_documents() -> list[dict[str, str]]:
     rows = documents("castle", count=4)
     for number, (row, document_id) in enumerate(
@@ -85,6 +104,7 @@ def hostile_documents() -> list[dict[str, str]]:
     return rows
 
 
+@pytest.mark.slow
 def test_all_of_it_is_evaluated_and_shown(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "3")
     around = set(project.folder.parent.iterdir())
@@ -126,10 +146,6 @@ def test_all_of_it_is_evaluated_and_shown(project: Project, run: Run, monkeypatc
     assert set(project.folder.parent.iterdir()) == around
     with sqlite3.connect(project.settings.home / "rageval.sqlite3") as connection:
         assert connection.execute("SELECT client_id FROM clients").fetchall() == [(HOSTILE,)]
-    markdown = view_preview(project.database(), "fleet_overview").markdown
-    assert "<script>" not in markdown
-    assert "](http" not in markdown
-    assert len({line.count("|") for line in markdown.splitlines()}) == 1
     with dg.DagsterInstance.get() as instance:
         assert instance.get_dynamic_partitions("clients") == [partition_key(HOSTILE)]
 

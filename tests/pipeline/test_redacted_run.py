@@ -122,6 +122,7 @@ def test_nothing_personal_is_kept_embedded_asked_or_answered(contacts: Project) 
         assert event.asset_materialization.metadata["redacted"].value == 2
 
 
+@pytest.mark.slow
 def test_another_redaction_is_another_system_and_reuses_no_answers(contacts: Project) -> None:
     configure(contacts, "")
     prepare(contacts)

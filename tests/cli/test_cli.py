@@ -74,7 +74,7 @@ def test_a_collection_of_another_dimension_names_both_numbers(project: Project, 
 @pytest.mark.parametrize(
     ("variable", "value", "word"),
     [
-        ("EVALUATION_DEFAULT_K", "0", "whole number of at least 1"),
+        ("EVALUATION_DEFAULT_K", "0", "whole number from 1 to 1000"),
         ("EVALUATION_SCHEDULE_CRON", "every night", "cron expression"),
         ("RAGEVAL_MAX_ERROR_SHARE", "2", "from 0 to 1"),
         ("EVALUATION_ENABLED", "perhaps", "true or false"),

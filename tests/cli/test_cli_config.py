@@ -124,7 +124,7 @@ def test_urls_without_what_may_be_secret(url: str, shown: str) -> None:
 
 def test_a_wrong_client_table_is_named(project: Project, run: Run) -> None:
     configure(project, "[clients.acme]\nk = 0\n")
-    refused(run("config", "show", "--client", "acme"), "[clients.acme]", "k", "at least 1")
+    refused(run("config", "show", "--client", "acme"), "[clients.acme]", "k", "from 1 to 1000")
 
 
 def test_the_clients_of_store_and_history(project: Project, run: Run) -> None:
@@ -173,7 +173,7 @@ def test_doctor_names_every_wrong_table_and_strange_variable(
     monkeypatch.setenv("EVALUATION_DEFAULT_SAMPEL_SIZE", "5")
     found = findings(run)
     assert "EVALUATION_DEFAULT_SAMPLE_SIZE" in found["settings: warning"]
-    assert "at least 1" in found["client beta: no"]
+    assert "from 1 to 1000" in found["client beta: no"]
     assert "system is meant" in found["client gamma: no"]
     assert "no documents in the store" in found["client delta: warning"]
     assert not any(check.startswith("client acme") for check in found)

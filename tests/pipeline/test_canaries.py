@@ -141,7 +141,7 @@ def test_no_text_reaches_dagster_logs_or_the_screen(
         assert server.requests
         seen += ended.out + ended.err
     assert CANARY not in seen
-    assert log_file.stat().st_size > 10_000
+    assert log_file.stat().st_size > 1_000
     assert holding(CANARY, planted.settings.dagster_home, log_file) == []
 
 

@@ -136,3 +136,17 @@ def _marks() -> str:
         else:
             ranges.append([code, code])
     return "\u200c\u200d" + "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def json_kind(value: object) -> str:
+    """What a JSON value is, in words, for errors that must not show it."""
+    kinds: dict[type, str] = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return kinds.get(type(value)) or f"of the type {type(value).__name__}"

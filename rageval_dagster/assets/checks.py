@@ -55,12 +55,12 @@ def _check_result(result: RuleResult) -> dg.AssetCheckResult:
 @without_texts
 def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """No more than RAGEVAL_MAX_ERROR_SHARE of any metric's outcomes are errors."""
-    from rageval_dagster.evaluation.summary import latest_reports
+    from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import completeness
     from rageval_dagster.settings import load_settings
 
     client_id = database.client_of(context.partition_key)
-    reports = latest_reports(database.open(), client_id)
+    reports = reports_of(database.open(), client_id)
     finding = completeness(reports, load_settings().for_client(client_id).max_error_share)
     return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
 
@@ -69,13 +69,13 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
 @without_texts
 def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """The headline metrics reach their good values (precision: its ceiling times the good value)."""
-    from rageval_dagster.evaluation.summary import latest_reports
+    from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import thresholds
     from rageval_dagster.settings import load_settings
 
     client_id = database.client_of(context.partition_key)
     own = load_settings().for_client(client_id).thresholds
-    finding = thresholds(latest_reports(database.open(), client_id), own)
+    finding = thresholds(reports_of(database.open(), client_id), own)
     return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
 
 
@@ -97,10 +97,11 @@ def _strays(
     database: HistoryDatabase, client_id: str, owner: Owner, severity: dg.AssetCheckSeverity
 ) -> dg.AssetCheckResult:
     from rageval_dagster.evaluation.leaks import stray_chunks
-    from rageval_dagster.evaluation.summary import latest_reports
+    from rageval_dagster.storage.evaluations import evaluations_of_trigger
 
     db = database.open()
-    found = stray_chunks(db, [report.evaluation for report in latest_reports(db, client_id)], owner)
+    latest = [evaluation for evaluation in evaluations_of_trigger(db, client_id) if evaluation.status != "failed"]
+    found = stray_chunks(db, latest, owner)
     return dg.AssetCheckResult(
         passed=not found,
         severity=severity,

@@ -1,6 +1,7 @@
 """`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
 
 import uuid
+from itertools import repeat
 from typing import Annotated, Any
 
 import typer
@@ -58,7 +59,7 @@ def evaluate(
     for _, reason in refused:
         say(f"left out: {reason}")
     chosen = len(client_ids)
-    client_ids = with_usable_settings(settings, client_ids)
+    client_ids = with_usable_settings(settings, client_ids, k)
     failures = chosen - len(client_ids)
     check_plan(settings, db, client_ids, plan)
     if dry_run:
@@ -86,12 +87,13 @@ def evaluate(
                 raise
             failures += 1
             say(f"{client_id}: {error}")
+    leaked = [leaks_of(db, report) for report in reports]
     if as_json:
-        print_json_lines(evaluation_json(settings, db, report) for report in reports)
+        print_json_lines(map(evaluation_json, repeat(settings), reports, leaked))
     else:
         print_reports(settings, reports)
     failing = [line for report in reports if (line := failed_questions(db, report))]
-    leaking = [line for report in reports if (line := leak(db, report))]
+    leaking = [line for line in map(leak, reports, leaked) if line]
     for line in [*failing, *leaking]:
         say(line)
     if failures:
@@ -130,16 +132,19 @@ def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool)
     return clients
 
 
-def with_usable_settings(settings: Settings, client_ids: list[str]) -> list[str]:
-    """The clients whose tables in rageval.toml can be used; of the others it says why not.
+def with_usable_settings(settings: Settings, client_ids: list[str], k: int | None) -> list[str]:
+    """The clients whose tables in rageval.toml can be used, at cutoff k; of the others it says why not.
 
     Raises:
         SettingsError: none of them can.
     """
+    from rageval_dagster.evaluation.verdict import check_thresholds
+
     usable: list[str] = []
     for number, client_id in enumerate(client_ids, start=1):
         try:
-            settings.for_client(client_id)
+            own = settings.for_client(client_id)
+            check_thresholds(own.thresholds, k or own.k)
             usable.append(client_id)
         except SettingsError as error:
             if number == len(client_ids) and not usable:
@@ -151,14 +156,10 @@ def with_usable_settings(settings: Settings, client_ids: list[str]) -> list[str]
 def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any]) -> None:
     """Refuses a wrong dataset, system or strategy before anything runs."""
     from rageval_dagster.benchmark.renewal import BenchmarkSpec
-    from rageval_dagster.evaluation.verdict import check_thresholds
     from rageval_dagster.rag.systems import check_system_name
     from rageval_dagster.storage.benchmark import get_dataset
 
     BenchmarkSpec.from_settings(settings, size=plan["sample_size"], strategy=plan["strategy"])
-    for client_id in client_ids:
-        own = settings.for_client(client_id)
-        check_thresholds(own.thresholds, plan["k"] or own.k)
     for name in plan["systems"]:
         for client_id in client_ids:
             check_system_name(name, settings.for_client(client_id))
@@ -212,14 +213,18 @@ def failed_questions(db: Any, report: Any) -> str | None:
     )
 
 
-def leak(db: Any, report: Any) -> str | None:
-    """One line on the chunks of other clients that an evaluation's system returned, None if there are none."""
+def leaks_of(db: Any, report: Any) -> list[Any]:
+    """The chunks of other clients that an evaluation's system returned."""
     from rageval_dagster.evaluation.leaks import stray_chunks
 
-    found = stray_chunks(db, [report.evaluation], "foreign")
-    if not found:
+    return stray_chunks(db, [report.evaluation], "foreign")
+
+
+def leak(report: Any, leaked: list[Any]) -> str | None:
+    """One line on the chunks of other clients that an evaluation's system returned, None if there are none."""
+    if not leaked:
         return None
-    chunks, questions = sorted({stray.chunk_id for stray in found}), sorted({stray.item_id for stray in found})
+    chunks, questions = sorted({stray.chunk_id for stray in leaked}), sorted({stray.item_id for stray in leaked})
     return (
         f"{report.evaluation.client_id}: LEAK: {report.evaluation.system} returned {plural(len(chunks), 'chunk')} of "
         f"other clients for {plural(len(questions), 'question')}: chunks {_some(chunks)}; questions {_some(questions)}"
@@ -310,13 +315,11 @@ def headline_row(report: Any) -> dict[str, Any]:
     }
 
 
-def evaluation_json(settings: Settings, db: Any, report: Any) -> dict[str, Any]:
+def evaluation_json(settings: Settings, report: Any, leaked: list[Any]) -> dict[str, Any]:
     """The shape that `--json` prints for one evaluation."""
-    from rageval_dagster.evaluation.leaks import stray_chunks
     from rageval_dagster.evaluation.verdict import completeness, thresholds
 
     evaluation = report.evaluation
-    leaked = stray_chunks(db, [evaluation], "foreign")
     own = settings.for_client(evaluation.client_id)
     complete, good = completeness([report], own.max_error_share), thresholds([report], own.thresholds)
     return {

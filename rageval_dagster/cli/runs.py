@@ -38,21 +38,21 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
-    from rageval_dagster.cli.evaluate import evaluation_json, failed_questions, leak
+    from rageval_dagster.cli.evaluate import evaluation_json, failed_questions, leak, leaks_of
     from rageval_dagster.evaluation.summary import report_of, worst_questions
     from rageval_dagster.storage.evaluations import get_evaluation
 
     settings, db = open_all()
     report = report_of(db, get_evaluation(db, run_id))
     if as_json:
-        print_json(evaluation_json(settings, db, report))
+        print_json(evaluation_json(settings, report, leaks_of(db, report)))
         return
     row = _row(report.evaluation)
     print_table([row], list(row), "")
     print()
     columns = ["metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
     print_table([_metric_row(summary) for summary in report.summaries.values()], columns, "no metrics yet")
-    for line in filter(None, (failed_questions(db, report), leak(db, report))):
+    for line in filter(None, (failed_questions(db, report), leak(report, leaks_of(db, report)))):
         print(f"\n{line}")
     questions = worst_questions(db, report, worst)
     if not report.by_badness and not report.is_judged:

@@ -76,7 +76,7 @@ def open_evaluations(
                 )
             )
     wanted = {evaluation.id for evaluation in opened}
-    for evaluation in _of_trigger(db, request.client_id, request.trigger):
+    for evaluation in evaluation_storage.evaluations_of_trigger(db, request.client_id, request.trigger):
         if evaluation.id not in wanted and evaluation.status == "running":
             evaluation_storage.finish_evaluation(
                 db, evaluation.id, "failed", headline={}, duration_s=None, error_count=evaluation.error_count
@@ -89,16 +89,9 @@ def evaluations_of(db: Database, request: EvaluationRequest) -> list[Evaluation]
 
     Failed ones are left out; oldest first.
     """
-    found = _of_trigger(db, request.client_id, request.trigger)
-    if not found:
-        latest = evaluation_storage.latest_trigger(db, request.client_id)
-        found = [] if latest is None else _of_trigger(db, request.client_id, latest)
+    found = evaluation_storage.evaluations_of_trigger(db, request.client_id, request.trigger)
+    found = found or evaluation_storage.evaluations_of_trigger(db, request.client_id)
     return [evaluation for evaluation in found if evaluation.status != "failed"]
-
-
-def _of_trigger(db: Database, client_id: str, trigger: str) -> list[Evaluation]:
-    found = evaluation_storage.list_evaluations(db, client_id=client_id, trigger=trigger, limit=1000)
-    return sorted(found, key=lambda evaluation: evaluation.id)
 
 
 def each_evaluation(evaluations: Sequence[Evaluation], work: Callable[[Evaluation], StageReport]) -> dict[str, int]:

@@ -108,17 +108,10 @@ def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
     return _report(db, evaluation, summaries, outcomes)
 
 
-def reports_of(db: Database, client_id: str, trigger: str) -> list[EvaluationReport]:
-    """The reports of all the evaluations that one trigger started, in their order, but for those that failed."""
-    found = evaluation_storage.list_evaluations(db, client_id=client_id, trigger=trigger, limit=1000)
-    kept = [evaluation for evaluation in found if evaluation.status != "failed"]
-    return [report_of(db, evaluation) for evaluation in sorted(kept, key=lambda evaluation: evaluation.id)]
-
-
-def latest_reports(db: Database, client_id: str) -> list[EvaluationReport]:
-    """The reports of a client's newest trigger."""
-    trigger = evaluation_storage.latest_trigger(db, client_id)
-    return [] if trigger is None else reports_of(db, client_id, trigger)
+def reports_of(db: Database, client_id: str, trigger: str | None = None) -> list[EvaluationReport]:
+    """The reports of all that one trigger, or (None) the newest, started, in their order; what failed has none."""
+    found = evaluation_storage.evaluations_of_trigger(db, client_id, trigger)
+    return [report_of(db, evaluation) for evaluation in found if evaluation.status != "failed"]
 
 
 def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[Question]:
@@ -131,7 +124,7 @@ def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[
 
 def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
     """How many questions the system failed on, by the reason."""
-    results = evaluation_storage.load_results(db, evaluation.id)
+    results = evaluation_storage.load_results(db, evaluation.id) if evaluation.error_count else {}
     return Counter(result.error for _, result in results.values() if result.error is not None)
 
 

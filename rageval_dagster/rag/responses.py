@@ -12,6 +12,7 @@ from rageval_dagster.languages import is_decline
 from rageval_dagster.rag.system import AnswerOutcome, Retrieval
 from rageval_dagster.records import Answer, Hit
 from rageval_dagster.settings import ResponseFields
+from rageval_dagster.text import json_kind
 
 LONGEST_VERSION = 200
 _ALL = "@"
@@ -95,7 +96,7 @@ class ResponseReader:
             return None
         declined = self._find("declined", bodies)
         if declined is not None and not isinstance(declined, bool):
-            raise _WrongShapeError(f"declined is {_kind(declined)}, not true or false")
+            raise _WrongShapeError(f"declined is {json_kind(declined)}, not true or false")
         text = self._answer_text(bodies, streamed)
         if text is None:
             if not declined:
@@ -145,13 +146,13 @@ def _search(path: Any, value: Any, name: str) -> Any:
 
 def _list(value: Any, name: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple):
-        raise _WrongShapeError(f"{name} is {_kind(value)}, not a list")
+        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a list")
     return value
 
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise _WrongShapeError(f"{name} is {_kind(value)}, not a string")
+        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a string")
     return value
 
 
@@ -160,7 +161,7 @@ def _identifier(value: Any, name: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | Integral):
-        raise _WrongShapeError(f"{name} is {_kind(value)}, not a string or a whole number")
+        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a string or a whole number")
     try:
         return str(value)
     except ValueError:
@@ -172,22 +173,9 @@ def _score(value: Any, name: str) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise _WrongShapeError(f"{name} is {_kind(value)}, not a number")
+        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a number")
     try:
         score = float(value)
     except OverflowError:
         return 0.0
     return score if math.isfinite(score) else 0.0
-
-
-def _kind(value: Any) -> str:
-    kinds: dict[type, str] = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-        type(None): "null",
-    }
-    return kinds.get(type(value)) or f"of the type {type(value).__name__}"

@@ -264,10 +264,15 @@ def unfinished_trigger(db: Database, client_id: str, prefix: str) -> str | None:
     return None
 
 
-def latest_trigger(db: Database, client_id: str) -> str | None:
-    """The trigger of the client's newest evaluation."""
-    newest = list_evaluations(db, client_id, limit=1)
-    return newest[0].trigger if newest else None
+def evaluations_of_trigger(db: Database, client_id: str, trigger: str | None = None) -> list[Evaluation]:
+    """What one trigger started, or (None) the client's newest, oldest first; those that failed are among them."""
+    if trigger is None:
+        newest = list_evaluations(db, client_id, limit=1)
+        if not newest:
+            return []
+        trigger = newest[0].trigger
+    found = list_evaluations(db, client_id, trigger=trigger, limit=1000)
+    return sorted(found, key=lambda evaluation: evaluation.id)
 
 
 @retried

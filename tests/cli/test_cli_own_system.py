@@ -56,3 +56,12 @@ def test_a_good_value_for_no_metric_is_refused(loaded: Project, run: Run) -> Non
     assert ended.code == 2
     assert "'retrieval.mmr'" in ended.err
     assert "retrieval.mrr is meant?" in ended.err
+
+
+def test_one_clients_wrong_good_value_stops_no_other(loaded: Project, run: Run) -> None:
+    loaded.ingest("rival", documents("fortress", count=2))
+    Path("rageval.toml").write_text('[clients.rival]\nthresholds = { "retrieval.mmr" = 0.9 }\n', encoding="utf-8")
+    ended = run("evaluate", "--all", "--dry-run")
+    assert ended.code == 4
+    assert "rival: thresholds: there is no metric 'retrieval.mmr'" in ended.err
+    assert "acme" in ended.out

@@ -1,13 +1,13 @@
 """A RAG system of another make: its own index over its own passages, its own ids, its own JSON, behind HTTP."""
 
-import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from typing import Any
+
+from tests.rag.rag_server import Asked, RagServer, Reply, redirect
 
 TOKEN = "token-of-the-assistant"
 
@@ -18,7 +18,7 @@ class OtherRag:
     `build` is what it says its version is, in every response. `broken` makes it return passages in the wrong order.
     `extra` are passages that it returns first, whatever is asked. `asked` holds the bodies of the requests. `trouble`
     names for single questions, by the order of asking, what goes wrong: `status`, `shape`, `redirect`, `broken` or
-    `slow` (no answer until `released`).
+    `slow` (no answer at all).
     """
 
     def __init__(self, documents: Sequence[Mapping[str, str]]) -> None:
@@ -31,8 +31,21 @@ class OtherRag:
         self.extra: list[dict[str, str]] = []
         self.asked: list[dict[str, Any]] = []
         self.trouble: dict[int, str] = {}
-        self.released = threading.Event()
         self.url = ""
+
+    def reply(self, asked: Asked) -> Reply:
+        if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+            return Reply(status=401)
+        self.asked.append(asked.body)
+        whole = Reply(self.respond(asked.body))
+        trouble = {
+            "status": replace(whole, status=500),
+            "shape": Reply({"result": {"text": 7}}),
+            "redirect": redirect("http://127.0.0.2:9/elsewhere"),
+            "broken": replace(whole, fault="cut"),
+            "slow": Reply(fault="hang"),
+        }
+        return trouble.get(self.trouble.get(len(self.asked), ""), whole)
 
     def respond(self, request: Mapping[str, Any]) -> dict[str, Any]:
         question, count = str(request["q"]), int(request["top"])
@@ -48,39 +61,9 @@ class OtherRag:
 
 @contextmanager
 def serving(system: OtherRag) -> Iterator[OtherRag]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                self.send_response(401)
-                self.end_headers()
-                return
-            system.asked.append(body)
-            trouble = system.trouble.get(len(system.asked))
-            content = json.dumps({"result": {"text": 7}} if trouble == "shape" else system.respond(body)).encode()
-            if trouble == "slow":
-                system.released.wait(60)
-            self.send_response({"status": 500, "redirect": 307}.get(trouble or "", 200))
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content) + (9 if trouble == "broken" else 0)))
-            self.send_header("Location", "http://127.0.0.2:9/elsewhere")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    system.url = f"http://127.0.0.1:{server.server_address[1]}/v1/ask"
-    try:
+    with RagServer(system.reply) as server:
+        system.url = f"{server.url}/v1/ask"
         yield system
-    finally:
-        system.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _cut(documents: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:

@@ -15,25 +15,15 @@ from rageval_dagster.automation.requests import TRIGGER_TAG
 from rageval_dagster.definitions import defs
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import reports_of
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.clients import acquire_lease, ensure_client, get_client, keep_lease, lease_holder
+from tests.pipeline.looks import RESOURCES, nightly_requests, tick
 from tests.pipeline.small_project import Project, documents
-
-RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
 
 
 @pytest.fixture
 def instance(loaded: Project) -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.get() as opened:
         yield opened
-
-
-def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    sensor = defs.resolve_sensor_def("document_store_sensor")
-    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources=RESOURCES)
-    result = sensor(context)
-    assert isinstance(result, dg.SensorResult)
-    return result
 
 
 def keys(result: dg.SensorResult) -> list[str | None]:
@@ -172,14 +162,7 @@ def test_the_schedule_reaches_clients_that_the_sensor_has_not_met(
     loaded: Project, instance: dg.DagsterInstance
 ) -> None:
     ensure_client(loaded.database(), "acme")  # as `rageval ingest` does
-    schedule = defs.resolve_schedule_def("nightly_evaluation")
-    context = dg.build_schedule_context(
-        instance=instance,
-        repository_def=defs.get_repository_def(),
-        scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
-        resources={"database": RESOURCES["database"]},
-    )
-    requests = schedule.evaluate_tick(context).run_requests or []
+    requests = nightly_requests(instance)
     assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00"]
 
 

@@ -29,16 +29,14 @@ from rageval_dagster.cli import main
 from rageval_dagster.cli.evaluate import chosen_clients
 from rageval_dagster.definitions import defs
 from rageval_dagster.records import Item
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
+from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD, _two_clients, two_clients
 
 __all__ = ["_two_clients", "two_clients"]
 
 pytestmark = pytest.mark.xdist_group("two_clients")
-
-RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
 
 
 def forget(client: str) -> int:
@@ -153,18 +151,9 @@ def test_a_forgetting_that_was_killed_is_run_again_and_ends(two_clients: Project
 def asked_for(project: Project) -> list[str]:
     """The clients for which the sensor and the schedule ask for runs, and those of `evaluate --all`."""
     with dg.DagsterInstance.get() as instance:
-        sensor = defs.resolve_sensor_def("document_store_sensor")
-        seen = sensor(dg.build_sensor_context(instance=instance, resources=RESOURCES))
-        assert isinstance(seen, dg.SensorResult)
+        seen = tick(instance)
         assert FORGOTTEN not in json.loads(seen.cursor or "{}")
-        schedule = defs.resolve_schedule_def("nightly_evaluation")
-        context = dg.build_schedule_context(
-            instance=instance,
-            repository_def=defs.get_repository_def(),
-            scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
-            resources={"database": RESOURCES["database"]},
-        )
-        nightly = schedule.evaluate_tick(context).run_requests or []
+        nightly = nightly_requests(instance)
     requests = [*(seen.run_requests or []), *nightly]
     everybody = chosen_clients(project.settings, project.database(), None, every=True)
     return [*(str(request.partition_key) for request in requests), *everybody]

@@ -1,5 +1,6 @@
 """A client with a row in every table, whose every text is a canary; and the search for it."""
 
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +20,15 @@ from tests.storage import history_builder
 CANARY = "quinzical-ostrakon"
 
 
+def texts_of(table: sa.Table, but: Collection[str]) -> dict[str, Any]:
+    """The canary for every column of long texts, `but` for these."""
+    return {
+        column.name: CANARY if isinstance(column.type, LongText) else {"said": CANARY}
+        for column in table.columns
+        if isinstance(column.type, LongText | JsonText) and column.name not in but
+    }
+
+
 def plant(db: Database, client: str, count: int = 3) -> Evaluation:
     """Gives a client rows in every table, with the canary in every column of long texts; its finished evaluation."""
     items = history_builder.make_items(count)
@@ -36,12 +46,8 @@ def plant(db: Database, client: str, count: int = 3) -> Evaluation:
     history_builder.finish(db, evaluation, {history_builder.MRR: 0.75})
     with db.begin() as connection:
         for table in metadata.sorted_tables:
-            texts: dict[str, Any] = {
-                column.name: CANARY if isinstance(column.type, LongText) else {"said": CANARY}
-                for column in table.columns
-                # Hits name their texts, which are planted, by hashes.
-                if isinstance(column.type, LongText | JsonText) and column.name != "hits"
-            }
+            # Hits name their texts, which are planted, by hashes.
+            texts = texts_of(table, but={"hits"})
             if texts and "client_id" in table.c:
                 connection.execute(sa.update(table).where(table.c.client_id == client).values(texts))
     return evaluation

@@ -190,8 +190,8 @@ def test_evaluations_are_told_apart_and_listed_newest_first(db: Database) -> Non
     ]
     assert evaluations.unfinished_trigger(db, "acme", "schedule:") == "schedule:1"
     assert evaluations.unfinished_trigger(db, "acme", "command:") is None
-    assert evaluations.latest_trigger(db, "acme") == "change:1"
-    assert evaluations.latest_trigger(db, "nobody") is None
+    assert {found.trigger for found in evaluations.evaluations_of_trigger(db, "acme")} == {"change:1"}
+    assert evaluations.evaluations_of_trigger(db, "nobody") == []
 
 
 def test_what_does_not_exist_is_one_clear_line(db: Database) -> None:

@@ -17,11 +17,11 @@ from rageval_dagster.errors import DatabaseError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.database import VERSION_TABLE, Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
-from rageval_dagster.storage.types import JsonText, LongText
 from rageval_dagster.storage.views import READER_ROLE, read_view, view_names
 from tests.pipeline.conftest import project as _project
 from tests.pipeline.small_project import CANARY, Project, documents
 from tests.storage import history_builder
+from tests.storage.planted import texts_of
 
 project = _project
 pytestmark = pytest.mark.xdist_group("grants")  # roles belong to the whole server
@@ -107,12 +107,7 @@ def history(granted: Granted) -> Granted:
             history_builder.finish(db, evaluation, {history_builder.MRR: 0.75})
         with db.begin() as connection:
             for table in metadata.sorted_tables:
-                planted: dict[str, Any] = {
-                    column.name: CANARY if isinstance(column.type, LongText) else {"said": CANARY}
-                    for column in table.columns
-                    if isinstance(column.type, LongText | JsonText) and column.name not in NAMES
-                }
-                if planted:
+                if planted := texts_of(table, but=NAMES):
                     connection.execute(sa.update(table).values(planted))
     return granted
 

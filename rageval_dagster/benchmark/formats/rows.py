@@ -10,6 +10,7 @@ from typing import Any
 
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
+from rageval_dagster.text import json_kind
 
 MAX_QUESTION_BYTES = 1_000_000
 
@@ -360,7 +361,7 @@ def optional_text(row: Row, name: str) -> str | None:
 
 def nonblank(value: Any, field: str) -> str:
     if not isinstance(value, str):
-        raise RowError(field, f"takes a string, not {_kind(value)}")
+        raise RowError(field, f"takes a string, not {json_kind(value)}")
     if not value.strip():
         raise RowError(field, "is empty")
     return value
@@ -371,7 +372,7 @@ def boolean_field(row: Row, name: str, default: bool) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise RowError(name, f"takes true or false, not {_kind(value)}")
+        raise RowError(name, f"takes true or false, not {json_kind(value)}")
     return value
 
 
@@ -380,7 +381,7 @@ def list_field(row: Row, name: str, field: str | None = None) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise RowError(field or name, f"takes a list, not {_kind(value)}")
+        raise RowError(field or name, f"takes a list, not {json_kind(value)}")
     return value
 
 
@@ -391,7 +392,7 @@ def texts_field(row: Row, name: str, field: str | None = None) -> tuple[str, ...
 
 def object_value(value: Any, field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RowError(field, f"takes an object, not {_kind(value)}")
+        raise RowError(field, f"takes an object, not {json_kind(value)}")
     return value
 
 
@@ -399,15 +400,3 @@ def only_fields(row: Row, known: frozenset[str], prefix: str = "") -> None:
     for name in row:
         if name not in known:
             raise RowError(f"{prefix}{name}", f"is no field here (known: {', '.join(sorted(known))})")
-
-
-def _kind(value: Any) -> str:
-    return {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-        type(None): "null",
-    }[type(value)]

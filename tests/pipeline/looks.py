@@ -1,0 +1,30 @@
+"""One look of the sensor, and one slot of the nightly schedule, as the daemon would make them."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from rageval_dagster.definitions import defs
+from rageval_dagster.resources import DocumentStore, HistoryDatabase
+
+RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
+
+
+def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
+    sensor = defs.resolve_sensor_def("document_store_sensor")
+    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources=RESOURCES)
+    result = sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def nightly_requests(instance: dg.DagsterInstance) -> list[dg.RunRequest]:
+    """Of the slot of 3 May 2026, 02:00 UTC."""
+    schedule = defs.resolve_schedule_def("nightly_evaluation")
+    context = dg.build_schedule_context(
+        instance=instance,
+        repository_def=defs.get_repository_def(),
+        scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
+        resources={"database": RESOURCES["database"]},
+    )
+    return list(schedule.evaluate_tick(context).run_requests or [])

@@ -92,6 +92,16 @@ class Item:
             identity["principal"] = dict(self.principal)
         return digest_json(identity)[:16]
 
+    @cached_property
+    def marking(self) -> str | None:
+        """What scoring reads of the item beyond what makes its id; None where that is nothing out of the ordinary.
+
+        Two items with one id and different marking are the same question, judged otherwise.
+        """
+        if self.answerable and not self.checks:
+            return None
+        return digest_json({"answerable": self.answerable, "checks": [dict(check) for check in self.checks]})
+
     @property
     def document_ids(self) -> frozenset[str]:
         return frozenset(evidence.document_id for evidence in self.evidence)

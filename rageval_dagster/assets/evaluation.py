@@ -103,15 +103,17 @@ def metric_scores(
     from rageval_dagster.evaluation.scoring import run_scoring
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
     from rageval_dagster.metrics.interface import Tools
-    from rageval_dagster.metrics.registry import metrics_for
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    embedder = embedding.for_metrics(client_id)
-    tools = Tools(embedder)
+    tools = Tools(embedding.for_metrics(client_id))
     report = each_evaluation(
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: run_scoring(
-            db, evaluation, metrics_for(evaluation.k, embedder), tools, log_progress(context, "metrics computed")
+            db,
+            evaluation,
+            embedding.metrics(client_id, evaluation.k),
+            tools,
+            log_progress(context, "metrics computed"),
         ),
     )
     return dg.MaterializeResult(metadata=report)

@@ -39,16 +39,14 @@ def evaluation_runs(
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish_all
     from rageval_dagster.evaluation.verdict import run_metadata
-    from rageval_dagster.metrics.registry import metrics_for
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    embedder = embedding.for_metrics(client_id)
     reports = finish_all(
         db,
         client_id,
         plan.default_systems(client_id),
         evaluations_of(db, plan.request(client_id)),
-        lambda evaluation: metrics_for(evaluation.k, embedder),
+        lambda evaluation: embedding.metrics(client_id, evaluation.k),
     )
     return dg.MaterializeResult(metadata=run_metadata(reports, plan.thresholds(client_id)))
 

@@ -3,7 +3,7 @@
 from rageval_dagster.evaluation.stages import StageReport, in_batches
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem
-from rageval_dagster.records import Progress
+from rageval_dagster.records import Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.database import Database
@@ -27,7 +27,9 @@ def run_answers(
     # Where the system answered when it was asked, it saw all that it returned.
     seen = None if system.answers_at_once else evaluation.k
     keys = {
-        row.item_id: answer_key(system, evaluation, row.retrieval_id) for row in rows if row.retrieval_id is not None
+        row.item_id: answer_key(system, evaluation, row.retrieval_id, items[row.item_id])
+        for row in rows
+        if row.retrieval_id is not None
     }
     age = None if system.answers_at_once else max_age_days
     remembered = keys if evaluation.system_declared is not None else {}
@@ -44,7 +46,7 @@ def run_answers(
             zip(answerable, system.answer([items[item_id] for item_id in answerable], contexts), strict=True)
         )
         records = [
-            (result_record(retrievals[item_id], outcomes.get(item_id), seen), remembered.get(item_id))
+            (result_record(items[item_id], retrievals[item_id], outcomes.get(item_id), seen), remembered.get(item_id))
             for item_id in batch
         ]
         evaluation_storage.save_results(db, evaluation.id, records)
@@ -55,18 +57,18 @@ def run_answers(
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
 
 
-def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str) -> str:
-    """The key under which an answer to an equal retrieval may be reused.
+def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str, item: Item) -> str:
+    """The key under which an answer to an equal retrieval may be reused, for an item that is judged alike.
 
     A system that answers at once has one version for all it does, which the evaluation knows: it is not asked for it.
     Its answer is made from all that it returned, whatever the cutoff.
     """
     if system.answers_at_once:
-        return digest(retrieval_id, evaluation.versions.system)
-    return digest(retrieval_id, system.answer_version, str(evaluation.k))
+        return digest(retrieval_id, evaluation.versions.system, item.marking)
+    return digest(retrieval_id, system.answer_version, str(evaluation.k), item.marking)
 
 
-def result_record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:
+def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:
     """The result of a retrieval and its answer, from its first `k` hits or (None) all of them.
 
     An answer made from another client's words may repeat them: like those, it is not kept.
@@ -79,6 +81,7 @@ def result_record(retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: 
     context_count = len(hits[:k])
     content = {
         "retrieval": retrieval.retrieval_id,
+        "marking": item.marking,
         "answer": None if answer is None else [answer.text, answer.declined, *answer.citations],
         "contexts": context_count,
         "error": error,

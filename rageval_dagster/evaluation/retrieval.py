@@ -10,7 +10,7 @@ from rageval_dagster.evaluation.answers import answer_key, result_record
 from rageval_dagster.evaluation.stages import StageReport, in_batches
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import RagSystem, Retrieval
-from rageval_dagster.records import Progress
+from rageval_dagster.records import Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.database import Database
@@ -68,7 +68,7 @@ def run_retrieval(
             db, evaluation.id, [(record, keys.get(record.item_id)) for record in records]
         )
         if system.answers_at_once:
-            _save_answers(db, system, evaluation, records, retrievals, keys)
+            _save_answers(db, system, evaluation, items, records, retrievals, keys)
         errors += sum(record.error is not None for record in records)
         done += len(batch)
         if progress is not None:
@@ -80,14 +80,16 @@ def _save_answers(
     db: Database,
     system: RagSystem,
     evaluation: Evaluation,
+    items: Mapping[str, Item],
     records: Sequence[RetrievalRecord],
     retrievals: Mapping[str, Retrieval],
     keys: Mapping[str, str],
 ) -> None:
     results = []
     for record in records:
-        key = answer_key(system, evaluation, record.retrieval_id) if record.item_id in keys else None
-        results.append((result_record(record, retrievals[record.item_id].answer, None), key))
+        item = items[record.item_id]
+        key = answer_key(system, evaluation, record.retrieval_id, item) if record.item_id in keys else None
+        results.append((result_record(item, record, retrievals[record.item_id].answer, None), key))
     evaluation_storage.save_results(db, evaluation.id, results)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import EvaluationReport
-from rageval_dagster.metrics.registry import all_metrics
+from rageval_dagster.metrics.registry import MetricOptions, all_metrics
 
 NOTHING_SCORED = "nothing could be scored"
 
@@ -70,7 +70,9 @@ def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tupl
     What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its
     ceiling times the good value.
     """
-    good_values = {metric.id: metric.good_value for metric in all_metrics(report.evaluation.k)} | dict(own)
+    good_values = {metric.id: metric.good_value for metric in all_metrics(MetricOptions(report.evaluation.k))} | dict(
+        own
+    )
     headline = report.headline()
     shown = {summary.metric_id for summary in headline.values()}
     others = {name: report.summaries[name] for name in own if name in report.summaries and name not in shown}
@@ -97,7 +99,7 @@ def check_thresholds(own: Thresholds, k: int) -> None:
     Raises:
         SettingsError: naming it, and the metric that may be meant.
     """
-    known = [metric.id for metric in all_metrics(k)]
+    known = [metric.id for metric in all_metrics(MetricOptions(k))]
     for name in own:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)

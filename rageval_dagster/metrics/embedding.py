@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rageval_dagster.languages import sentences
-from rageval_dagster.metrics.interface import Columns, Metric, Score, Tools, scored
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
 from rageval_dagster.records import Outcome, Result
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 VERSION = "1"
 HALLUCINATION_VERSION = "2"
-SUFFICIENCY_THRESHOLD = 0.5
-HALLUCINATION_THRESHOLD = 0.4
 
 _COSINES_AT_ONCE = 4_000_000
 """Cosines held in memory at once when a very long answer meets very many contexts (16 MB)."""
@@ -25,13 +23,10 @@ _NO_ANSWER_TEXT = Outcome.undefined("the answer is empty")
 _NO_REFERENCE_TEXT = Outcome.undefined("the reference answer is empty")
 
 
-def metrics(
-    embedder_version: str | None,
-    sufficiency_threshold: float = SUFFICIENCY_THRESHOLD,
-    hallucination_threshold: float = HALLUCINATION_THRESHOLD,
-) -> list[Metric]:
-    """The family's metrics; thresholds are cosines. The model's version is part of theirs."""
-    model = embedder_version or "none"
+def metrics(options: MetricOptions) -> list[Metric]:
+    """The family's metrics. The model's version is part of theirs."""
+    sufficiency_threshold, hallucination_threshold = options.sufficiency_threshold, options.hallucination_threshold
+    model = options.embedder_version or "none"
     version = f"{VERSION};model={model}"
     score = _family_score(sufficiency_threshold, hallucination_threshold)
     declare = partial(Metric, version=version, score=score, source="seed 000")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Need = Literal["evidence", "hits", "answer", "reference", "contexts", "embedder", "judge"]
+Need = Literal["evidence", "hits", "answer", "reference", "contexts", "checks", "embedder", "judge"]
 
 Unanswerable = Literal["undefined", "if_answered", "scored"]
 """What holds on an unanswerable item: no value, a value if the system answered all the same, or always a value."""
@@ -26,6 +26,28 @@ Score = Callable[[Sequence[Result], "Tools"], Columns]
 
 scored = lru_cache(maxsize=65_536)(Outcome.scored)
 """`Outcome.scored` with one shared object for equal values, because most scores take few distinct values."""
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What the metrics are computed with. What changes a number is part of its metric's version, or of its id (`k`).
+
+    `k` is the cutoff (at least 1); thresholds are cosines. `minimum_retrieval_score` is in the retriever's own unit;
+    None where nobody said what a good score is. `overlap_compat` gives unitxt's own numbers in the overlap family.
+    """
+
+    k: int
+    embedder_version: str | None = None
+    sufficiency_threshold: float = 0.5
+    hallucination_threshold: float = 0.4
+    citation_threshold: float = 0.4
+    minimum_retrieval_score: float | None = None
+    citation_required: bool = True
+    overlap_compat: bool = False
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"the cutoff k is at least 1, not {self.k}")
 
 
 def gave_answer(answer: Answer | None) -> bool:
@@ -93,6 +115,8 @@ class Metric:
             return _NO_ANSWER
         if "reference" in self.needs and not result.item.answers:
             return _NO_REFERENCE
+        if "checks" in self.needs and not result.item.checks:
+            return _NO_CHECKS
         return None
 
 
@@ -101,6 +125,7 @@ _NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answ
 _NOT_TOLD = Outcome.undefined("the system does not tell what it retrieved")
 _NO_TEXTS = Outcome.undefined("the texts of some contexts are not known")
 _NO_ANSWER = Outcome.undefined("there is no answer to judge")
+_NO_CHECKS = Outcome.undefined("the question declares no checks")
 _NO_REFERENCE = Outcome.undefined("no reference answer")
 
 

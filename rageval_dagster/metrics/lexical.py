@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 
 from rageval_dagster import languages
-from rageval_dagster.metrics.interface import Columns, Metric, Tools, scored
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import is_character, is_latin, separate_characters, word_spans
@@ -33,7 +33,7 @@ _NO_KEYWORDS = Outcome.undefined("the reference has no keywords")
 _NO_NUMBERS = Outcome.undefined("the reference has no numbers")
 
 
-def metrics() -> list[Metric]:
+def metrics(_options: MetricOptions) -> list[Metric]:
     declare = partial(
         Metric, version=VERSION, score=_score, needs=frozenset({"answer", "reference"}), unanswerable="undefined"
     )

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from rageval_dagster.metrics.interface import Columns, Metric, Tools, gave_answer, scored
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, gave_answer, scored
 from rageval_dagster.records import Outcome, Result
 
 VERSION = "2"
 
 
-def metrics() -> list[Metric]:
+def metrics(_options: MetricOptions) -> list[Metric]:
     return [
         Metric(
             id="quality.refusal_correct",

@@ -1,62 +1,72 @@
 """The registry of metrics: which there are at a cutoff, and how a batch of results is scored by them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rageval_dagster.metrics import embedding, lexical, quality, retrieval
-from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.metrics import checks, citation, embedding, lexical, overlap, quality, retrieval
+from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.records import Outcome, Progress, Result
+from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
     from rageval_dagster.embedding.models import Embedder
 
-__all__ = ["Metric", "Tools", "all_metrics", "compute_scores", "metrics_for"]
+__all__ = ["FAMILIES", "Metric", "MetricOptions", "Tools", "all_metrics", "compute_scores", "metrics_for", "options_of"]
 
 logger = logging.getLogger(__name__)
 
 
-def all_metrics(
-    k: int,
-    embedder_version: str | None = None,
-    sufficiency_threshold: float = embedding.SUFFICIENCY_THRESHOLD,
-    hallucination_threshold: float = embedding.HALLUCINATION_THRESHOLD,
-) -> list[Metric]:
-    """Every metric declared, at cutoff k (at least 1), in the order in which they are shown.
+FAMILIES: tuple[Callable[[MetricOptions], list[Metric]], ...] = (
+    retrieval.metrics,
+    embedding.metrics,
+    lexical.metrics,
+    checks.metrics,
+    overlap.metrics,
+    citation.metrics,
+    quality.metrics,
+)
+"""The built-in families, in the order in which their metrics are shown."""
+
+
+def all_metrics(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metric]:
+    """Every metric declared, the user's own after the built-in ones, in the order in which they are shown.
 
     Raises:
-        ValueError: k is less than 1, or two metrics have one id.
+        SettingsError: two metrics have one id.
     """
-    if k < 1:
-        raise ValueError(f"the cutoff k is at least 1, not {k}")
-    metrics = [
-        *retrieval.metrics(k),
-        *embedding.metrics(embedder_version, sufficiency_threshold, hallucination_threshold),
-        *lexical.metrics(),
-        *quality.metrics(),
-    ]
-    ids = [metric.id for metric in metrics]
-    if len(set(ids)) < len(ids):
-        raise ValueError("two metrics have one id")
+    metrics = [metric for family in FAMILIES for metric in family(options)] + list(own)
+    for metric_id, count in Counter(metric.id for metric in metrics).items():
+        if count > 1:
+            raise SettingsError(f"there are {count} metrics {metric_id!r}: give yours another id")
     return metrics
 
 
-def metrics_for(
-    k: int,
-    embedder: "Embedder | None" = None,
-    sufficiency_threshold: float = embedding.SUFFICIENCY_THRESHOLD,
-    hallucination_threshold: float = embedding.HALLUCINATION_THRESHOLD,
-) -> list[Metric]:
-    """The metrics that can be run at cutoff k: those that need an embedder only where there is one.
+def metrics_for(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metric]:
+    """The metrics that can be run: those that need an embedder only where the options name its version."""
+    with_embedder = options.embedder_version is not None
+    return [metric for metric in all_metrics(options, own) if with_embedder or "embedder" not in metric.needs]
 
-    The embedder is asked for its version alone, so that the default model is not loaded.
-    """
-    version = embedder.version if embedder is not None else None
-    return [
-        metric
-        for metric in all_metrics(k, version, sufficiency_threshold, hallucination_threshold)
-        if embedder is not None or "embedder" not in metric.needs
-    ]
+
+def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -> MetricOptions:
+    """What a client's settings say; the embedder is asked for its version alone, so that its model is not loaded."""
+    return MetricOptions(
+        k=k,
+        embedder_version=None if embedder is None else embedder.version,
+        sufficiency_threshold=settings.sufficiency_threshold,
+        hallucination_threshold=settings.hallucination_threshold,
+        citation_threshold=settings.citation_threshold,
+        minimum_retrieval_score=settings.minimum_retrieval_score,
+        citation_required=settings.citation_required,
+        overlap_compat=settings.overlap_compat,
+    )
+
+
+def metrics_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -> list[Metric]:
+    """The metrics of a client, as its settings say."""
+    return metrics_for(options_of(settings, k, embedder))
 
 
 def compute_scores(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from rageval_dagster.metrics.interface import Columns, Metric, Tools, scored
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
 from rageval_dagster.records import Hit, Outcome, Result
 
 VERSION = "1"
@@ -15,8 +15,9 @@ _NO_EVIDENCE = Outcome.undefined("no evidence in the corpus")
 _NOTHING_RETRIEVED = Outcome.undefined("nothing was retrieved")
 
 
-def metrics(k: int) -> list[Metric]:
+def metrics(options: MetricOptions) -> list[Metric]:
     """The family's metrics at cutoff k: the ranking measures by chunk, then by document, then foreign_hits."""
+    k = options.k
     return [
         *_level_metrics(k, "", "chunk", _ranked_chunks, lambda result: result.relevant_chunks),
         *_level_metrics(k, "document_", "document", _ranked_documents, lambda result: result.relevant_documents),

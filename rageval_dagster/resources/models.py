@@ -10,6 +10,7 @@ from rageval_dagster.settings import load_settings
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.generators import Generator
     from rageval_dagster.embedding.cache import CachedEmbedder
+    from rageval_dagster.metrics.interface import Metric
 
 
 class Embedding(dg.ConfigurableResource):
@@ -22,6 +23,12 @@ class Embedding(dg.ConfigurableResource):
 
     def for_metrics(self, client_id: str) -> "CachedEmbedder":
         return self._cached(load_settings().for_client(client_id).metric_embedding_model, client_id)
+
+    def metrics(self, client_id: str, k: int) -> "list[Metric]":
+        """The metrics of a client at a cutoff."""
+        from rageval_dagster.metrics.registry import metrics_of
+
+        return metrics_of(load_settings().for_client(client_id), k, self.for_metrics(client_id))
 
     def _cached(self, model: str, client_id: str) -> "CachedEmbedder":
         from rageval_dagster.embedding.cache import CachedEmbedder

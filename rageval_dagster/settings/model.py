@@ -118,6 +118,18 @@ class Settings(BaseModel):
     llm_max_attempts: _PositiveInt = _setting("RAGEVAL_LLM_MAX_ATTEMPTS", 10, "a whole number of at least 1", "client")
     llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, _DAYS)
 
+    # Metrics.
+    metrics: Annotated[_Names, Field(min_length=1)] = _setting(
+        None, ("*",), "metrics to run (retrieval.*), and your own (package.module:name)", "client"
+    )
+    sufficiency_threshold: _Share = _setting("RAGEVAL_SUFFICIENCY_THRESHOLD", 0.5, "a cosine from 0 to 1", "client")
+    hallucination_threshold: _Share = _setting("RAGEVAL_HALLUCINATION_THRESHOLD", 0.4, "a cosine from 0 to 1", "client")
+    citation_threshold: _Share = _setting("RAGEVAL_CITATION_THRESHOLD", 0.4, "a cosine from 0 to 1", "client")
+    minimum_retrieval_score: float | None = _setting(
+        "RAGEVAL_MINIMUM_RETRIEVAL_SCORE", None, "a number in the retriever's own unit", "client"
+    )
+    overlap_compat: bool = _setting("RAGEVAL_OVERLAP_COMPAT", False, "true or false", "client")
+
     # Judging an evaluation.
     max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, "a number from 0 to 1", "client")
     settle_s: Annotated[float, Field(ge=0)] = _setting("RAGEVAL_SETTLE_S", 60, "seconds, 0 or more")

@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import DATA_DIR, TinyEmbedder, make_result
 
-from rageval_dagster.metrics.registry import Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
 from rageval_dagster.records import Hit
 
 
 def scores(results, embedder=None, **thresholds):
     embedder = embedder or TinyEmbedder()
-    metrics = [metric for metric in metrics_for(5, embedder, **thresholds) if metric.family == "embedding"]
+    metrics = [
+        metric
+        for metric in metrics_for(MetricOptions(5, embedder.version, **thresholds))
+        if metric.family == "embedding"
+    ]
     columns = compute_scores(metrics, results, Tools(embedder))
     return {metric_id.removeprefix("embedding."): column for metric_id, column in columns.items()}
 
@@ -114,7 +118,7 @@ def test_a_long_context_counts_by_its_best_window():
 def test_each_distinct_text_is_embedded_once_for_all_metrics_and_items():
     embedder = TinyEmbedder()
     tools = Tools(embedder)
-    metrics = [metric for metric in metrics_for(5, embedder) if metric.family == "embedding"]
+    metrics = [metric for metric in metrics_for(MetricOptions(5, embedder.version)) if metric.family == "embedding"]
     contexts = ["red. blue.", "red. blue.", "green"]
     results = [
         make_result(question=question, answer="red. blue.", contexts=contexts, references=["red"])

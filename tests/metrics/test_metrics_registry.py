@@ -6,7 +6,7 @@ import pytest
 from metric_samples import TinyEmbedder, make_result
 
 from rageval_dagster.metrics.interface import Metric
-from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores, metrics_for
 from rageval_dagster.records import Answer
 
 
@@ -18,7 +18,7 @@ def test_the_metrics_at_a_cutoff():
     level = ["precision_at_3", "recall_at_3", "hit_rate_at_3", "mrr", "ndcg_at_3", "ndcg_at_10", "map"]
     embedding = ["context_relevance", "context_sufficiency", "answer_relevance", "answer_correctness"]
     lexical = ["exact_match", "keyword_coverage", "number_match", "answer_completeness", "source_citation", "token_f1"]
-    assert [metric.id for metric in metrics_for(3, TinyEmbedder())] == [
+    assert [metric.id for metric in metrics_for(MetricOptions(3, TinyEmbedder.version))] == [
         *(f"retrieval.{name}" for name in level),
         *(f"retrieval.document_{name}" for name in level),
         "retrieval.foreign_hits",
@@ -29,40 +29,40 @@ def test_the_metrics_at_a_cutoff():
 
 
 def test_ndcg_at_10_is_there_once_at_cutoff_10():
-    ids = [metric.id for metric in metrics_for(10)]
+    ids = [metric.id for metric in metrics_for(MetricOptions(10))]
     assert ids.count("retrieval.ndcg_at_10") == 1
 
 
 def test_without_an_embedder_its_metrics_are_not_run():
-    assert not [metric for metric in metrics_for(5) if metric.family == "embedding"]
+    assert not [metric for metric in metrics_for(MetricOptions(5)) if metric.family == "embedding"]
 
 
 def test_every_metric_documents_itself():
-    for metric in all_metrics(5):
+    for metric in all_metrics(MetricOptions(5)):
         assert metric.description.endswith(".")
         assert metric.edge_cases.endswith(".")
         assert metric.source
         assert metric.good_value is None or 0.0 <= metric.good_value <= 1.0
-    lower = {metric.id for metric in all_metrics(5) if not metric.higher_is_better}
+    lower = {metric.id for metric in all_metrics(MetricOptions(5)) if not metric.higher_is_better}
     assert lower == {"retrieval.foreign_hits", "embedding.answer_hallucination"}
 
 
 def test_a_cutoff_below_one_is_refused():
     with pytest.raises(ValueError, match="at least 1"):
-        all_metrics(0)
+        all_metrics(MetricOptions(0))
 
 
 def test_a_version_changes_with_the_model_and_the_parameter_that_the_metric_uses():
-    base = by_id(all_metrics(5, "model@1"))
-    other_model = by_id(all_metrics(5, "model@2"))
-    other_threshold = by_id(all_metrics(5, "model@1", hallucination_threshold=0.3))
+    base = by_id(all_metrics(MetricOptions(5, "model@1")))
+    other_model = by_id(all_metrics(MetricOptions(5, "model@2")))
+    other_threshold = by_id(all_metrics(MetricOptions(5, "model@1", hallucination_threshold=0.3)))
     for metric in base.values():
         assert (other_model[metric.id].version != metric.version) == ("embedder" in metric.needs)
         assert (other_threshold[metric.id].version != metric.version) == (metric.name == "answer_hallucination")
 
 
 def outcomes(result):
-    columns = compute_scores(all_metrics(5, TinyEmbedder.version), [result], Tools(TinyEmbedder()))
+    columns = compute_scores(all_metrics(MetricOptions(5, TinyEmbedder.version)), [result], Tools(TinyEmbedder()))
     return {metric_id: column[0] for metric_id, column in columns.items()}
 
 
@@ -115,13 +115,17 @@ def failing(calls):
 
 
 def with_score(metric_id, score):
-    return replace(by_id(all_metrics(5))["lexical.token_f1"], id=metric_id, score=score)
+    return replace(by_id(all_metrics(MetricOptions(5)))["lexical.token_f1"], id=metric_id, score=score)
 
 
 def test_a_failing_metric_is_an_error_without_text_and_the_others_go_on(caplog):
     calls: list[int] = []
     score = failing(calls)
-    metrics: list[Metric] = [with_score("own.first", score), with_score("own.second", score), *all_metrics(5)]
+    metrics: list[Metric] = [
+        with_score("own.first", score),
+        with_score("own.second", score),
+        *all_metrics(MetricOptions(5)),
+    ]
     results = [make_result(answer="x", references=["x"]), make_result(answer="x", answerable=False)]
     columns = compute_scores(metrics, results, Tools())
     assert [(outcome.status, outcome.reason) for outcome in columns["own.first"]] == [
@@ -144,6 +148,6 @@ def test_a_metric_that_leaves_results_without_an_outcome_is_an_error(column):
 
 def test_progress_counts_the_metrics():
     seen: list[tuple[int, int]] = []
-    metrics = metrics_for(5)[:3]
+    metrics = metrics_for(MetricOptions(5))[:3]
     compute_scores(metrics, [], Tools(), lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import TinyEmbedder, make_result
 
-from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.records import Answer, Hit, Item, Outcome, Result
 
-METRICS = all_metrics(5, TinyEmbedder.version)
+METRICS = all_metrics(MetricOptions(5, TinyEmbedder.version))
 
 texts = st.one_of(
     st.text(max_size=60),
@@ -84,7 +84,7 @@ def test_every_metric_is_total(batch):
 @settings(max_examples=50, deadline=None)
 @given(results, st.integers(1, 40))
 def test_every_cutoff_is_total(result, k):
-    metrics = [metric for metric in all_metrics(k) if metric.family == "retrieval"]
+    metrics = [metric for metric in all_metrics(MetricOptions(k)) if metric.family == "retrieval"]
     result = replace(result, k=k, error=None)
     for metric, (outcome,) in zip(metrics, compute_scores(metrics, [result], Tools()).values(), strict=True):
         assert outcome.status in ("scored", "undefined")

@@ -9,7 +9,7 @@ from rageval_dagster.evaluation.answers import result_record
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
 from rageval_dagster.rag.system import AnswerOutcome
-from rageval_dagster.records import Answer, Hit
+from rageval_dagster.records import Answer, Hit, Item
 from rageval_dagster.storage.evaluations import RetrievalRecord, load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
@@ -131,7 +131,9 @@ def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: P
 
 def test_an_answer_from_another_clients_words_is_not_kept_also_where_it_is_asked_for_again() -> None:
     retrieval = RetrievalRecord("r", "i", None, None, [Hit("9", "9", 1, 0.0, owner="foreign")], None)
-    assert result_record(retrieval, AnswerOutcome(Answer("the price is eleven crowns")), None).answer is None
+    assert (
+        result_record(Item("Q?"), retrieval, AnswerOutcome(Answer("the price is eleven crowns")), None).answer is None
+    )
 
 
 def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Project, assistant: OtherRag) -> None:

@@ -1,4 +1,4 @@
-"""The user's own Python functions, named `package.module:function` in rageval.toml."""
+"""The user's own Python code, named `package.module:name` in rageval.toml."""
 
 import importlib
 import sys
@@ -16,6 +16,15 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
     Raises:
         SettingsError: there is no such module or function, or importing it fails.
     """
+    return load_object(name, folder, "function", callable)
+
+
+def load_object(name: str, folder: Path, kind: str, is_one: Callable[[Any], bool]) -> Any:
+    """What stands under that name in its module, of the kind that `is_one` tells; `folder` as above.
+
+    Raises:
+        SettingsError: there is no such module, importing it fails, or nothing of that kind has the name.
+    """
     module_name, _, attribute = name.partition(":")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -27,8 +36,8 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
     except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is imported
         trouble = f"importing {module_name} fails with {type(error).__name__}"
     found: Any = reduce(lambda value, part: getattr(value, part, None), attribute.split("."), module)
-    if trouble is None and not callable(found):
-        trouble = f"{module_name} has no function {attribute!r}"
+    if trouble is None and not is_one(found):
+        trouble = f"{module_name} has no {kind} {attribute!r}"
     if trouble is not None:
         raise SettingsError(f"{name} cannot be loaded: {trouble}")
     return found

@@ -1,5 +1,7 @@
-"""The registry of metrics: which there are at a cutoff, and how a batch of results is scored by them."""
+"""The registry of metrics: which there are at a cutoff, which a client runs, and how results are scored by them."""
 
+import difflib
+import fnmatch
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,13 +10,27 @@ from typing import TYPE_CHECKING
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.metrics import checks, citation, embedding, lexical, overlap, quality, retrieval
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
+from rageval_dagster.metrics.own import installed_metrics, is_own, named_metrics
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
     from rageval_dagster.embedding.models import Embedder
 
-__all__ = ["FAMILIES", "Metric", "MetricOptions", "Tools", "all_metrics", "compute_scores", "metrics_for", "options_of"]
+__all__ = [
+    "FAMILIES",
+    "Metric",
+    "MetricOptions",
+    "Tools",
+    "all_metrics",
+    "compute_scores",
+    "declared_metrics",
+    "generic_id",
+    "metrics_for",
+    "metrics_of",
+    "nearest_id",
+    "options_of",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +45,9 @@ FAMILIES: tuple[Callable[[MetricOptions], list[Metric]], ...] = (
     quality.metrics,
 )
 """The built-in families, in the order in which their metrics are shown."""
+
+BUILT_IN = frozenset(family.__module__.rpartition(".")[2] for family in FAMILIES) | {"judge", "claims"}
+"""The families that no metric of the user's may join."""
 
 
 def all_metrics(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metric]:
@@ -46,8 +65,12 @@ def all_metrics(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metr
 
 def metrics_for(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metric]:
     """The metrics that can be run: those that need an embedder only where the options name its version."""
+    return _runnable(all_metrics(options, own), options)
+
+
+def _runnable(metrics: Iterable[Metric], options: MetricOptions) -> list[Metric]:
     with_embedder = options.embedder_version is not None
-    return [metric for metric in all_metrics(options, own) if with_embedder or "embedder" not in metric.needs]
+    return [metric for metric in metrics if with_embedder or "embedder" not in metric.needs]
 
 
 def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -> MetricOptions:
@@ -65,8 +88,57 @@ def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
 
 
 def metrics_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -> list[Metric]:
-    """The metrics of a client, as its settings say."""
-    return metrics_for(options_of(settings, k, embedder))
+    """The metrics that a client runs, as its setting `metrics` says.
+
+    Its patterns choose among all metrics; with none of them all built-in and installed ones run. The user's own that it
+    names always run.
+
+    Raises:
+        SettingsError: a pattern chooses nothing, or a metric of the user's own cannot be used.
+    """
+    options = options_of(settings, k, embedder)
+    known, named = _declared(settings, options)
+    patterns = [entry for entry in settings.metrics if not is_own(entry)] or ["*"]
+    chosen = {metric.id for metric in named} | {name for pattern in patterns for name in _chosen(pattern, known, k)}
+    return _runnable([metric for metric in known if metric.id in chosen], options)
+
+
+def declared_metrics(settings: Settings, options: MetricOptions) -> list[Metric]:
+    """Every metric that a client could run: the built-in, the installed, and those that its settings name.
+
+    Raises:
+        SettingsError: a metric of the user's own cannot be used, or two metrics have one id.
+    """
+    return _declared(settings, options)[0]
+
+
+def generic_id(metric_id: str, k: int) -> str:
+    """The id with `k` in the place of the cutoff: `retrieval.precision_at_k`."""
+    return f"{metric_id.removesuffix(f'_at_{k}')}_at_k" if metric_id.endswith(f"_at_{k}") else metric_id
+
+
+def nearest_id(metric_id: str, metrics: Iterable[Metric], k: int) -> str:
+    """`; retrieval.mrr is meant?` where an id that is none is like one, else where the ids are listed."""
+    known = {name for metric in metrics for name in (metric.id, generic_id(metric.id, k))}
+    near = difflib.get_close_matches(metric_id, sorted(known), n=1)
+    return f"; {near[0]} is meant?" if near else " (rageval metrics list shows them)"
+
+
+def _declared(settings: Settings, options: MetricOptions) -> tuple[list[Metric], list[Metric]]:
+    """All metrics, and those of them that the settings name."""
+    named = named_metrics(settings, options, BUILT_IN)
+    return all_metrics(options, [*installed_metrics(options, BUILT_IN), *named]), named
+
+
+def _chosen(pattern: str, metrics: Sequence[Metric], k: int) -> list[str]:
+    found = [
+        metric.id
+        for metric in metrics
+        if fnmatch.fnmatchcase(metric.id, pattern) or fnmatch.fnmatchcase(generic_id(metric.id, k), pattern)
+    ]
+    if not found:
+        raise SettingsError(f"metrics: {pattern!r} chooses no metric at k = {k}{nearest_id(pattern, metrics, k)}")
+    return found
 
 
 def compute_scores(

@@ -41,7 +41,7 @@ def read(path: Path, options: ReadOptions) -> ReadReport:
     """
     advice = "say which one is meant with --map question=COLUMN"
     table = read_table(path, options.columns, ["question"], is_field, advice)
-    return replace(read_items(path, table.rows, _item, options, repeated="question"), unused=table.unused)
+    return replace(read_items(path, table.rows, item_from_cells, options, repeated="question"), unused=table.unused)
 
 
 def is_field(name: str) -> bool:
@@ -53,13 +53,18 @@ def write(items: Iterable[Item], path: Path) -> None:
     write_table(path, COLUMNS, (_cells(item) for item in items))
 
 
-def _item(row: Row) -> Item:
+def item_from_cells(row: Row) -> Item:
+    """The item of a row of texts.
+
+    Raises:
+        RowError: naming the field that is wrong.
+    """
     texts = {name: text for name in row if (text := optional_text(row, name)) is not None}
     read_otherwise = {
         "answers": _answers(texts),
         "evidence": _evidence(texts),
-        "answerable": _boolean(texts, "answerable"),
-        "human_verified": _boolean(texts, "human_verified"),
+        "answerable": boolean(texts, "answerable"),
+        "human_verified": boolean(texts, "human_verified"),
         "history": _json(texts, "history"),
         "principal": _principal(texts),
         "checks": _json(texts, "checks"),
@@ -99,7 +104,8 @@ def _only_one(texts: Mapping[str, str], whole: str, part: str, parts: Collection
         raise RowError(whole, f"is given, and {part} too: one of them is enough")
 
 
-def _boolean(texts: Mapping[str, str], name: str) -> bool | None:
+def boolean(texts: Mapping[str, str], name: str) -> bool | None:
+    """`true` or `false` in any case; None for an empty cell."""
     text = texts.get(name, "").strip().casefold()
     if text not in ("", "true", "false"):
         raise RowError(name, "takes true or false")

@@ -30,7 +30,7 @@ from rageval_dagster.benchmark.formats.table import read_table
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Evidence, Item
 
-_ID_FIELDS = ("query_id", "question_id", "id", "_id")
+ID_FIELDS = ("query_id", "question_id", "id", "_id")
 _TEXT_FIELDS = ("query", "question", "text")
 
 
@@ -41,7 +41,7 @@ def read_recorded(path: Path, options: ReadOptions) -> ReadReport:
     """Reads `[{question, reference_answer, answer, contexts[]}]`: question and reference."""
 
     def item(row: Row) -> Item:
-        return Item(question_field(row, "question"), _answer(row, "reference_answer"))
+        return Item(question_field(row, "question"), one_answer(row, "reference_answer"))
 
     return read_items(path, json_rows(path), item, options)
 
@@ -50,7 +50,7 @@ def read_ragas(path: Path, options: ReadOptions) -> ReadReport:
     """Reads JSON Lines `{user_input, response, retrieved_contexts, reference}`: question and reference."""
 
     def item(row: Row) -> Item:
-        return Item(question_field(row, "user_input"), _answer(row, "reference"))
+        return Item(question_field(row, "user_input"), one_answer(row, "reference"))
 
     return read_items(path, json_rows(path), item, options)
 
@@ -74,7 +74,7 @@ def read_ai4rag(path: Path, options: ReadOptions) -> ReadReport:
         return Item(
             question=question_field(row, "question"),
             answers=texts_field(row, "correct_answers"),
-            evidence=_documents(texts_field(row, name)),
+            evidence=documents(texts_field(row, name)),
         )
 
     return read_items(path, json_rows(path), item, options)
@@ -86,8 +86,8 @@ def read_test_cases(path: Path, options: ReadOptions) -> ReadReport:
     def item(row: Row) -> Item:
         return Item(
             question=question_field(row, "query"),
-            answers=_answer(row, "expected_answer"),
-            evidence=_documents(texts_field(row, "expected_sources")),
+            answers=one_answer(row, "expected_answer"),
+            evidence=documents(texts_field(row, "expected_sources")),
             category=optional_text(row, "category") or Item.category,
         )
 
@@ -103,8 +103,8 @@ def read_qa_pairs(path: Path, options: ReadOptions) -> ReadReport:
         source = document_id or chunk_id
         found = Item(
             question=question_field(row, "question"),
-            answers=_answer(row, "answer"),
-            evidence=_documents([source] if source else []),
+            answers=one_answer(row, "answer"),
+            evidence=documents([source] if source else []),
         )
         if chunk_id:
             chunk_ids.setdefault(found.item_id, chunk_id)
@@ -118,25 +118,30 @@ def read_expected_outputs(path: Path, options: ReadOptions) -> ReadReport:
 
     A question that does not stand in its row is looked up by its id in the file of queries. In CSV, `checks` is JSON.
     """
-    queries = _Queries(options.queries)
+    queries = Queries(options.queries)
 
     def item(row: Row) -> Item:
-        declared = row.get("checks") or None
-        if isinstance(declared, str):
-            declared = json_value(declared, "checks")
-        return Item(
-            question=queries.text_of(row, "question"),
-            answers=_answer(row, "expected_output"),
-            category=optional_text(row, "category") or Item.category,
-            checks=native.read_checks({"checks": declared}),
-        )
+        return expected_item(row, queries.text_of(row, "question"))
 
     if read_bytes(path).lstrip().startswith((b"[", b"{")):
         return read_items(path, json_rows(path, key="question_id"), item, options)
-    known = {*_ID_FIELDS, "question", "expected_output", "checks", "category"}
+    known = {*ID_FIELDS, "question", "expected_output", "checks", "category"}
     advice = "say which one is meant with --map expected_output=COLUMN"
     table = read_table(path, options.columns, ["expected_output"], known.__contains__, advice)
     return replace(read_items(path, table.rows, item, options), unused=table.unused)
+
+
+def expected_item(row: Row, question: str) -> Item:
+    """The item of a row of `expected-outputs`; its `checks` may be JSON in a text."""
+    declared = row.get("checks") or None
+    if isinstance(declared, str):
+        declared = json_value(declared, "checks")
+    return Item(
+        question=question,
+        answers=one_answer(row, "expected_output"),
+        category=optional_text(row, "category") or Item.category,
+        checks=native.read_checks({"checks": declared}),
+    )
 
 
 def read_test_results(path: Path, options: ReadOptions) -> ReadReport:
@@ -144,24 +149,25 @@ def read_test_results(path: Path, options: ReadOptions) -> ReadReport:
 
     A question is its row's `query`, or stands in the file of queries under the row's `query_id`, or else its name.
     """
-    queries = _Queries(options.queries)
+    queries = Queries(options.queries)
 
     def item(row: Row) -> Item:
-        return Item(queries.text_of(row, "query"), _answer(row, "answer"), tuple(_pages(row)))
+        return Item(queries.text_of(row, "query"), one_answer(row, "answer"), tuple(evidence_pages(row)))
 
     return read_items(path, json_rows(path, key="query_id"), item, options)
 
 
-def _answer(row: Row, name: str) -> tuple[str, ...]:
+def one_answer(row: Row, name: str) -> tuple[str, ...]:
+    """The text of a field as the only answer; none where it is missing or blank."""
     answer = optional_text(row, name)
     return () if answer is None else (answer,)
 
 
-def _documents(document_ids: Iterable[str]) -> tuple[Evidence, ...]:
+def documents(document_ids: Iterable[str]) -> tuple[Evidence, ...]:
     return tuple(Evidence(document_id) for document_id in dict.fromkeys(document_ids))
 
 
-def _pages(row: Row) -> Iterator[Evidence]:
+def evidence_pages(row: Row) -> Iterator[Evidence]:
     field = "document"
     documents = {} if row.get(field) is None else object_value(row[field], field)
     for document_id in documents:
@@ -170,7 +176,7 @@ def _pages(row: Row) -> Iterator[Evidence]:
             yield Evidence(nonblank(document_id, field), page)
 
 
-class _Queries:
+class Queries:
     """The texts of questions by id, from the file that the user names, if any."""
 
     def __init__(self, path: Path | None) -> None:
@@ -180,12 +186,18 @@ class _Queries:
         """The question in the row's field, else the one under the row's id; an id itself is no question."""
         if optional_text(row, name) is not None:
             return question_field(row, name)
-        query_id = next((str(row[field]) for field in _ID_FIELDS if row.get(field) is not None), None)
+        query_id = next((str(row[field]) for field in ID_FIELDS if row.get(field) is not None), None)
         if self._texts is None:
             raise RowError(name, "is missing; a file with the texts of questions by id can be named with --queries")
         if query_id not in self._texts:
             raise RowError(name, "is missing, and the file of queries has none for its id")
         return question_field({name: self._texts[query_id]}, name)
+
+    def known_text(self, row: Row, name: str, query_id: str | None) -> str:
+        """The question in the row's field, else the one under the id, else none (an empty text)."""
+        if optional_text(row, name) is not None:
+            return question_field(row, name)
+        return (self._texts or {}).get(query_id or "", "")
 
 
 def read_queries(path: Path) -> dict[str, str]:
@@ -198,7 +210,7 @@ def read_queries(path: Path) -> dict[str, str]:
     for _, row in json_rows(path, key="id"):
         if isinstance(row, RowError):
             continue
-        query_id = next((row[field] for field in _ID_FIELDS if row.get(field) is not None), None)
+        query_id = next((row[field] for field in ID_FIELDS if row.get(field) is not None), None)
         text = next((row[field] for field in _TEXT_FIELDS if isinstance(row.get(field), str)), None)
         for name, value in (row if query_id is None else {str(query_id): text}).items():
             if isinstance(value, str):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
@@ -80,6 +80,7 @@ class RowError(Exception):
         self.reason = reason
 
 
+T = TypeVar("T")
 Row = Mapping[str, Any]
 Rows = Iterable[tuple[int, Row | RowError]]
 """Numbered rows; in place of one that cannot be read, why."""
@@ -95,8 +96,21 @@ def read_items(
     Raises:
         DatasetError: no row has a field that the options name.
     """
+    found, refused = read_rows(path, rows, convert, options)
+    kept = without_repetition(found, path.name, refused, _own_name(repeated, options.columns))
+    return ReadReport(kept, sorted(refused, key=lambda refusal: refusal.row))
+
+
+def read_rows(
+    path: Path, rows: Rows, convert: Callable[[Row], T], options: ReadOptions
+) -> tuple[list[tuple[int, T]], list[Refusal]]:
+    """What `convert` makes of each row, numbered, and the rows that it or the reading refused.
+
+    Raises:
+        DatasetError: no row has a field that the options name.
+    """
     names = options.columns
-    found: list[tuple[int, Item]] = []
+    found: list[tuple[int, T]] = []
     refused: list[Refusal] = []
     missing = dict(names)
     for number, row in rows:
@@ -110,8 +124,7 @@ def read_items(
     if missing and (found or refused):
         name, column = next(iter(missing.items()))
         raise DatasetError(f"no row of {path} has {column!r}, which --map {name}={column} names")
-    kept = without_repetition(found, path.name, refused, _own_name(repeated, names))
-    return ReadReport(kept, sorted(refused, key=lambda refusal: refusal.row))
+    return found, refused
 
 
 def _renamed(row: Row, names: Mapping[str, str]) -> Row:
@@ -212,7 +225,8 @@ def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> 
 
     Args:
         inside: an object may hold the list under this name.
-        key: an object of objects is taken for rows, each of which has its name as this field, unless it has one.
+        key: an object of objects (most of its values are) is taken for rows, each of which has its name as this field,
+            unless it has one.
 
     Raises:
         DatasetError: the file is absent, empty, or not JSON.
@@ -231,8 +245,10 @@ def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> 
     if isinstance(value, dict):
         if inside is not None and isinstance(value.get(inside), list):
             value = value[inside]
-        elif key is not None and all(isinstance(entry, dict) for entry in value.values()):
-            value = [{key: name, **entry} for name, entry in value.items()]
+        elif key is not None and (
+            not value or 2 * sum(isinstance(entry, dict) for entry in value.values()) > len(value)
+        ):
+            value = [{key: name, **entry} if isinstance(entry, dict) else entry for name, entry in value.items()]
         else:
             value = [value]
     for number, entry in enumerate(value if isinstance(value, list) else [value], start=1):
@@ -303,6 +319,8 @@ def _whole_number(text: str) -> int | _Unusable:
 
 
 def _checked(value: Any) -> Row:
+    if isinstance(value, _Unusable):
+        raise RowError(None, value.reason)
     if not isinstance(value, dict):
         raise RowError(None, "is not a JSON object")
     for name, entry in value.items():

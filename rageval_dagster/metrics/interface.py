@@ -43,6 +43,7 @@ class MetricOptions:
     citation_threshold: float = 0.4
     minimum_retrieval_score: float | None = None
     citation_required: bool = True
+    min_citation_coverage: float = 0.7
     overlap_compat: bool = False
 
     def __post_init__(self) -> None:

@@ -83,6 +83,7 @@ def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
         citation_threshold=settings.citation_threshold,
         minimum_retrieval_score=settings.minimum_retrieval_score,
         citation_required=settings.citation_required,
+        min_citation_coverage=settings.min_citation_coverage,
         overlap_compat=settings.overlap_compat,
     )
 

@@ -57,6 +57,7 @@ class Settings(BaseModel):
 
     # Answers.
     citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false", "client")
+    min_citation_coverage: _Share = _setting("RAG__MIN_CITATION_COVERAGE", 0.7, "a number from 0 to 1", "client")
 
     # Where things live.
     home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")

@@ -23,6 +23,7 @@ __all__ = [
     "MetricOptions",
     "Tools",
     "all_metrics",
+    "chosen_metrics",
     "compute_scores",
     "declared_metrics",
     "generic_id",
@@ -98,10 +99,22 @@ def metrics_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
         SettingsError: a pattern chooses nothing, or a metric of the user's own cannot be used.
     """
     options = options_of(settings, k, embedder)
+    return _runnable(chosen_metrics(settings, options), options)
+
+
+def chosen_metrics(settings: Settings, options: MetricOptions, patterns: Sequence[str] | None = None) -> list[Metric]:
+    """The metrics that patterns choose, else those of the setting `metrics`, whether or not they can be run.
+
+    Raises:
+        SettingsError: a pattern chooses nothing, or a metric of the user's own cannot be used.
+    """
     known, named = _declared(settings, options)
-    patterns = [entry for entry in settings.metrics if not is_own(entry)] or ["*"]
-    chosen = {metric.id for metric in named} | {name for pattern in patterns for name in _chosen(pattern, known, k)}
-    return _runnable([metric for metric in known if metric.id in chosen], options)
+    chosen: set[str] = set()
+    if patterns is None:
+        patterns = [entry for entry in settings.metrics if not is_own(entry)] or ["*"]
+        chosen = {metric.id for metric in named}
+    chosen.update(name for pattern in patterns for name in _chosen(pattern, known, options.k))
+    return [metric for metric in known if metric.id in chosen]
 
 
 def declared_metrics(settings: Settings, options: MetricOptions) -> list[Metric]:

@@ -3,7 +3,7 @@
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 # Scripts without spaces between words, and Hangul, whose words carry their particles: in them a character is a token,
@@ -87,6 +87,25 @@ def separate_characters(text: str) -> str:
 def is_character(word: str) -> bool:
     """Whether a word is one character of a script that puts no spaces between words."""
     return not word.isascii() and _character_pattern().match(word) is not None
+
+
+def character_pairs(words: Iterable[re.Match[str]]) -> set[tuple[str, ...]]:
+    """Neighbouring characters of scripts without spaces, two by two; one that stands alone is its own keyword."""
+    found: set[tuple[str, ...]] = set()
+    previous, end, paired = "", -1, True
+    for match in words:
+        character = match.group() if is_character(match.group()) else ""
+        if previous and character and match.start() == end:
+            found.add((previous, character))
+            paired = True
+        else:
+            if not paired:
+                found.add((previous,))
+            paired = not character
+        previous, end = character, match.end()
+    if not paired:
+        found.add((previous,))
+    return found
 
 
 def is_latin(text: str) -> bool:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 
 from rageval_dagster import languages
+from rageval_dagster.metrics.answer_match import LETTERS, match
+from rageval_dagster.metrics.answer_match import VERSION as MATCH_VERSION
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import is_character, is_latin, separate_characters, word_spans
+from rageval_dagster.text import character_pairs, is_character, is_latin, separate_characters, word_spans
 
 VERSION = "1"
 KEYWORDS_VERSION = "2"
@@ -30,6 +32,7 @@ _LONGEST_PHRASE = 6
 """Words after which a run of capitalised words is cut, so that a text in capitals stays many phrases."""
 
 _NO_KEYWORDS = Outcome.undefined("the reference has no keywords")
+_NO_WORDS = Outcome.undefined("the reference has no words")
 _NO_NUMBERS = Outcome.undefined("the reference has no numbers")
 
 
@@ -86,6 +89,19 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             f"one: 0. {best}",
             source="SQuAD 2.0 (Rajpurkar et al. 2018)",
         ),
+        declare(
+            id="lexical.answer_match",
+            version=MATCH_VERSION,
+            score=_match_score,
+            description="Whether the answer says what a short reference says: the share of the reference's words and "
+            "numbers that it holds, without stop words and words of the question. At 0.5 it tells right from wrong.",
+            edge_cases=f"Words that begin with the same {LETTERS} letters count as one, accents and possessives do not "
+            "count, English number words are numbers (seventh = 7), and initials match what they stand for (DMV). In "
+            "scripts without spaces, pairs of characters. Contradicting numbers (each side has some that the other has "
+            "not): 0. Empty answer: 0. No word or number in the reference: undefined. Only words of the question in "
+            f"the reference: they count. {best}",
+            source="own; words cut to five letters as McNamee & Mayfield (2004)",
+        ),
     ]
 
 
@@ -94,6 +110,16 @@ def _score(results: Sequence[Result], _tools: Tools) -> Columns:
     reference_of = lru_cache(maxsize=4096)(_Text)
     rows = [_outcomes(result, reference_of) for result in results]
     return {name: [row[name] if row else None for row in rows] for name in _NAMES}
+
+
+def _match_score(results: Sequence[Result], _tools: Tools) -> Columns:
+    def outcome(result: Result) -> Outcome | None:
+        if result.answer is None:
+            return None
+        value = match(result.item.question, result.item.answers, result.answer.text)
+        return _NO_WORDS if value is None else scored(value)
+
+    return {"answer_match": [outcome(result) for result in results]}
 
 
 _NAMES = (
@@ -211,7 +237,7 @@ class _Text:
         found: dict[int, set[str]] = {}
         for phrase in (
             *_long_words(words, stop_words),
-            *_character_pairs(words),
+            *character_pairs(words),
             *_capitalised(self.text, words, stop_words),
         ):
             found.setdefault(len(phrase), set()).add(" ".join(phrase))
@@ -236,25 +262,6 @@ def _long_words(words: Sequence[re.Match[str]], stop_words: frozenset[str]) -> s
 
 def _letters(word: str) -> int:
     return len(word) if word.isalpha() else sum(not character.isdigit() for character in word)
-
-
-def _character_pairs(words: Sequence[re.Match[str]]) -> set[tuple[str, ...]]:
-    """Neighbouring characters of scripts without spaces, two by two; one that stands alone is its own keyword."""
-    found: set[tuple[str, ...]] = set()
-    previous, end, paired = "", -1, True
-    for match in words:
-        character = match.group() if is_character(match.group()) else ""
-        if previous and character and match.start() == end:
-            found.add((previous, character))
-            paired = True
-        else:
-            if not paired:
-                found.add((previous,))
-            paired = not character
-        previous, end = character, match.end()
-    if not paired:
-        found.add((previous,))
-    return found
 
 
 def _capitalised(text: str, words: Sequence[re.Match[str]], stop_words: frozenset[str]) -> set[tuple[str, ...]]:

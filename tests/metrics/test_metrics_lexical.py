@@ -190,6 +190,7 @@ def test_several_references_count_by_the_best():
         "answer_completeness": 1.0,
         "source_citation": 0.0,
         "token_f1": 1.0,
+        "answer_match": 1.0,
     }
 
 

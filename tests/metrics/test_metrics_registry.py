@@ -18,6 +18,7 @@ def test_the_metrics_at_a_cutoff():
     level = ["precision_at_3", "recall_at_3", "hit_rate_at_3", "mrr", "ndcg_at_3", "ndcg_at_10", "map"]
     embedding = ["context_relevance", "context_sufficiency", "answer_relevance", "answer_correctness"]
     lexical = ["exact_match", "keyword_coverage", "number_match", "answer_completeness", "source_citation", "token_f1"]
+    lexical.append("answer_match")
     assert [metric.id for metric in metrics_for(MetricOptions(3, TinyEmbedder.version))] == [
         *(f"retrieval.{name}" for name in level),
         *(f"retrieval.document_{name}" for name in level),

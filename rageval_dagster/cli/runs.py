@@ -81,7 +81,8 @@ def export(
     """Writes an evaluation as TREC qrels and run files, as trec_eval reads them."""
     from rageval_dagster.benchmark.trec import write_trec
     from rageval_dagster.errors import RagevalError, TextsDeletedError
-    from rageval_dagster.storage.evaluations import get_evaluation, load_results
+    from rageval_dagster.storage.evaluations import get_evaluation
+    from rageval_dagster.storage.results import load_results
 
     if level not in ("chunk", "document"):
         raise RagevalError(f"--level takes chunk or document, not {level!r}")

@@ -5,9 +5,10 @@ from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
-from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, ResultRecord, RetrievalRecord
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 
 
 def run_answers(
@@ -23,7 +24,7 @@ def run_answers(
     A question whose retrieval failed gets a result with that error: nothing is dropped.
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
-    rows = [row for row in evaluation_storage.run_items(db, evaluation.id) if row.result_id is None]
+    rows = [row for row in result_storage.run_items(db, evaluation.id) if row.result_id is None]
     # Where the system answered when it was asked, it saw all that it returned.
     seen = None if system.answers_at_once else evaluation.k
     keys = {
@@ -33,11 +34,11 @@ def run_answers(
     }
     age = None if system.answers_at_once else max_age_days
     remembered = keys if evaluation.system_declared is not None else {}
-    reusable = evaluation_storage.reusable_results(db, evaluation.client_id, list(remembered.values()), age)
+    reusable = result_storage.reusable_results(db, evaluation.client_id, list(remembered.values()), age)
     reused = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    evaluation_storage.link_results(db, evaluation.id, reused)
+    result_storage.link_results(db, evaluation.id, reused)
     missing = [item_id for item_id in keys if item_id not in reused]
-    retrievals = evaluation_storage.load_retrievals(db, evaluation.id, missing) if missing else {}
+    retrievals = result_storage.load_retrievals(db, evaluation.id, missing) if missing else {}
     errors = done = 0
     for batch in in_batches(missing):
         answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
@@ -49,7 +50,7 @@ def run_answers(
             (result_record(items[item_id], retrievals[item_id], outcomes.get(item_id), seen), remembered.get(item_id))
             for item_id in batch
         ]
-        evaluation_storage.save_results(db, evaluation.id, records)
+        result_storage.save_results(db, evaluation.id, records)
         errors += sum(record.error is not None for record, _ in records)
         done += len(batch)
         if progress is not None:

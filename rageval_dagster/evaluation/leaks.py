@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Owner
-from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 
@@ -26,7 +26,7 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
     """The chunks of these evaluations that are `foreign`, or `unknown`, each once a question."""
     found: dict[Stray, None] = {}
     for evaluation in evaluations:
-        for item_id, retrieval in evaluation_storage.load_retrievals(db, evaluation.id).items():
+        for item_id, retrieval in result_storage.load_retrievals(db, evaluation.id).items():
             for hit in retrieval.hits or ():
                 if hit.owner == owner:
                     found[Stray(evaluation.id, item_id, _name(hit.chunk_id))] = None

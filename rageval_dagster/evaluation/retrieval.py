@@ -12,9 +12,10 @@ from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import RagSystem, Retrieval
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
-from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, RetrievalRecord
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.results import RetrievalRecord
 
 
 def run_retrieval(
@@ -38,11 +39,11 @@ def run_retrieval(
     pending = [
         item_id for item_id, row in _rows(db, evaluation).items() if row.retrieval_id is None and item_id in items
     ]
-    reusable = evaluation_storage.reusable_retrievals(
+    reusable = result_storage.reusable_retrievals(
         db, evaluation.client_id, [keys[item_id] for item_id in pending if keys]
     )
     reused = {item_id: (reusable[keys[item_id]], keys[item_id]) for item_id in pending if keys.get(item_id) in reusable}
-    evaluation_storage.link_retrievals(db, evaluation.id, reused)
+    result_storage.link_retrievals(db, evaluation.id, reused)
     missing = [item_id for item_id in pending if item_id not in reused]
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id) if missing else {}
@@ -64,9 +65,7 @@ def run_retrieval(
         for item_id, retrieval in retrievals.items():
             if retrieval.version not in (None, evaluation.system_declared):
                 keys.pop(item_id, None)
-        evaluation_storage.save_retrievals(
-            db, evaluation.id, [(record, keys.get(record.item_id)) for record in records]
-        )
+        result_storage.save_retrievals(db, evaluation.id, [(record, keys.get(record.item_id)) for record in records])
         if system.answers_at_once:
             _save_answers(db, system, evaluation, items, records, retrievals, keys)
         errors += sum(record.error is not None for record in records)
@@ -90,11 +89,11 @@ def _save_answers(
         item = items[record.item_id]
         key = answer_key(system, evaluation, record.retrieval_id, item) if record.item_id in keys else None
         results.append((result_record(item, record, retrievals[record.item_id].answer, None), key))
-    evaluation_storage.save_results(db, evaluation.id, results)
+    result_storage.save_results(db, evaluation.id, results)
 
 
-def _rows(db: Database, evaluation: Evaluation) -> dict[str, evaluation_storage.RunItem]:
-    return {row.item_id: row for row in evaluation_storage.run_items(db, evaluation.id)}
+def _rows(db: Database, evaluation: Evaluation) -> dict[str, result_storage.RunItem]:
+    return {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
 
 
 def _retrieval_key(evaluation: Evaluation, system: RagSystem, item_id: str) -> str:

@@ -9,6 +9,8 @@ from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Progress, Result
 from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 
@@ -29,9 +31,9 @@ def run_scoring(
         TextsDeletedError: a result that lacks a score has lost its texts.
     """
     versions = {metric.id: metric.version for metric in metrics}
-    loaded = evaluation_storage.load_results(db, evaluation.id)
+    loaded = result_storage.load_results(db, evaluation.id)
     result_ids = [result_id for result_id, _ in loaded.values()]
-    done = evaluation_storage.scored(db, evaluation.client_id, result_ids, versions)
+    done = score_storage.scored(db, evaluation.client_id, result_ids, versions)
     computed = errors = finished = 0
     for item_ids, group in _missing(loaded, metrics, done):
         if any(loaded[item_id][1].texts_deleted for item_id in item_ids):
@@ -45,7 +47,7 @@ def run_scoring(
             for metric_id, column in outcomes.items()
             for item_id, outcome in zip(item_ids, column, strict=True)
         ]
-        evaluation_storage.save_scores(db, evaluation.id, rows)
+        score_storage.save_scores(db, evaluation.id, rows)
         computed += len(rows)
         errors += sum(outcome.status == "error" for *_, outcome in rows)
         finished += len(group)

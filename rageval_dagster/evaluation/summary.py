@@ -11,8 +11,11 @@ from rageval_dagster.records import Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, Summary
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.scores import Summary
 
 HEADLINES = ("precision_at_{k}", "recall_at_{k}", "hit_rate_at_{k}", "mrr", "ndcg_at_10")
 WORST_QUESTIONS = 5
@@ -65,13 +68,13 @@ class Question:
 def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> EvaluationReport:
     """Sums an evaluation up and completes its row of history. Running it again gives the same rows."""
     items = benchmark_storage.dataset_items(db, evaluation.dataset_id)
-    results = {item_id: result for item_id, (_, result) in evaluation_storage.load_results(db, evaluation.id).items()}
-    outcomes = evaluation_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
+    results = {item_id: result for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()}
+    outcomes = score_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
     clusters = {item.item_id: _cluster(item) for item in items}
     summaries = [
         _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
     ]
-    evaluation_storage.save_summaries(db, evaluation.id, summaries)
+    score_storage.save_summaries(db, evaluation.id, summaries)
     report = _report(db, evaluation, summaries, outcomes)
     evaluation_storage.finish_evaluation(
         db,
@@ -102,9 +105,9 @@ def finish_all(
 
 def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
     """The report of an evaluation as it was stored."""
-    summaries = evaluation_storage.load_summaries(db, evaluation.id)
+    summaries = score_storage.load_summaries(db, evaluation.id)
     versions = {summary.metric_id: summary.metric_version for summary in summaries}
-    outcomes = evaluation_storage.load_scores(db, evaluation.id, versions)
+    outcomes = score_storage.load_scores(db, evaluation.id, versions)
     return _report(db, evaluation, summaries, outcomes)
 
 
@@ -117,14 +120,14 @@ def reports_of(db: Database, client_id: str, trigger: str | None = None) -> list
 def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[Question]:
     """The questions that went worst, with their texts: for the terminal of the documents' owner, not for Dagster."""
     results = {
-        item_id: result for item_id, (_, result) in evaluation_storage.load_results(db, report.evaluation.id).items()
+        item_id: result for item_id, (_, result) in result_storage.load_results(db, report.evaluation.id).items()
     }
     return [_question(results[item_id], report.level) for item_id in report.by_badness[:count] if item_id in results]
 
 
 def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
     """How many questions the system failed on, by the reason."""
-    results = evaluation_storage.load_results(db, evaluation.id) if evaluation.error_count else {}
+    results = result_storage.load_results(db, evaluation.id) if evaluation.error_count else {}
     return Counter(result.error for _, result in results.values() if result.error is not None)
 
 

@@ -22,7 +22,8 @@ from rageval_dagster.rag.external import load_external
 from rageval_dagster.records import Item
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
-from rageval_dagster.storage.evaluations import list_evaluations, load_results
+from rageval_dagster.storage.evaluations import list_evaluations
+from rageval_dagster.storage.results import load_results
 from tests.cli.conftest import run
 from tests.cli.running import Run
 from tests.llm.scripted_server import Fault, ScriptedServer

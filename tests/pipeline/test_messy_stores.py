@@ -21,7 +21,8 @@ from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.benchmark import dataset_items
-from rageval_dagster.storage.evaluations import Evaluation, list_evaluations, load_results
+from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
+from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.tables import qa_candidates
 from rageval_dagster.storage.views import read_view
 from tests.corpus.conftest import chroma_server, new_server_database

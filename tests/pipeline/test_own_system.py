@@ -10,7 +10,7 @@ from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Hit, Item
-from rageval_dagster.storage.evaluations import RetrievalRecord, load_results
+from rageval_dagster.storage.results import RetrievalRecord, load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents

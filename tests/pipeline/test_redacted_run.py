@@ -11,7 +11,7 @@ from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items
-from rageval_dagster.storage.evaluations import load_results
+from rageval_dagster.storage.results import load_results
 from tests.pipeline.small_project import Project, documents
 
 ADDRESS, NUMBER = "ada.lovelace@example.org", "+49 30 7654321"

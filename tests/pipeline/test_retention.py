@@ -11,7 +11,7 @@ from rageval_dagster.evaluation.scoring import run_scoring
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.metrics.interface import Tools
 from rageval_dagster.metrics.registry import MetricOptions, metrics_for
-from rageval_dagster.storage.evaluations import load_results
+from rageval_dagster.storage.results import load_results
 from tests.cli.conftest import run
 from tests.cli.running import Run
 from tests.pipeline.small_project import Project

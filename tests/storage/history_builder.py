@@ -5,9 +5,13 @@ from collections.abc import Mapping, Sequence
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
 from rageval_dagster.storage import benchmark, clients, evaluations
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, ResultRecord, RetrievalRecord, Summary, Versions
+from rageval_dagster.storage.evaluations import Evaluation, Versions
+from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
+from rageval_dagster.storage.scores import Summary
 
 MRR = "retrieval.mrr"
 
@@ -82,33 +86,35 @@ def answer_key(evaluation: Evaluation, item_id: str) -> str:
 
 def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int = 64, salt: str = "") -> None:
     """Retrieves, answers and scores (reciprocal ranks only) what has no equal yet, as the stages do."""
-    rows = {row.item_id: row for row in evaluations.run_items(db, evaluation.id)}
+    rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
     keys = {item_id: retrieval_key(evaluation, item_id) for item_id, row in rows.items() if row.retrieval_id is None}
-    reusable = evaluations.reusable_retrievals(db, evaluation.client_id, keys.values())
+    reusable = result_storage.reusable_retrievals(db, evaluation.client_id, keys.values())
     links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    evaluations.link_retrievals(db, evaluation.id, links)
+    result_storage.link_retrievals(db, evaluation.id, links)
     missing = [item for item in items if item.item_id in keys and item.item_id not in links]
     for start in range(0, len(missing), batch):
         records = [(retrieval_of(item, salt=salt), keys[item.item_id]) for item in missing[start : start + batch]]
-        evaluations.save_retrievals(db, evaluation.id, records)
-    rows = {row.item_id: row for row in evaluations.run_items(db, evaluation.id)}
+        result_storage.save_retrievals(db, evaluation.id, records)
+    rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
     keys = {item_id: answer_key(evaluation, item_id) for item_id, row in rows.items() if row.result_id is None}
-    reusable = evaluations.reusable_results(db, evaluation.client_id, keys.values())
+    reusable = result_storage.reusable_results(db, evaluation.client_id, keys.values())
     links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    evaluations.link_results(db, evaluation.id, links)
-    retrievals = evaluations.load_retrievals(db, evaluation.id, [item_id for item_id in keys if item_id not in links])
+    result_storage.link_results(db, evaluation.id, links)
+    retrievals = result_storage.load_retrievals(
+        db, evaluation.id, [item_id for item_id in keys if item_id not in links]
+    )
     records = [(result_of(retrieval), keys[item_id]) for item_id, retrieval in retrievals.items()]
     for start in range(0, len(records), batch):
-        evaluations.save_results(db, evaluation.id, records[start : start + batch])
-    results = evaluations.load_results(db, evaluation.id)
-    done = evaluations.scored(db, evaluation.client_id, [result_id for result_id, _ in results.values()], {MRR: "1"})
+        result_storage.save_results(db, evaluation.id, records[start : start + batch])
+    results = result_storage.load_results(db, evaluation.id)
+    done = score_storage.scored(db, evaluation.client_id, [result_id for result_id, _ in results.values()], {MRR: "1"})
     scores = [
         (result_id, MRR, "1", Outcome.scored(1.0 if position % 2 else 0.5))
         for position, (result_id, _) in enumerate(results.values())
         if (result_id, MRR) not in done
     ]
     for start in range(0, len(scores), batch):
-        evaluations.save_scores(db, evaluation.id, scores[start : start + batch])
+        score_storage.save_scores(db, evaluation.id, scores[start : start + batch])
 
 
 def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1") -> Summary:
@@ -131,7 +137,7 @@ def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1")
 
 
 def finish(db: Database, evaluation: Evaluation, means: Mapping[str, float | None]) -> None:
-    evaluations.save_summaries(db, evaluation.id, [summary(metric_id, mean) for metric_id, mean in means.items()])
+    score_storage.save_summaries(db, evaluation.id, [summary(metric_id, mean) for metric_id, mean in means.items()])
     evaluations.finish_evaluation(
         db, evaluation.id, "complete", dict(means), duration_s=1.0, error_count=0, judge_version="judge-1"
     )

@@ -24,8 +24,10 @@ from rageval_dagster.errors import DatabaseError, DatasetError, RagevalError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
 from rageval_dagster.storage import evaluations
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import ResultRecord, RetrievalRecord
+from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 from rageval_dagster.storage.tables import metadata
 
 
@@ -61,8 +63,8 @@ def test_an_unchanged_night_adds_run_rows_only(db: Database) -> None:
     finish(db, second, {MRR: 0.75})
     added = {name: count - before[name] for name, count in row_counts(db).items() if count != before[name]}
     assert added == {"evaluation_runs": 1, "run_items": 20, "metric_summaries": 1}
-    assert evaluations.load_results(db, second.id) == evaluations.load_results(db, first.id)
-    assert evaluations.load_scores(db, second.id, {MRR: "1"}) == evaluations.load_scores(db, first.id, {MRR: "1"})
+    assert result_storage.load_results(db, second.id) == result_storage.load_results(db, first.id)
+    assert score_storage.load_scores(db, second.id, {MRR: "1"}) == score_storage.load_scores(db, first.id, {MRR: "1"})
 
 
 def test_doing_everything_again_changes_nothing(db: Database) -> None:
@@ -74,20 +76,20 @@ def test_doing_everything_again_changes_nothing(db: Database) -> None:
     scores = [(result.result_id, MRR, "1", Outcome.scored(0.5, {"rank": 2})) for result, _ in results]
 
     def everything() -> None:
-        evaluations.save_retrievals(db, evaluation.id, records)
-        evaluations.save_results(db, evaluation.id, results)
-        evaluations.save_scores(db, evaluation.id, scores)
-        evaluations.save_summaries(db, evaluation.id, [summary(MRR, 0.5)])
+        result_storage.save_retrievals(db, evaluation.id, records)
+        result_storage.save_results(db, evaluation.id, results)
+        score_storage.save_scores(db, evaluation.id, scores)
+        score_storage.save_summaries(db, evaluation.id, [summary(MRR, 0.5)])
 
     everything()
-    before, rows = row_counts(db), evaluations.run_items(db, evaluation.id)
-    loaded = evaluations.load_results(db, evaluation.id)
+    before, rows = row_counts(db), result_storage.run_items(db, evaluation.id)
+    loaded = result_storage.load_results(db, evaluation.id)
     everything()
     assert open_run(db, dataset, "night 1") == evaluation
     assert row_counts(db) == before
-    assert evaluations.run_items(db, evaluation.id) == rows
-    assert evaluations.load_results(db, evaluation.id) == loaded
-    assert evaluations.load_summaries(db, evaluation.id) == [summary(MRR, 0.5)]
+    assert result_storage.run_items(db, evaluation.id) == rows
+    assert result_storage.load_results(db, evaluation.id) == loaded
+    assert score_storage.load_summaries(db, evaluation.id) == [summary(MRR, 0.5)]
 
 
 def test_results_come_back_as_they_were_in_the_order_of_the_dataset(db: Database) -> None:
@@ -101,8 +103,8 @@ def test_results_come_back_as_they_were_in_the_order_of_the_dataset(db: Database
     found = RetrievalRecord("r1", items[2].item_id, ["c1"], ["d1", "d2"], hits, None)
     unknown = RetrievalRecord("r2", items[0].item_id, None, None, [], None)
     failed = RetrievalRecord("r3", items[1].item_id, [], None, [], "timed out")
-    evaluations.save_retrievals(db, evaluation.id, [(found, "k1"), (unknown, "k2"), (failed, "k3")])
-    evaluations.save_results(
+    result_storage.save_retrievals(db, evaluation.id, [(found, "k1"), (unknown, "k2"), (failed, "k3")])
+    result_storage.save_results(
         db,
         evaluation.id,
         [
@@ -111,7 +113,7 @@ def test_results_come_back_as_they_were_in_the_order_of_the_dataset(db: Database
             (ResultRecord("x3", items[1].item_id, "r3", None, 0, "timed out", None), "a3"),
         ],
     )
-    loaded = evaluations.load_results(db, evaluation.id)
+    loaded = result_storage.load_results(db, evaluation.id)
     assert list(loaded) == [item.item_id for item in items]
     assert [result_id for result_id, _ in loaded.values()] == ["x2", "x3", "x1"]
     declined, broken, answered = (result for _, result in loaded.values())
@@ -123,7 +125,7 @@ def test_results_come_back_as_they_were_in_the_order_of_the_dataset(db: Database
     assert (answered.answer, answered.k, answered.error) == (Answer("yes [1]"), 2, None)
     assert (declined.answer, declined.relevant_chunks, declined.hits) == (Answer("", declined=True), None, ())
     assert (broken.answer, broken.relevant_chunks, broken.error) == (None, frozenset(), "timed out")
-    assert evaluations.load_retrievals(db, evaluation.id) == {
+    assert result_storage.load_retrievals(db, evaluation.id) == {
         record.item_id: record for record in (unknown, failed, found)
     }
 
@@ -135,12 +137,12 @@ def test_three_hundred_items_load_in_a_handful_of_queries(db: Database) -> None:
         work(db, evaluation, items, batch=300)
     assert len(written) < 60
     with counted_statements(db) as read:
-        loaded = evaluations.load_results(db, evaluation.id)
+        loaded = result_storage.load_results(db, evaluation.id)
     assert len(loaded) == 300
     assert all(len(result.hits) == 10 and result.hits[9].text for _, result in loaded.values())
     assert len([statement for statement in read if statement.startswith("SELECT")]) <= 5
     with counted_statements(db) as read:
-        assert len(evaluations.load_scores(db, evaluation.id, {MRR: "1"})[MRR]) == 300
+        assert len(score_storage.load_scores(db, evaluation.id, {MRR: "1"})[MRR]) == 300
     assert len([statement for statement in read if statement.startswith("SELECT")]) == 1
 
 
@@ -148,10 +150,10 @@ def test_an_unfinished_evaluation_is_resumed_and_a_complete_one_is_left(db: Data
     items = make_items(4)
     dataset = make_dataset(db, "acme", items)
     evaluation = open_run(db, dataset, "night 1")
-    evaluations.save_retrievals(db, evaluation.id, [(retrieval_of(items[0]), digest("key"))])
+    result_storage.save_retrievals(db, evaluation.id, [(retrieval_of(items[0]), digest("key"))])
     resumed = open_run(db, dataset, "night 1")
     assert resumed == evaluation
-    assert [row.retrieval_id is not None for row in evaluations.run_items(db, evaluation.id)] == [True] + [False] * 3
+    assert [row.retrieval_id is not None for row in result_storage.run_items(db, evaluation.id)] == [True] + [False] * 3
     evaluations.finish_evaluation(db, evaluation.id, "failed", {}, None, 1)
     assert open_run(db, dataset, "night 1").status == "running"
     finish(db, evaluation, {MRR: 0.5})
@@ -168,8 +170,8 @@ def test_an_evaluation_resumed_on_another_corpus_starts_its_items_anew(db: Datab
     work(db, evaluation, items)
     resumed = open_run(db, dataset, "night 1", corpus="corpus-2")
     assert (resumed.id, resumed.versions.corpus) == (evaluation.id, "corpus-2")
-    assert all(row.retrieval_id is None and row.result_id is None for row in evaluations.run_items(db, resumed.id))
-    assert evaluations.load_results(db, resumed.id) == {}
+    assert all(row.retrieval_id is None and row.result_id is None for row in result_storage.run_items(db, resumed.id))
+    assert result_storage.load_results(db, resumed.id) == {}
 
 
 def test_evaluations_are_told_apart_and_listed_newest_first(db: Database) -> None:
@@ -198,7 +200,7 @@ def test_what_does_not_exist_is_one_clear_line(db: Database) -> None:
     with pytest.raises(RagevalError, match="no such evaluation"):
         evaluations.get_evaluation(db, 4711)
     with pytest.raises(RagevalError, match="no evaluation 4711"):
-        evaluations.save_retrievals(db, 4711, [])
+        result_storage.save_retrievals(db, 4711, [])
     dataset = make_dataset(db, "acme", make_items(1))
     with pytest.raises(DatasetError, match="no dataset"):
         open_run(db, replace(dataset, id=4711), "night 1")
@@ -208,13 +210,13 @@ def test_errors_and_other_clients_results_are_never_reused(db: Database) -> None
     items = make_items(2)
     evaluation = open_run(db, make_dataset(db, "acme", items), "night 1")
     good, bad = retrieval_of(items[0]), retrieval_of(items[1], count=0, error="timed out")
-    evaluations.save_retrievals(db, evaluation.id, [(good, "good"), (bad, "bad")])
-    evaluations.save_results(db, evaluation.id, [(result_of(good), "good a"), (result_of(bad), "bad a")])
-    assert evaluations.reusable_retrievals(db, "acme", ["good", "bad", "none"]) == {"good": good.retrieval_id}
-    assert evaluations.reusable_results(db, "acme", ["good a", "bad a"]) == {"good a": result_of(good).result_id}
-    assert evaluations.reusable_retrievals(db, "other", ["good"]) == {}
-    assert evaluations.reusable_results(db, "acme", ["good a"], max_age_days=1) != {}
-    assert evaluations.reusable_results(db, "acme", ["good a"], max_age_days=-1) == {}
+    result_storage.save_retrievals(db, evaluation.id, [(good, "good"), (bad, "bad")])
+    result_storage.save_results(db, evaluation.id, [(result_of(good), "good a"), (result_of(bad), "bad a")])
+    assert result_storage.reusable_retrievals(db, "acme", ["good", "bad", "none"]) == {"good": good.retrieval_id}
+    assert result_storage.reusable_results(db, "acme", ["good a", "bad a"]) == {"good a": result_of(good).result_id}
+    assert result_storage.reusable_retrievals(db, "other", ["good"]) == {}
+    assert result_storage.reusable_results(db, "acme", ["good a"], max_age_days=1) != {}
+    assert result_storage.reusable_results(db, "acme", ["good a"], max_age_days=-1) == {}
 
 
 def test_a_key_stands_for_what_was_made_last(db: Database) -> None:
@@ -222,9 +224,9 @@ def test_a_key_stands_for_what_was_made_last(db: Database) -> None:
     dataset = make_dataset(db, "acme", items)
     for trigger, salt in [("night 1", "old"), ("night 2", "new")]:
         evaluation = open_run(db, dataset, trigger)
-        evaluations.save_retrievals(db, evaluation.id, [(retrieval_of(items[0], salt=salt), "key")])
+        result_storage.save_retrievals(db, evaluation.id, [(retrieval_of(items[0], salt=salt), "key")])
     newest = retrieval_of(items[0], salt="new")
-    assert evaluations.reusable_retrievals(db, "acme", ["key"]) == {"key": newest.retrieval_id}
+    assert result_storage.reusable_retrievals(db, "acme", ["key"]) == {"key": newest.retrieval_id}
 
 
 class TestTakes:
@@ -235,20 +237,22 @@ class TestTakes:
         evaluation = open_run(db, make_dataset(db, "acme", [item]), trigger)
         retrieval = retrieval_of(item)
         result = result_of(retrieval)
-        evaluations.save_retrievals(db, evaluation.id, [(retrieval, "r")])
-        evaluations.save_results(db, evaluation.id, [(result, "a")])
+        result_storage.save_retrievals(db, evaluation.id, [(retrieval, "r")])
+        result_storage.save_results(db, evaluation.id, [(result, "a")])
         return evaluation.id, item.item_id, result.result_id
 
     def outcome(self, db: Database, evaluation_id: int, item_id: str) -> Outcome:
-        return evaluations.load_scores(db, evaluation_id, {"judge.x": "1"})["judge.x"][item_id]
+        return score_storage.load_scores(db, evaluation_id, {"judge.x": "1"})["judge.x"][item_id]
 
     def test_an_error_is_scored_again_and_the_old_evaluation_keeps_it(self, db: Database) -> None:
         first, item_id, result_id = self.setup(db, "night 1")
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
-        assert evaluations.scored(db, "acme", [result_id], {"judge.x": "1"}) == set()
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
+        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "1"}) == set()
         second, _, _ = self.setup(db, "night 2")
-        evaluations.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.scored(0.5))])
-        assert evaluations.scored(db, "acme", [result_id], {"judge.x": "1", "judge.y": "1"}) == {(result_id, "judge.x")}
+        score_storage.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.scored(0.5))])
+        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "1", "judge.y": "1"}) == {
+            (result_id, "judge.x")
+        }
         third, _, _ = self.setup(db, "night 3")
         assert self.outcome(db, first, item_id) == Outcome.error("no answer")
         assert self.outcome(db, second, item_id) == Outcome.scored(0.5)
@@ -256,41 +260,41 @@ class TestTakes:
 
     def test_the_same_error_again_adds_no_row_and_another_one_does(self, db: Database) -> None:
         first, item_id, result_id = self.setup(db, "night 1")
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
         second, _, _ = self.setup(db, "night 2")
-        evaluations.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
+        score_storage.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
         assert row_counts(db)["metric_scores"] == 1
         assert self.outcome(db, second, item_id) == Outcome.error("no answer")
         third, _, _ = self.setup(db, "night 3")
-        evaluations.save_scores(db, third, [(result_id, "judge.x", "1", Outcome.error("too slow"))])
+        score_storage.save_scores(db, third, [(result_id, "judge.x", "1", Outcome.error("too slow"))])
         assert row_counts(db)["metric_scores"] == 2
         assert self.outcome(db, first, item_id) == Outcome.error("no answer")
         assert self.outcome(db, third, item_id) == Outcome.error("too slow")
 
     def test_an_evaluation_that_scores_its_own_error_again_uses_the_new_outcome(self, db: Database) -> None:
         first, item_id, result_id = self.setup(db, "night 1")
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.undefined("no claims"))])
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.undefined("no claims"))])
         assert self.outcome(db, first, item_id) == Outcome.undefined("no claims")
 
     def test_an_outcome_is_final_and_a_new_metric_version_is_another_one(self, db: Database) -> None:
         first, item_id, result_id = self.setup(db, "night 1")
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.scored(0.5, {"claims": [1, 0]}))])
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.scored(0.9))])
-        evaluations.save_scores(db, first, [(result_id, "judge.x", "2", Outcome.scored(1.0))])
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.scored(0.5, {"claims": [1, 0]}))])
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.scored(0.9))])
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "2", Outcome.scored(1.0))])
         found = self.outcome(db, first, item_id)
         assert (found, found.detail) == (Outcome.scored(0.5), {"claims": [1, 0]})
-        assert evaluations.scored(db, "acme", [result_id], {"judge.x": "3"}) == set()
-        assert evaluations.load_scores(db, first, {"judge.x": "2"})["judge.x"] == {item_id: Outcome.scored(1.0)}
-        assert evaluations.load_scores(db, first, {"judge.y": "1"}) == {}
+        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "3"}) == set()
+        assert score_storage.load_scores(db, first, {"judge.x": "2"})["judge.x"] == {item_id: Outcome.scored(1.0)}
+        assert score_storage.load_scores(db, first, {"judge.y": "1"}) == {}
 
 
 def test_summaries_are_renewed(db: Database) -> None:
     evaluation = open_run(db, make_dataset(db, "acme", make_items(1)), "night 1")
     old = replace(summary("b", 0.25), ceiling=0.5, higher_is_better=False, n_error=1)
-    evaluations.save_summaries(db, evaluation.id, [old, summary("a", None)])
-    evaluations.save_summaries(db, evaluation.id, [replace(old, mean=1 / 3)])
-    assert evaluations.load_summaries(db, evaluation.id) == [summary("a", None), replace(old, mean=1 / 3)]
+    score_storage.save_summaries(db, evaluation.id, [old, summary("a", None)])
+    score_storage.save_summaries(db, evaluation.id, [replace(old, mean=1 / 3)])
+    assert score_storage.load_summaries(db, evaluation.id) == [summary("a", None), replace(old, mean=1 / 3)]
 
 
 HOSTILE = "nul \x00 lone \ud800 \udfff '; DROP TABLE texts; -- %s :name {x} 🦜 \u202e\u2028 \\ \"\r\n" + "ü" * 100_000
@@ -304,20 +308,20 @@ def test_hostile_texts_are_stored_everywhere_and_do_no_harm(db: Database) -> Non
     retrieval = RetrievalRecord(digest("r"), item.item_id, ["c\x00\ud800"], ["d\x00"], [hit], None)
     result = ResultRecord(digest("x"), item.item_id, digest("r"), Answer(HOSTILE), 1, HOSTILE, 0.1)
     for _ in range(2):
-        evaluations.save_retrievals(db, evaluation.id, [(retrieval, digest("k"))])
-        evaluations.save_results(db, evaluation.id, [(result, digest("a"))])
-        evaluations.save_scores(
+        result_storage.save_retrievals(db, evaluation.id, [(retrieval, digest("k"))])
+        result_storage.save_results(db, evaluation.id, [(result, digest("a"))])
+        score_storage.save_scores(
             db, evaluation.id, [(digest("x"), "judge.x", "1", Outcome("error", None, HOSTILE, {"said": HOSTILE}))]
         )
     storable = HOSTILE.replace("\x00", "\ufffd").replace("\ud800", "\ufffd").replace("\udfff", "\ufffd")
-    (_, loaded) = evaluations.load_results(db, evaluation.id)[item.item_id]
+    (_, loaded) = result_storage.load_results(db, evaluation.id)[item.item_id]
     assert loaded.item == item
     assert loaded.item.item_id == item.item_id
     assert loaded.answer == Answer(storable)
     assert loaded.contexts == (storable,)
     assert loaded.hits == (replace(hit, text=storable),)
     assert loaded.relevant_chunks == {"c\x00\ud800"}
-    outcome = evaluations.load_scores(db, evaluation.id, {"judge.x": "1"})["judge.x"][item.item_id]
+    outcome = score_storage.load_scores(db, evaluation.id, {"judge.x": "1"})["judge.x"][item.item_id]
     assert (outcome.reason, outcome.detail) == (storable, {"said": HOSTILE})
     assert row_counts(db)["metric_scores"] == 1
 
@@ -329,7 +333,7 @@ def test_a_failing_write_shows_no_text(db: Database) -> None:
         connection.execute(sa.text("ALTER TABLE retrievals RENAME TO gone"))
     try:
         with pytest.raises((DBAPIError, DatabaseError)) as caught:
-            evaluations.save_retrievals(db, evaluation.id, [(retrieval_of(items[0], salt="canary"), "key")])
+            result_storage.save_retrievals(db, evaluation.id, [(retrieval_of(items[0], salt="canary"), "key")])
         assert "canary" not in str(caught.value)
     finally:
         with db.begin() as connection:

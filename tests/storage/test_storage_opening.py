@@ -107,7 +107,8 @@ def test_opening_an_up_to_date_database_imports_neither_alembic_nor_pandas(tmp_p
     open_database(url).dispose()
     program = (
         "import sys\n"
-        "from rageval_dagster.storage import benchmark, caches, clients, corpus, database, evaluations, views\n"
+        "from rageval_dagster.storage import benchmark, caches, clients, corpus, database, evaluations\n"
+        "from rageval_dagster.storage import results, scores, views\n"
         f"clients.ensure_client(database.open_database({url!r}), 'acme')\n"
         "print([name for name in ('alembic', 'pandas', 'psycopg', 'pymysql') if name in sys.modules])\n"
     )

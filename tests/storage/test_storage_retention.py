@@ -13,8 +13,10 @@ from rageval_dagster.storage import benchmark, evaluations, retention
 from rageval_dagster.storage.benchmark import Dataset, dataset_items
 from rageval_dagster.storage.clients import acquire_lease, ensure_client
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, load_results, load_scores, load_summaries
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_scores, delete_texts, retain_all
+from rageval_dagster.storage.scores import load_scores, load_summaries
 from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
 from rageval_dagster.storage.types import utc_now
 from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, work

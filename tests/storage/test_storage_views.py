@@ -19,7 +19,9 @@ from history_builder import (
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Outcome
-from rageval_dagster.storage import clients, evaluations
+from rageval_dagster.storage import clients
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.views import read_view, view_names, view_preview
@@ -121,12 +123,12 @@ def test_a_run_stands_against_the_one_before_it_with_the_reasons(db: Database) -
     dataset = make_dataset(db, "acme", make_items(1))
     first = open_run(db, dataset, "n1")
     finish(db, first, {MRR: 0.5, RECALL: 0.5})
-    evaluations.save_summaries(db, first.id, [summary(PRECISION, 0.25, version="1")])
+    score_storage.save_summaries(db, first.id, [summary(PRECISION, 0.25, version="1")])
     unfinished = open_run(db, dataset, "n2")
-    evaluations.save_summaries(db, unfinished.id, [summary(MRR, 0.0)])
+    score_storage.save_summaries(db, unfinished.id, [summary(MRR, 0.0)])
     third = open_run(db, dataset, "n3", corpus="corpus-2")
     finish(db, third, {MRR: 0.75, RECALL: None})
-    evaluations.save_summaries(db, third.id, [summary(PRECISION, 0.5, version="2")])
+    score_storage.save_summaries(db, third.id, [summary(PRECISION, 0.5, version="2")])
     rows = {row["metric_id"]: row for row in read_view(db, "run_against_previous")}
     assert set(rows) == {MRR, RECALL, PRECISION}
     mrr, recall, precision = rows[MRR], rows[RECALL], rows[PRECISION]
@@ -163,12 +165,12 @@ def test_the_hardest_questions_come_first_and_perfect_ones_not_at_all(db: Databa
     evaluation = open_run(db, dataset, "n2")
     outcomes = [Outcome.scored(0.5), Outcome.error("timed out"), Outcome.scored(1.0), Outcome.scored(0.25)]
     retrievals = [retrieval_of(item, salt="n2") for item in items]
-    evaluations.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
+    result_storage.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
     results = [result_of(found) for found in retrievals]
-    evaluations.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
+    result_storage.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
     scores = [(result.result_id, MRR, "1", outcome) for result, outcome in zip(results, outcomes, strict=True)]
-    evaluations.save_scores(db, evaluation.id, scores)
-    evaluations.save_scores(db, evaluation.id, [(results[0].result_id, MRR, "0", Outcome.scored(0.0))])
+    score_storage.save_scores(db, evaluation.id, scores)
+    score_storage.save_scores(db, evaluation.id, [(results[0].result_id, MRR, "0", Outcome.scored(0.0))])
     finish(db, evaluation, {MRR: 0.5})
     rows = read_view(db, "hardest_questions")
     assert [(row["item_id"], row["status"], row["reciprocal_rank"]) for row in rows] == [

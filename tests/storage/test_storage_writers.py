@@ -12,7 +12,8 @@ from history_builder import MRR, finish, make_dataset, make_items, open_run, ret
 from sqlalchemy import event
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage import caches, clients, corpus, evaluations
+from rageval_dagster.storage import caches, clients, corpus
+from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.tables import metadata
@@ -125,7 +126,7 @@ def test_a_reader_sees_one_state_while_a_writer_writes(sqlite_db: Database) -> N
     count = sa.text("SELECT COUNT(*) FROM retrievals")
     with sqlite_db.connect() as reader:
         assert reader.execute(count).scalar() == 0
-        evaluations.save_retrievals(sqlite_db, evaluation.id, [(retrieval_of(items[0]), "key")])
+        result_storage.save_retrievals(sqlite_db, evaluation.id, [(retrieval_of(items[0]), "key")])
         assert reader.execute(count).scalar() == 0
     with sqlite_db.connect() as reader:
         assert reader.execute(count).scalar() == 1

@@ -1,0 +1,412 @@
+"""Results: what each item of an evaluation retrieved and answered, stored by content and reused while unchanged."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Answer, Hit, Item, Result
+from rageval_dagster.storage import tables
+from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.evaluations import client_of, in_dataset, read_evaluation
+from rageval_dagster.storage.tables import (
+    benchmark_items,
+    dataset_items,
+    evaluation_runs,
+    item_results,
+    retrievals,
+    reuse_keys,
+    texts,
+)
+from rageval_dagster.storage.types import utc_now
+
+
+@dataclass(frozen=True)
+class RetrievalRecord:
+    """What a system returned for an item, and which chunks and documents were relevant then.
+
+    `retrieval_id` is the hash of all of it; None for relevant means that no evidence of that kind is known, None for
+    hits that the system does not tell them.
+    """
+
+    retrieval_id: str
+    item_id: str
+    relevant_chunks: list[str] | None
+    relevant_documents: list[str] | None
+    hits: list[Hit] | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class ResultRecord:
+    """What a system answered from a retrieval; the answerer saw the texts of its first `context_count` hits.
+
+    `result_id` is the hash of all of it but the latency, the retrieval's id included.
+    """
+
+    result_id: str
+    item_id: str
+    retrieval_id: str
+    answer: Answer | None
+    context_count: int
+    error: str | None
+    latency_s: float | None
+
+
+@dataclass(frozen=True)
+class RunItem:
+    """How far an evaluation is with an item: the ids it has so far, with the keys under which they may be reused."""
+
+    item_id: str
+    retrieval_id: str | None
+    retrieval_key: str | None
+    result_id: str | None
+    answer_key: str | None
+
+
+@retried
+def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[RetrievalRecord, str | None]]) -> None:
+    """Stores retrievals, each with the key under which it may be reused, and gives them to the evaluation's items.
+
+    Each text is stored once per client. One that failed, or has no key, is stored but never reused.
+    """
+    now = utc_now()
+    with db.begin() as connection:
+        client_id = client_of(connection, evaluation_id)
+        found: dict[str, str] = {}
+        rows = []
+        for record, _ in records:
+            hits = None if record.hits is None else []
+            for hit in record.hits or ():
+                text_hash = digest(hit.text) if hit.text else None
+                if text_hash is not None:
+                    found[text_hash] = hit.text
+                if hits is not None:
+                    hits.append(_hit_row(hit, text_hash))
+            rows.append(
+                {
+                    "client_id": client_id,
+                    "retrieval_id": record.retrieval_id,
+                    "item_id": record.item_id,
+                    "relevant_chunks": None if record.relevant_chunks is None else sorted(record.relevant_chunks),
+                    "relevant_documents": (
+                        None if record.relevant_documents is None else sorted(record.relevant_documents)
+                    ),
+                    "hits": hits,
+                    "error": record.error,
+                    "created_at": now,
+                }
+            )
+        upsert(
+            connection,
+            texts,
+            [{"client_id": client_id, "text_hash": key, "text": text} for key, text in found.items()],
+        )
+        upsert(connection, retrievals, rows)
+        _remember(
+            connection,
+            client_id,
+            {key: record.retrieval_id for record, key in records if record.error is None and key is not None},
+            now,
+        )
+        _link_retrievals(
+            connection,
+            client_id,
+            evaluation_id,
+            {record.item_id: (record.retrieval_id, key) for record, key in records},
+        )
+
+
+def reusable_retrievals(
+    db: Database, client_id: str, retrieval_keys: Iterable[str], max_age_days: float | None = None
+) -> dict[str, str]:
+    """{retrieval key: retrieval id} for those keys that have one without an error, made at most so long ago."""
+    return _reusable(db, client_id, retrieval_keys, max_age_days)
+
+
+@retried
+def link_retrievals(db: Database, evaluation_id: int, links: Mapping[str, tuple[str, str]]) -> None:
+    """Gives the evaluation's items retrievals that exist: {item id: (retrieval id, retrieval key)}."""
+    with db.begin() as connection:
+        _link_retrievals(connection, client_of(connection, evaluation_id), evaluation_id, links)
+
+
+def load_retrievals(
+    db: Database, evaluation_id: int, item_ids: Iterable[str] | None = None
+) -> dict[str, RetrievalRecord]:
+    """{item id: retrieval} of the evaluation's items, or of these, that have one; in the order of the dataset."""
+    items = tables.run_items
+    wanted = None if item_ids is None else set(item_ids)
+    with db.connect() as connection:
+        client_id = client_of(connection, evaluation_id)
+        rows = [
+            row
+            for row in connection.execute(
+                sa.select(retrievals)
+                .select_from(
+                    in_dataset().join(
+                        retrievals,
+                        sa.and_(
+                            retrievals.c.client_id == items.c.client_id,
+                            retrievals.c.retrieval_id == items.c.retrieval_id,
+                        ),
+                    )
+                )
+                .where(items.c.evaluation_id == evaluation_id)
+                .order_by(dataset_items.c.position, items.c.item_id)
+            )
+            if wanted is None or row.item_id in wanted
+        ]
+        words = _texts_of(connection, client_id, rows)
+    return {
+        row.item_id: RetrievalRecord(
+            retrieval_id=row.retrieval_id,
+            item_id=row.item_id,
+            relevant_chunks=row.relevant_chunks,
+            relevant_documents=row.relevant_documents,
+            hits=None if row.hits is None else _hits(row, words),
+            error=row.error,
+        )
+        for row in rows
+    }
+
+
+def run_items(db: Database, evaluation_id: int) -> list[RunItem]:
+    """The evaluation's items in the order of its dataset."""
+    items = tables.run_items
+    with db.connect() as connection:
+        rows = connection.execute(
+            sa.select(*(items.c[name] for name in RunItem.__dataclass_fields__))
+            .select_from(in_dataset())
+            .where(items.c.evaluation_id == evaluation_id)
+            .order_by(dataset_items.c.position, items.c.item_id)
+        )
+        return [RunItem(**row._mapping) for row in rows]
+
+
+@retried
+def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[ResultRecord, str | None]]) -> None:
+    """Stores results, each with the key under which its answer may be reused, and gives them to the items.
+
+    One that failed, or has no key, is stored but never reused.
+    """
+    now = utc_now()
+    with db.begin() as connection:
+        client_id = client_of(connection, evaluation_id)
+        rows = [
+            {
+                "client_id": client_id,
+                "result_id": record.result_id,
+                "item_id": record.item_id,
+                "retrieval_id": record.retrieval_id,
+                "answer": None if record.answer is None else record.answer.text,
+                "declined": None if record.answer is None else record.answer.declined,
+                "citations": None if record.answer is None else list(record.answer.citations),
+                "context_count": record.context_count,
+                "error": record.error,
+                "latency_s": record.latency_s,
+                "created_at": now,
+            }
+            for record, _ in records
+        ]
+        # An equal one may have lost its texts since.
+        upsert(connection, item_results, rows, update=["answer", "citations"])
+        _remember(
+            connection,
+            client_id,
+            {key: record.result_id for record, key in records if record.error is None and key is not None},
+            now,
+        )
+        _link_results(
+            connection,
+            client_id,
+            evaluation_id,
+            {record.item_id: (record.result_id, key) for record, key in records},
+        )
+
+
+def reusable_results(
+    db: Database, client_id: str, answer_keys: Iterable[str], max_age_days: float | None = None
+) -> dict[str, str]:
+    """{answer key: result id} for those keys that have one without an error, made at most so long ago."""
+    return _reusable(db, client_id, answer_keys, max_age_days)
+
+
+@retried
+def link_results(db: Database, evaluation_id: int, links: Mapping[str, tuple[str, str]]) -> None:
+    """Gives the evaluation's items results that exist: {item id: (result id, answer key)}."""
+    with db.begin() as connection:
+        _link_results(connection, client_of(connection, evaluation_id), evaluation_id, links)
+
+
+def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:
+    """{item id: (result id, result)} for the items that have a result, in the order of the dataset.
+
+    Those whose question was deleted, since it was not used for longer than texts are kept, are left out.
+    """
+    items = tables.run_items
+    with db.connect() as connection:
+        evaluation = read_evaluation(connection, evaluation_runs.c.id == evaluation_id)
+        rows = connection.execute(
+            sa.select(
+                items.c.item_id,
+                items.c.result_id,
+                benchmark_items.c.item,
+                retrievals.c.relevant_chunks,
+                retrievals.c.relevant_documents,
+                retrievals.c.hits,
+                retrievals.c.error.label("retrieval_error"),
+                item_results.c.answer,
+                item_results.c.declined,
+                item_results.c.citations,
+                item_results.c.context_count,
+                item_results.c.error,
+            )
+            .select_from(
+                in_dataset()
+                .join(
+                    benchmark_items,
+                    sa.and_(
+                        benchmark_items.c.client_id == dataset_items.c.client_id,
+                        benchmark_items.c.item_hash == dataset_items.c.item_hash,
+                    ),
+                )
+                .join(
+                    item_results,
+                    sa.and_(
+                        item_results.c.client_id == items.c.client_id,
+                        item_results.c.result_id == items.c.result_id,
+                    ),
+                )
+                .join(
+                    retrievals,
+                    sa.and_(
+                        retrievals.c.client_id == item_results.c.client_id,
+                        retrievals.c.retrieval_id == item_results.c.retrieval_id,
+                    ),
+                )
+            )
+            .where(items.c.evaluation_id == evaluation_id)
+            .order_by(dataset_items.c.position, items.c.item_id)
+        ).all()
+        words = _texts_of(connection, evaluation.client_id, rows)
+    return {row.item_id: (row.result_id, _result(row, words, evaluation.k)) for row in rows}
+
+
+def _hit_row(hit: Hit, text_hash: str | None) -> dict[str, Any]:
+    return {
+        "chunk_id": hit.chunk_id,
+        "document_id": hit.document_id,
+        "rank": hit.rank,
+        "score": hit.score,
+        "page": hit.page,
+        "owner": hit.owner,
+        "text_hash": text_hash,
+    }
+
+
+def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
+    return [
+        Hit(
+            chunk_id=hit["chunk_id"],
+            document_id=hit["document_id"],
+            rank=hit["rank"],
+            score=hit["score"],
+            text=words.get(hit["text_hash"], ""),
+            page=hit["page"],
+            owner=hit["owner"],
+        )
+        for hit in row.hits or ()
+    ]
+
+
+def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
+    hits = tuple(_hits(row, words))
+    # An answer that was given is declined or not; a hit that had a text has its hash.
+    answer_gone = row.answer is None and row.declined is not None
+    context_gone = any(hit["text_hash"] not in words for hit in row.hits or () if hit["text_hash"] is not None)
+    return Result(
+        item=Item.from_dict(row.item),
+        relevant_chunks=None if row.relevant_chunks is None else frozenset(row.relevant_chunks),
+        relevant_documents=None if row.relevant_documents is None else frozenset(row.relevant_documents),
+        hits=hits,
+        k=k,
+        answer=None if row.answer is None else Answer(row.answer, bool(row.declined), tuple(row.citations or ())),
+        contexts=tuple(hit.text for hit in hits[: row.context_count]),
+        error=row.error if row.error is not None else row.retrieval_error,
+        tells_contexts=row.hits is not None,
+        texts_deleted=answer_gone or context_gone,
+    )
+
+
+def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> dict[str, str]:
+    """{text hash: text} of all the hits of these rows."""
+    needed = (hit["text_hash"] for row in rows for hit in row.hits or () if hit["text_hash"] is not None)
+    found: dict[str, str] = {}
+    for batch in in_batches(needed):
+        found.update(
+            (row.text_hash, row.text)
+            for row in connection.execute(
+                sa.select(texts.c.text_hash, texts.c.text).where(
+                    texts.c.client_id == client_id, texts.c.text_hash.in_(batch)
+                )
+            )
+        )
+    return found
+
+
+def _remember(connection: Connection, client_id: str, contents: Mapping[str, str], now: datetime) -> None:
+    rows = [
+        {"client_id": client_id, "reuse_key": key, "content_id": content_id, "made_at": now}
+        for key, content_id in contents.items()
+    ]
+    upsert(connection, reuse_keys, rows, update=["content_id", "made_at"])
+
+
+def _reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: float | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with db.connect() as connection:
+        for batch in in_batches(keys):
+            query = sa.select(reuse_keys.c.reuse_key, reuse_keys.c.content_id).where(
+                reuse_keys.c.client_id == client_id, reuse_keys.c.reuse_key.in_(batch)
+            )
+            if max_age_days is not None:
+                query = query.where(reuse_keys.c.made_at >= utc_now() - timedelta(days=max_age_days))
+            found.update((row.reuse_key, row.content_id) for row in connection.execute(query))
+    return found
+
+
+def _link_retrievals(
+    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str | None]]
+) -> None:
+    rows = [
+        {
+            "evaluation_id": evaluation_id,
+            "client_id": client_id,
+            "item_id": item_id,
+            "retrieval_id": retrieval_id,
+            "retrieval_key": key,
+        }
+        for item_id, (retrieval_id, key) in links.items()
+    ]
+    upsert(connection, tables.run_items, rows, update=["retrieval_id", "retrieval_key"])
+
+
+def _link_results(
+    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str | None]]
+) -> None:
+    rows = [
+        {
+            "evaluation_id": evaluation_id,
+            "client_id": client_id,
+            "item_id": item_id,
+            "result_id": result_id,
+            "answer_key": key,
+        }
+        for item_id, (result_id, key) in links.items()
+    ]
+    upsert(connection, tables.run_items, rows, update=["result_id", "answer_key"])

@@ -1,0 +1,223 @@
+"""Scores: each metric's outcomes for results, take by take, and its summary over an evaluation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rageval_dagster.records import Outcome
+from rageval_dagster.storage import tables
+from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.evaluations import client_of, in_dataset
+from rageval_dagster.storage.tables import dataset_items, metric_scores, metric_summaries
+from rageval_dagster.storage.types import storable, utc_now
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A metric over an evaluation: counts, mean with its interval, range, and bounds with all errors as 0 or 1.
+
+    `ceiling` is the best mean that any ranking could reach; None where that is 1.
+    """
+
+    metric_id: str
+    n: int
+    n_scored: int
+    n_undefined: int
+    n_error: int
+    mean: float | None
+    ci_low: float | None
+    ci_high: float | None
+    min: float | None
+    max: float | None
+    worst_low: float | None
+    worst_high: float | None
+    ceiling: float | None
+    metric_version: str
+    higher_is_better: bool = True
+
+
+def scored(
+    db: Database, client_id: str, result_ids: Iterable[str], metric_versions: Mapping[str, str]
+) -> set[tuple[str, str]]:
+    """The (result id, metric id) pairs that have an outcome without an error under the metric's version."""
+    found: set[tuple[str, str]] = set()
+    with db.connect() as connection:
+        for batch in in_batches(result_ids):
+            rows = connection.execute(
+                sa.select(metric_scores.c.result_id, metric_scores.c.metric_id, metric_scores.c.metric_version).where(
+                    metric_scores.c.client_id == client_id,
+                    metric_scores.c.result_id.in_(batch),
+                    metric_scores.c.status != "error",
+                )
+            )
+            found.update(
+                (row.result_id, row.metric_id)
+                for row in rows
+                if metric_versions.get(row.metric_id) == row.metric_version
+            )
+    return found
+
+
+@retried
+def save_scores(db: Database, evaluation_id: int, scores: Sequence[tuple[str, str, str, Outcome]]) -> None:
+    """Stores (result id, metric id, metric version, outcome) rows; saving the same again changes nothing.
+
+    A key's outcome without an error is final. After an error another outcome is a new take; the evaluation
+    remembers which take it used where that is not the first one without an error.
+    """
+    now = utc_now()
+    with db.begin() as connection:
+        client_id = client_of(connection, evaluation_id)
+        known = _known_takes(connection, client_id, {score[0] for score in scores})
+        new_rows: list[dict[str, Any]] = []
+        used: dict[str, dict[str, int | None]] = {}
+        for result_id, metric_id, metric_version, outcome in scores:
+            takes = known.setdefault((result_id, metric_id, metric_version), [])
+            if all(status == "error" for _, status, _ in takes):
+                same = (outcome.status, None if outcome.reason is None else storable(outcome.reason))
+                if not takes or takes[-1][1:] != same:
+                    take = takes[-1][0] + 1 if takes else 0
+                    takes.append((take, *same))
+                    new_rows.append(
+                        {
+                            "client_id": client_id,
+                            "result_id": result_id,
+                            "metric_id": metric_id,
+                            "metric_version": metric_version,
+                            "take": take,
+                            "status": outcome.status,
+                            "value": outcome.value,
+                            "reason": outcome.reason,
+                            "detail": None if outcome.detail is None else dict(outcome.detail),
+                            "created_at": now,
+                        }
+                    )
+            last_take, last_status, _ = takes[-1]
+            used.setdefault(result_id, {})[metric_id] = last_take if last_status == "error" else None
+        upsert(connection, metric_scores, new_rows)
+        _remember_takes(connection, client_id, evaluation_id, used)
+
+
+def load_scores(db: Database, evaluation_id: int, metric_versions: Mapping[str, str]) -> dict[str, dict[str, Outcome]]:
+    """{metric id: {item id: outcome}} of the takes that this evaluation used; metrics without any are left out."""
+    items = tables.run_items
+    with db.connect() as connection:
+        rows = connection.execute(
+            sa.select(
+                items.c.item_id,
+                items.c.takes,
+                metric_scores.c.metric_id,
+                metric_scores.c.metric_version,
+                metric_scores.c.take,
+                metric_scores.c.status,
+                metric_scores.c.value,
+                metric_scores.c.reason,
+                metric_scores.c.detail,
+            )
+            .select_from(
+                in_dataset().join(
+                    metric_scores,
+                    sa.and_(
+                        metric_scores.c.client_id == items.c.client_id,
+                        metric_scores.c.result_id == items.c.result_id,
+                    ),
+                )
+            )
+            .where(items.c.evaluation_id == evaluation_id)
+            .order_by(dataset_items.c.position, items.c.item_id, metric_scores.c.metric_id, metric_scores.c.take)
+        ).all()
+    found: dict[str, dict[str, Outcome]] = {metric_id: {} for metric_id in metric_versions}
+    for row in rows:
+        if metric_versions.get(row.metric_id) != row.metric_version:
+            continue
+        wanted = (row.takes or {}).get(row.metric_id)
+        is_used = row.take == wanted if wanted is not None else row.status != "error"
+        if is_used:
+            found[row.metric_id].setdefault(row.item_id, Outcome(row.status, row.value, row.reason, row.detail))
+    return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
+
+
+_SUMMARY_COLUMNS = {
+    name: {"min": "min_value", "max": "max_value"}.get(name, name) for name in Summary.__dataclass_fields__
+}
+
+
+@retried
+def save_summaries(db: Database, evaluation_id: int, summaries: Sequence[Summary]) -> None:
+    """Stores an evaluation's summaries, one a metric; of one that is there, the figures are renewed."""
+    with db.begin() as connection:
+        client_id = client_of(connection, evaluation_id)
+        rows = [
+            {
+                "evaluation_id": evaluation_id,
+                "client_id": client_id,
+                **{column: getattr(summary, name) for name, column in _SUMMARY_COLUMNS.items()},
+            }
+            for summary in summaries
+        ]
+        changing = [column for column in _SUMMARY_COLUMNS.values() if column != "metric_id"]
+        upsert(connection, metric_summaries, rows, update=changing)
+
+
+def load_summaries(db: Database, evaluation_id: int) -> list[Summary]:
+    """An evaluation's summaries by metric id."""
+    with db.connect() as connection:
+        rows = connection.execute(
+            sa.select(*(metric_summaries.c[column].label(name) for name, column in _SUMMARY_COLUMNS.items()))
+            .where(metric_summaries.c.evaluation_id == evaluation_id)
+            .order_by(metric_summaries.c.metric_id)
+        )
+        return [Summary(**row._mapping) for row in rows]
+
+
+def _known_takes(
+    connection: Connection, client_id: str, result_ids: Iterable[str]
+) -> dict[tuple[str, str, str], list[tuple[int, str, str | None]]]:
+    """(take, status, reason) of every stored outcome, oldest first, by (result, metric, metric version)."""
+    known: dict[tuple[str, str, str], list[tuple[int, str, str | None]]] = {}
+    for batch in in_batches(sorted(result_ids)):
+        rows = connection.execute(
+            sa.select(
+                metric_scores.c.result_id,
+                metric_scores.c.metric_id,
+                metric_scores.c.metric_version,
+                metric_scores.c.take,
+                metric_scores.c.status,
+                metric_scores.c.reason,
+            )
+            .where(metric_scores.c.client_id == client_id, metric_scores.c.result_id.in_(batch))
+            .order_by(metric_scores.c.take)
+        )
+        for row in rows:
+            known.setdefault((row.result_id, row.metric_id, row.metric_version), []).append(
+                (row.take, row.status, row.reason)
+            )
+    return known
+
+
+def _remember_takes(
+    connection: Connection, client_id: str, evaluation_id: int, used: Mapping[str, Mapping[str, int | None]]
+) -> None:
+    items = tables.run_items
+    rows = connection.execute(
+        sa.select(items.c.item_id, items.c.result_id, items.c.takes).where(items.c.evaluation_id == evaluation_id)
+    ).all()
+    changed = []
+    for row in rows:
+        if row.result_id not in used:
+            continue
+        before = row.takes or {}
+        after = {metric_id: take for metric_id, take in {**before, **used[row.result_id]}.items() if take is not None}
+        if after != before:
+            changed.append(
+                {
+                    "evaluation_id": evaluation_id,
+                    "client_id": client_id,
+                    "item_id": row.item_id,
+                    "takes": after or None,
+                }
+            )
+    upsert(connection, items, changed, update=["takes"])

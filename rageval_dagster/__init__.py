@@ -1,1 +1,29 @@
-"""Continuous evaluation of RAG systems as Dagster assets."""
+"""Continuous evaluation of RAG systems as Dagster assets; what a script calls of it is importable from here."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rageval_dagster.evaluation.recorded import score
+    from rageval_dagster.metrics.assessment import assess_answer, improve_answer
+    from rageval_dagster.metrics.evaluate_all import evaluate_all
+
+__all__ = ["assess_answer", "evaluate_all", "improve_answer", "score"]
+
+_MODULES = {
+    "assess_answer": "metrics.assessment",
+    "evaluate_all": "metrics.evaluate_all",
+    "improve_answer": "metrics.assessment",
+    "score": "evaluation.recorded",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A function of the Python API, its module imported when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,7 @@
 
 import typer
 
-from rageval_dagster.cli import clients, config, corpus, datasets, doctor, evaluate, forget, init, overview, runs
+from rageval_dagster.cli import clients, config, corpus, datasets, doctor, evaluate, forget, init, overview, runs, score
 
 app = typer.Typer(
     name="rageval",
@@ -14,6 +14,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("ingest")(corpus.ingest)
 app.command("evaluate")(evaluate.evaluate)
+app.command("score")(score.score)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
 app.command("forget")(forget.forget)

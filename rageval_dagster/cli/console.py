@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Progress
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
@@ -31,13 +32,13 @@ def open_all() -> tuple[Settings, "Database"]:
 
 
 def print_json(value: Any) -> None:
-    print(_dumped(value, indent=2))
+    print(dumped(value, indent=2))
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
     """One JSON value a line: a single one reads as plain JSON, several as JSON Lines."""
     for value in values:
-        print(_dumped(value))
+        print(dumped(value))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
@@ -84,6 +85,23 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
+def mapped_columns(choices: Iterable[str]) -> dict[str, str]:
+    """The choices of --map: field -> column.
+
+    Raises:
+        RagevalError: one is not of the form FIELD=COLUMN, or names a field again.
+    """
+    columns: dict[str, str] = {}
+    for choice in choices:
+        field, equals, column = choice.partition("=")
+        if not (field and equals and column):
+            raise RagevalError(f"--map takes FIELD=COLUMN, as in --map question=Prompt, not {choice!r}")
+        if field in columns:
+            raise RagevalError(f"--map names the field {field!r} twice")
+        columns[field] = column
+    return columns
+
+
 def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
@@ -99,7 +117,7 @@ def cell(value: Any) -> str:
     return showable(str(value))
 
 
-def _dumped(value: Any, indent: int | None = None) -> str:
+def dumped(value: Any, indent: int | None = None) -> str:
     """JSON that holds nothing a terminal obeys, escaped where plain JSON would let it stand."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
     lines = (

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rageval_dagster.benchmark.formats import FORMATS
-from rageval_dagster.cli.console import DONE_IN_PART, cell, open_all, plural, print_json, print_table, say
+from rageval_dagster.cli.console import (
+    DONE_IN_PART,
+    cell,
+    mapped_columns,
+    open_all,
+    plural,
+    print_json,
+    print_table,
+    say,
+)
 from rageval_dagster.errors import RagevalError, TextsDeletedError
 
 if TYPE_CHECKING:
@@ -161,7 +170,7 @@ def import_file(
         name or _name_of(file),
         file,
         format_name,
-        ReadOptions(_columns(columns or []), queries),
+        ReadOptions(mapped_columns(columns or []), queries),
         open_store(settings),
         document_pattern,
     )
@@ -279,18 +288,6 @@ def dataset_row(dataset: Any) -> dict[str, Any]:
 
 def _name_of(file: Path) -> str:
     return file.resolve().name.split(".")[0] if file.is_file() else file.resolve().name
-
-
-def _columns(choices: list[str]) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for choice in choices:
-        field, equals, column = choice.partition("=")
-        if not (field and equals and column):
-            raise RagevalError(f"--map takes FIELD=COLUMN, as in --map question=Prompt, not {choice!r}")
-        if field in columns:
-            raise RagevalError(f"--map names the field {field!r} twice")
-        columns[field] = column
-    return columns
 
 
 def _say_unresolved(unresolved: "list[Unresolved]") -> None:

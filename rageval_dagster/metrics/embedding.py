@@ -1,6 +1,6 @@
 """The `embedding` family: cosine similarities between question, contexts, answer and reference (seed 000)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 VERSION = "1"
 HALLUCINATION_VERSION = "2"
 
+Split = Callable[[str], Sequence[str]]
+
 _COSINES_AT_ONCE = 4_000_000
 """Cosines held in memory at once when a very long answer meets very many contexts (16 MB)."""
 
@@ -28,7 +30,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
     sufficiency_threshold, hallucination_threshold = options.sufficiency_threshold, options.hallucination_threshold
     model = options.embedder_version or "none"
     version = f"{VERSION};model={model}"
-    score = _family_score(sufficiency_threshold, hallucination_threshold)
+    score = family_score(sufficiency_threshold, hallucination_threshold)
     declare = partial(Metric, version=version, score=score, source="seed 000")
     windows = "A text longer than the model's window counts by its best window. Negative cosines count as 0."
     return [
@@ -93,7 +95,7 @@ class _Texts:
     sentences: tuple[str, ...]
 
     @classmethod
-    def of(cls, result: Result) -> "_Texts":
+    def of(cls, result: Result, split: Split) -> "_Texts":
         answer = result.answer.text if result.answer is not None else ""
         contexts = tuple(text for text in result.contexts if text.strip())
         return cls(
@@ -101,7 +103,7 @@ class _Texts:
             contexts=contexts,
             answer=answer,
             references=tuple(text for text in result.item.answers if text.strip()),
-            sentences=tuple(sentences(answer)) if contexts else (),
+            sentences=tuple(split(answer)) if contexts else (),
         )
 
     def to_embed(self) -> Iterable[str]:
@@ -109,9 +111,11 @@ class _Texts:
         return (text for text in texts if text.strip())
 
 
-def _family_score(sufficiency_threshold: float, hallucination_threshold: float) -> Score:
+def family_score(sufficiency_threshold: float, hallucination_threshold: float, split: Split = sentences) -> Score:
+    """The family's score at these thresholds; `split` gives an answer's sentences."""
+
     def score(results: Sequence[Result], tools: Tools) -> Columns:
-        texts = [_Texts.of(result) for result in results]
+        texts = [_Texts.of(result, split) for result in results]
         vectors = tools.embed(text for of_result in texts for text in of_result.to_embed())
         rows = [
             {
@@ -164,6 +168,8 @@ def _hallucination(texts: _Texts, vectors: Mapping[str, "np.ndarray"], threshold
         return _NO_ANSWER_TEXT
     if not texts.contexts:
         return scored(1.0)
+    if not texts.sentences:
+        return _NO_ANSWER_TEXT
     best = _best_cosines(texts.sentences, texts.contexts, vectors)
     return scored(int((best < threshold).sum()) / len(texts.sentences))
 

@@ -1,6 +1,6 @@
 """What RAG systems said, as files: each format's questions with answers, contexts and references, read row by row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -82,15 +82,20 @@ class OutputsReport:
 class OutputFormat:
     """How a kind of file is read and told from others.
 
-    `fields` are those that may have other names in the file. A row can be of this format if it has all of `needs`, and
-    is it rather than another if it has one of `marks`.
+    `fields` are those that may have other names in the file. A row can be of this format if it has all of `needs` (and,
+    of a strict format, no further fields), and is it rather than another if it has one of `marks`. `takes` are the
+    further files that go with it.
     """
 
     read: Callable[[Path, OutputOptions], OutputsReport]
     fields: Sequence[str]
     needs: frozenset[str]
     marks: frozenset[str]
+    strict: bool = False
     takes: frozenset[str] = frozenset()
+
+    def fits(self, names: Collection[str]) -> bool:
+        return self.needs <= set(names) and not (self.strict and set(names) - {*self.fields, *ID_FIELDS})
 
 
 @dataclass(frozen=True)
@@ -140,13 +145,13 @@ _Convert = Callable[[Row], _Draft]
 def _recorded(row: Row, options: OutputOptions) -> _Draft:
     """`{question, reference_answer?, answer, contexts[]?, id?}` (seed 000)."""
     item = Item(_question(row, "question"), one_answer(row, "reference_answer"))
-    return _Draft(_own_id(row), item, _answer(row, "answer", options), _plain_contexts(row, "contexts"))
+    return _Draft(_own_id(row), item, _answer(row, "answer", options), _contexts(row))
 
 
 def _ragas(row: Row, options: OutputOptions) -> _Draft:
     """`{user_input, response, retrieved_contexts[]?, reference?}`."""
     item = Item(_question(row, "user_input"), one_answer(row, "reference"))
-    return _Draft(_own_id(row), item, _answer(row, "response", options), _plain_contexts(row, "retrieved_contexts"))
+    return _Draft(_own_id(row), item, _answer(row, "response", options), _contexts(row, "retrieved_contexts"))
 
 
 def _judged(row: Row, options: OutputOptions) -> _Draft:
@@ -159,7 +164,7 @@ def _judged(row: Row, options: OutputOptions) -> _Draft:
         own_id=_own_id(row),
         item=Item(_question(row, "question"), texts_field(row, "gold_answers")),
         answer=_answer(row, "answer", options),
-        contexts=_plain_contexts(row, "contexts"),
+        contexts=_contexts(row),
         label=_label(row["label"], "label"),
         others={name: verdict for name, verdict in verdicts.items() if verdict is not None},
     )
@@ -195,7 +200,7 @@ def _csv(row: Row, options: OutputOptions) -> _Draft:
 _SAID = ("answer", "contexts", "declined", "citations")
 _CONTEXT_FIELDS = frozenset(["text", "document_id", "chunk_id", "page", "score"])
 _JUDGED_FIELDS = ("question", "contexts", "answer", "gold_answers", "label", "other_judges")
-_EVALUATION_DATA = (
+EVALUATION_DATA = (
     *("question", "answer", "contexts", "context_ids", "ground_truths", "ground_truths_context_ids"),
     "question_id",
 )
@@ -472,14 +477,14 @@ def _contexts_of_documents(row: Row) -> _Contexts:
     return _Contexts(texts, tuple(_hit(rank, text, document_id) for rank, (document_id, text) in ranked))
 
 
-def _contexts(row: Row) -> _Contexts:
+def _contexts(row: Row, name: str = "contexts") -> _Contexts:
     """Contexts as texts, or as objects with a text, the ids of document and chunk, page and score."""
-    values = list_field(row, "contexts")
+    values = list_field(row, name)
     if not any(isinstance(value, dict) for value in values):
-        return _plain_contexts(row, "contexts")
+        return _plain_contexts(row, name)
     for index, value in enumerate(values):
-        only_fields(object_value(value, f"contexts[{index}]"), _CONTEXT_FIELDS, f"contexts[{index}].")
-    return _chunks(values, "contexts", "document_id")
+        only_fields(object_value(value, f"{name}[{index}]"), _CONTEXT_FIELDS, f"{name}[{index}].")
+    return _chunks(values, name, "document_id")
 
 
 def _chunks(values: Sequence[Any], field: str, document_field: str) -> _Contexts:
@@ -543,7 +548,7 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
     ),
     "ai4rag": OutputFormat(
         partial(_read_lines, _ai4rag),
-        fields=_EVALUATION_DATA,
+        fields=EVALUATION_DATA,
         needs=frozenset({"question", "answer"}),
         marks=frozenset({"ground_truths", "ground_truths_context_ids", "context_ids"}),
     ),
@@ -578,6 +583,7 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
         fields=(*native.FIELDS, *_SAID),
         needs=frozenset({"question"}),
         marks=frozenset({"answers", "evidence", "answerable", "item_id", "checks", "declined", "citations"}),
+        strict=True,
     ),
     "csv": OutputFormat(
         _read_csv,
@@ -587,6 +593,7 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
     ),
 }
 
+_BY_ROW = {"recorded": _recorded, "ai4rag": _ai4rag, "ragas": _ragas, "judged": _judged, "native": _native}
 _FILES = {"queries": "--queries", "ground_truth": "--ground-truth", "answers": "--answers"}
 
 
@@ -613,3 +620,46 @@ def read_outputs(path: Path, format_name: str, options: OutputOptions | None = N
             takers = ", ".join(other for other, each in OUTPUT_FORMATS.items() if name in each.takes)
             raise DatasetError(f"{option} is for the formats {takers}, not for {format_name}")
     return format_.read(path, options)
+
+
+def detect_format(path: Path, columns: Mapping[str, str]) -> str:
+    """The only format that the fields of the first row fit; `columns` gives the file's own names of fields.
+
+    Raises:
+        DatasetError: several fit, or none; or the file cannot be read.
+    """
+    if read_bytes(path).lstrip().startswith((b"[", b"{")):
+        first = next((row for _, row in json_rows(path, key="id") if not isinstance(row, RowError)), None)
+    else:
+        table = read_table(path, {}, [], lambda _: True, "")
+        first = dict.fromkeys(table.columns, "")
+    if first is None:
+        raise DatasetError(f"{path} has no row that can be read; its format can be said with --format")
+    names = set(first) | {name for name, column in columns.items() if column in first}
+    found = _formats_of(names)
+    if len(found) != 1:
+        known = ", ".join(found or OUTPUT_FORMATS)
+        why = "the fields of its first row fit several formats" if found else "its first row fits no format of outputs"
+        raise DatasetError(f"{path}: {why}; say which with --format: {known}")
+    return found[0]
+
+
+def _formats_of(names: Collection[str]) -> list[str]:
+    """The formats that rows with these fields may be of: those that one of the fields marks, else the plainest."""
+    fitting = {name: each for name, each in OUTPUT_FORMATS.items() if each.fits(names)}
+    marked = [name for name, each in fitting.items() if each.marks & set(names)]
+    return marked or list(fitting)[:1]
+
+
+def outputs_of(items: Iterable[Mapping[str, Any]], options: OutputOptions) -> OutputsReport:
+    """The outputs of rows in memory, each of a format that `_BY_ROW` names, told by its fields."""
+
+    def draft(row: Row) -> _Draft:
+        found = [name for name in _formats_of(row) if name in _BY_ROW]
+        if not found:
+            raise RowError(None, f"is of no known shape ({', '.join(_BY_ROW)})")
+        if len(found) > 1:
+            raise RowError(None, f"has the fields of several shapes ({', '.join(found)})")
+        return _BY_ROW[found[0]](row, options)
+
+    return _read(Path("items"), enumerate(items, start=1), draft, options)

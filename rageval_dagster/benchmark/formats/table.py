@@ -24,9 +24,10 @@ _PROTECTED = re.compile(rf"'+{_NOT_PLAIN}")
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a CSV file, each a text by column, and the names of the columns that nobody reads."""
+    """The rows of a CSV file, each a text by column, the names of its columns, and of those that nobody reads."""
 
     rows: Rows
+    columns: Sequence[str]
     unused: Sequence[str]
 
 
@@ -63,7 +64,7 @@ def read_table(
         if columns.count(column) > 1:
             raise DatasetError(f"{path} has {columns.count(column)} columns {column!r}: rename all but one")
     unused = [column for column in dict.fromkeys(columns) if column and column not in used]
-    return Table(_rows(records, len(columns), used), unused)
+    return Table(_rows(records, len(columns), used), columns, unused)
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:

@@ -1,0 +1,118 @@
+"""`rageval score`: recorded outputs of any system, from a file, scored without a document store or history."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rageval_dagster.cli.console import (
+    DONE_IN_PART,
+    cell,
+    dumped,
+    mapped_columns,
+    plural,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
+
+MAX_LISTED = 20
+COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
+
+
+def score(
+    file: Annotated[Path, typer.Argument(help="What a system said: questions with answers, contexts, references.")],
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="recorded, ai4rag, ragas, judged, test-results, expected-outputs, native or csv; default: what the "
+            "fields of the first row say.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Ids or patterns, separated by commas: overlap.faithfulness,lexical.*")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
+    k: Annotated[int, typer.Option(min=1, max=1000, help="The cutoff of the retrieval metrics.")] = 5,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="The questions' texts by id (test-results, expected-outputs).")
+    ] = None,
+    ground_truth: Annotated[Path | None, typer.Option(help="The references by query id (test-results).")] = None,
+    answers: Annotated[Path | None, typer.Option(help="The answers by question id (expected-outputs).")] = None,
+    client: Annotated[str | None, typer.Option(help="Score with this client's settings and its own metrics.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
+) -> None:
+    """Scores what a system said. A bad row is refused by row and field, and the rest is scored."""
+    from rageval_dagster.benchmark.exporting import written_whole
+    from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
+    from rageval_dagster.evaluation.recorded import clusters_of, metrics_and_tools, redacted_outputs, score_outputs
+    from rageval_dagster.evaluation.result_shape import result_shape
+    from rageval_dagster.settings import load_settings
+
+    settings = load_settings()
+    if client is not None:
+        settings = settings.for_client(client)
+    patterns = None if metrics is None else [pattern.strip() for pattern in metrics.split(",") if pattern.strip()]
+    chosen, tools = metrics_and_tools(settings, patterns, k, model)
+    named = mapped_columns(columns or ())
+    if format_name is None:
+        format_name = detect_format(file, named)
+        say(f"{file.name}: read as {format_name} (--format says otherwise)")
+    options = OutputOptions(named, queries, ground_truth, answers, k, settings.decline_phrases)
+    report = read_outputs(file, format_name, options)
+    outputs = redacted_outputs(report.rows, settings)
+    with progress_bar("scoring") as progress:
+        found = score_outputs(outputs, chosen, tools, progress)
+    shape = {
+        **result_shape(found, clusters_of(outputs)),
+        "refused": [refusal.to_dict() for refusal in report.refused],
+        "unused_columns": list(report.unused),
+    }
+    if out is not None:
+        with written_whole(out, force) as draft:
+            draft.write_text(dumped(shape, indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")
+    if as_json:
+        print_json(shape)
+    else:
+        rows = [_row(metric_id, score) for metric_id, score in shape["scores"].items()]
+        print_table(rows, COLUMNS, "no metrics were chosen")
+    _say_unmeasured(found)
+    for refusal in report.refused[:MAX_LISTED]:
+        say(f"refused: {cell(refusal)}")
+    if len(report.refused) > MAX_LISTED:
+        say(f"and {len(report.refused) - MAX_LISTED} more rows refused: --json lists them all")
+    if report.unused:
+        say(f"columns not read: {', '.join(map(repr, report.unused))}; --map FIELD=COLUMN says what one is")
+    say(f"{plural(len(outputs), 'answer')} scored, {plural(len(report.refused), 'row')} refused")
+    if not any(score["n_scored"] for score in shape["scores"].values()):
+        say("nothing could be scored")
+        raise typer.Exit(2)
+    if report.refused:
+        raise typer.Exit(DONE_IN_PART)
+
+
+def _row(metric_id: str, score: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
+    return dict(zip(COLUMNS, (metric_id, *(score[name] for name in names)), strict=True))
+
+
+def _say_unmeasured(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """The metrics without any value, together where they have it for the same reason."""
+    reasons: dict[str, list[str]] = {}
+    for metric_id, column in found.items():
+        if column and not any(outcome.status == "scored" for outcome in column.values()):
+            [(reason, _)] = Counter(outcome.reason for outcome in column.values()).most_common(1)
+            reasons.setdefault(str(reason), []).append(metric_id)
+    for reason, metric_ids in reasons.items():
+        say(f"not measured, {cell(reason)}: {', '.join(metric_ids)}")

@@ -1,0 +1,154 @@
+"""Scoring what was recorded: answers and contexts from a file or from memory, without a document store or history."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rageval_dagster.benchmark.formats.outputs import EVALUATION_DATA, Output, OutputOptions, outputs_of
+from rageval_dagster.benchmark.redacted import redacted_item
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.evaluation.result_shape import result_shape
+from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, options_of
+from rageval_dagster.records import Outcome, Progress, Result
+from rageval_dagster.redaction import Redactor, load_redactor
+from rageval_dagster.settings import Settings, load_settings
+
+BATCH = 256
+"""Outputs scored at once: what a family holds in memory of a batch is let go after it."""
+
+SHORT_NAMES = {name: f"overlap.{name}" for name in ("faithfulness", "answer_correctness", "context_correctness")}
+"""The names that need no family, because seed 001 has given them one meaning."""
+
+_STORE_ONLY = "retrieval.foreign_hits"
+_NO_STORE = Outcome.undefined("only the document store knows whose chunks they are")
+
+
+def score(
+    items: Iterable[Any], metrics: Sequence[str] | None = None, *, k: int = 5, model: str | None = None
+) -> dict[str, Any]:
+    """Scores recorded answers.
+
+        score([{"question": "Where is it?", "answer": "In Rome.", "contexts": ["It is in Rome."]}], ["overlap.*"])
+
+    Args:
+        items: rows of any of these shapes: an item's own fields with `answer` and `contexts`; `EvaluationData`, as
+            mappings or objects; seed 000's (`reference_answer`); a judged one (`label`); or RAGAS's.
+        metrics: ids or patterns such as `lexical.*`; `faithfulness`, `answer_correctness` and `context_correctness`
+            stand for those of the overlap family. None: those that the settings choose, by default all.
+        k: the cutoff of the retrieval metrics, at least 1.
+        model: the metrics' embedding model, else that of the settings. It is loaded only if a metric needs it.
+
+    Returns:
+        `{"scores": {metric: {mean, ci_low, ci_high, n, n_scored, n_undefined, n_error}}, "question_scores": {metric:
+        {id: value or None}}, "outcomes": {metric: {id: {status, reason}}}}`: values in [0, 1] with 95 % intervals, and
+        why an item has no value. A row's id is its own, else `q0`, `q1`, ...
+
+    Raises:
+        DatasetError: a row is of no known shape or a field of it is wrong; there is none, or `k` is no cutoff.
+        SettingsError: a pattern chooses no metric.
+        EmbeddingError: the embedding model cannot be loaded.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise DatasetError(f"the cutoff k is a whole number of at least 1, not {k!r}")
+    if isinstance(metrics, str):
+        metrics = [metrics]
+    settings = load_settings()
+    chosen, tools = metrics_and_tools(settings, metrics, k, model)
+    report = outputs_of(map(_row, items), OutputOptions(k=k, decline_phrases=settings.decline_phrases))
+    if report.refused:
+        more = f" (and {len(report.refused) - 1} more rows)" if len(report.refused) > 1 else ""
+        raise DatasetError(f"{report.refused[0]}{more}")
+    if not report.rows:
+        raise DatasetError("there are no items to score")
+    outputs = redacted_outputs(report.rows, settings)
+    return result_shape(score_outputs(outputs, chosen, tools), clusters_of(outputs))
+
+
+def metrics_and_tools(
+    settings: Settings, patterns: Sequence[str] | None, k: int, model: str | None = None
+) -> tuple[list[Metric], Tools]:
+    """The metrics that patterns choose (None: the settings), and an embedder if one of them needs it, not yet loaded.
+
+    Raises:
+        SettingsError: a pattern chooses no metric.
+        EmbeddingError: a model is needed that there is not.
+    """
+    patterns = None if patterns is None else [SHORT_NAMES.get(pattern, pattern) for pattern in patterns]
+    metrics = chosen_metrics(settings, options_of(settings, k), patterns)
+    if not any("embedder" in metric.needs for metric in metrics):
+        return metrics, Tools()
+    from rageval_dagster.embedding.models import load_embedder
+
+    embedder = load_embedder(model or settings.metric_embedding_model, settings)
+    return chosen_metrics(settings, options_of(settings, k, embedder), patterns), Tools(embedder)
+
+
+def score_outputs(
+    outputs: Sequence[Output], metrics: Sequence[Metric], tools: Tools, progress: Progress | None = None
+) -> Mapping[str, Mapping[str, Outcome]]:
+    """Each metric's outcome for each output, {metric id: {output id: outcome}}, computed in batches.
+
+    Between batches only scores and the vectors of `tools` stay (each distinct text is embedded once). Whose chunks came
+    back is not known without the document store: `retrieval.foreign_hits` is undefined.
+    """
+    scores: dict[str, dict[str, Outcome]] = {metric.id: {} for metric in metrics}
+    for start in range(0, len(outputs), BATCH):
+        batch = outputs[start : start + BATCH]
+        found = compute_scores(metrics, [output.result for output in batch], tools)
+        for metric_id, column in found.items():
+            for output, outcome in zip(batch, column, strict=True):
+                unknown = metric_id == _STORE_ONLY and outcome.status == "scored"
+                scores[metric_id][output.id] = _NO_STORE if unknown else outcome
+        if progress is not None:
+            progress(start + len(batch), len(outputs))
+    return scores
+
+
+def redacted_outputs(outputs: Sequence[Output], settings: Settings) -> Sequence[Output]:
+    """The outputs as an evaluation would hold them: questions, references, contexts and answers redacted.
+
+    Raises:
+        RedactionError: the user's own redaction failed.
+        SettingsError: it cannot be loaded.
+    """
+    redactor = load_redactor(settings.redact, settings.path("."))
+    if redactor.version is None:
+        return outputs
+    return [replace(output, result=_redacted(output.result, redactor)) for output in outputs]
+
+
+def _redacted(result: Result, redactor: Redactor) -> Result:
+    answer = result.answer
+    return replace(
+        result,
+        item=redacted_item(result.item, redactor),
+        hits=tuple(replace(hit, text=redactor.redact(hit.text)) for hit in result.hits),
+        contexts=tuple(map(redactor.redact, result.contexts)),
+        answer=None if answer is None else replace(answer, text=redactor.redact(answer.text)),
+    )
+
+
+def clusters_of(outputs: Iterable[Output]) -> dict[str, str]:
+    """What groups outputs that are not independent: the first document of their evidence, else the question."""
+    return {output.id: _cluster(output) for output in outputs}
+
+
+def _cluster(output: Output) -> str:
+    item = output.result.item
+    if item.evidence:
+        return item.evidence[0].document_id
+    return item.question or output.id
+
+
+def _row(item: Any) -> Mapping[str, Any]:
+    """A mapping with lists, as a file would hold it."""
+    if isinstance(item, Mapping):
+        return {str(name): _plain(value) for name, value in item.items()}
+    return {name: _plain(getattr(item, name)) for name in EVALUATION_DATA if hasattr(item, name)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(entry) for name, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -12,7 +12,9 @@ from rageval_dagster.statistics.summaries import summarise
 
 
 def result_shape(
-    outcomes: Mapping[str, Mapping[str, Outcome]], clusters: Mapping[str, Hashable] | None = None
+    outcomes: Mapping[str, Mapping[str, Outcome]],
+    clusters: Mapping[str, Hashable] | None = None,
+    ceilings: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """What {metric: {question: outcome}} comes to, made of dicts, strings, numbers in [0, 1], counts and None alone.
 
@@ -22,8 +24,10 @@ def result_shape(
     - `outcomes`: {metric: {question: {status, reason}}} of just those, with status `undefined` or `error`; metrics that
       scored every question are left out.
 
-    `clusters` maps questions to clusters for the intervals, as in `summarise`.
+    `clusters` maps questions to clusters for the intervals, `ceilings` metrics to the best mean that their questions
+    allow, both as in `summarise`.
     """
+    ceilings = ceilings or {}
     unscored = {
         metric: {
             item: {"status": outcome.status, "reason": outcome.reason}
@@ -33,7 +37,10 @@ def result_shape(
         for metric, column in outcomes.items()
     }
     return {
-        "scores": {metric: asdict(summarise(column, clusters)) for metric, column in outcomes.items()},
+        "scores": {
+            metric: asdict(summarise(column, clusters, ceiling=ceilings.get(metric)))
+            for metric, column in outcomes.items()
+        },
         "question_scores": {
             metric: {item: outcome.value for item, outcome in column.items()} for metric, column in outcomes.items()
         },

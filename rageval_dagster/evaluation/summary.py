@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from rageval_dagster.evaluation.changes import note_evaluated
@@ -70,7 +70,7 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
     items = benchmark_storage.dataset_items(db, evaluation.dataset_id)
     results = {item_id: result for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()}
     outcomes = score_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
-    clusters = {item.item_id: _cluster(item) for item in items}
+    clusters = {item.item_id: cluster_of(item) for item in items}
     summaries = [
         _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
     ]
@@ -174,36 +174,32 @@ def _prefix(level: str) -> str:
     return "retrieval." if level == "chunk" else "retrieval.document_"
 
 
-def _cluster(item: Item) -> str:
-    """Questions from one document are not independent; one without evidence stands alone."""
+def cluster_of(item: Item) -> str:
+    """The cluster that an item's score belongs to: its document, or itself where it has no evidence.
+
+    Questions from one document are not independent.
+    """
     return item.evidence[0].document_id if item.evidence else item.item_id
+
+
+def mean_ceiling(metric: Metric, column: Mapping[str, Outcome], results: Mapping[str, Result]) -> float | None:
+    """The best mean that the scored ones of these results allow; None where that is 1, or nothing was scored."""
+    if metric.ceiling is None:
+        return None
+    reachable = [metric.ceiling(results[item_id]) for item_id, out in column.items() if out.status == "scored"]
+    return sum(reachable) / len(reachable) if reachable else None
 
 
 def _summary(
     metric: Metric, column: Mapping[str, Outcome], clusters: Mapping[str, str], results: Mapping[str, Result]
 ) -> Summary:
-    summary = summarise(column, clusters)
-    ceiling = None
-    if metric.ceiling is not None:
-        reachable = [metric.ceiling(results[item_id]) for item_id, out in column.items() if out.status == "scored"]
-        ceiling = sum(reachable) / len(reachable) if reachable else None
+    ceiling = mean_ceiling(metric, column, results)
     return Summary(
         metric_id=metric.id,
         metric_version=metric.version,
         higher_is_better=metric.higher_is_better,
-        n=summary.n,
-        n_scored=summary.n_scored,
-        n_undefined=summary.n_undefined,
-        n_error=summary.n_error,
-        mean=summary.mean,
-        ci_low=summary.ci_low,
-        # No mean can lie above the ceiling, so no interval reaches there.
-        ci_high=summary.ci_high if ceiling is None or summary.ci_high is None else min(summary.ci_high, ceiling),
-        min=summary.min,
-        max=summary.max,
-        worst_low=summary.worst_low,
-        worst_high=summary.worst_high,
         ceiling=ceiling,
+        **asdict(summarise(column, clusters, ceiling=ceiling)),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from rageval_dagster.records import Outcome
+from rageval_dagster.records import Interval, Outcome
 from rageval_dagster.statistics.intervals import mean_interval
 
 
@@ -29,11 +29,15 @@ class Summary:
 
 
 def summarise(
-    outcomes: Mapping[str, Outcome], clusters: Mapping[str, Hashable] | None = None, confidence: float = 0.95
+    outcomes: Mapping[str, Outcome],
+    clusters: Mapping[str, Hashable] | None = None,
+    confidence: float = 0.95,
+    ceiling: float | None = None,
 ) -> Summary:
     """Sums up the outcomes of one metric, {item: outcome}; undefined ones and errors are counted, never averaged.
 
-    `clusters` maps items to clusters, as in `comparisons.compare`.
+    `clusters` maps items to clusters, as in `comparisons.compare`. `ceiling` is the best mean that the scored items
+    allow (None: 1); no interval reaches above it.
     """
     scores = {item: outcome.value for item, outcome in sorted(outcomes.items()) if outcome.value is not None}
     values = list(scores.values())
@@ -52,9 +56,14 @@ def summarise(
         n_error=n_error,
         mean=interval.mean if interval else None,
         ci_low=interval.low if interval else None,
-        ci_high=interval.high if interval else None,
+        ci_high=_at_most(interval, ceiling) if interval else None,
         min=min(values, default=None),
         max=max(values, default=None),
         worst_low=scored_part if share is not None else None,
         worst_high=min(1.0, scored_part + (1.0 - share)) if share is not None else None,
     )
+
+
+def _at_most(interval: Interval, ceiling: float | None) -> float:
+    # The mean itself may lie above its ceiling by a rounding.
+    return interval.high if ceiling is None else max(interval.mean, min(interval.high, ceiling))

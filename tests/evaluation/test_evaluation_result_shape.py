@@ -1,0 +1,66 @@
+"""The result shape tells what was not scored from what scored 0, and its figures are those of the summaries."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rageval_dagster.evaluation.result_shape import result_shape
+from rageval_dagster.records import Outcome
+from rageval_dagster.statistics import summarise
+
+OUTCOMES = st.one_of(
+    st.floats(0, 1).map(Outcome.scored),
+    st.sampled_from([Outcome.undefined("no reference answer"), Outcome.error("timeout")]),
+)
+
+
+def test_what_was_not_scored_is_null_with_its_reason() -> None:
+    shape = result_shape(
+        {
+            "lexical.f1": {
+                "q1": Outcome.scored(0.0),
+                "q2": Outcome.undefined("no reference answer"),
+                "q3": Outcome.error("timeout"),
+            },
+            "retrieval.mrr": {"q1": Outcome.scored(1.0), "q2": Outcome.scored(0.5)},
+        }
+    )
+    assert shape["question_scores"] == {
+        "lexical.f1": {"q1": 0.0, "q2": None, "q3": None},
+        "retrieval.mrr": {"q1": 1.0, "q2": 0.5},
+    }
+    assert shape["outcomes"] == {
+        "lexical.f1": {
+            "q2": {"status": "undefined", "reason": "no reference answer"},
+            "q3": {"status": "error", "reason": "timeout"},
+        }
+    }
+    score = shape["scores"]["lexical.f1"]
+    assert (score["mean"], score["n"], score["n_scored"], score["n_undefined"], score["n_error"]) == (0.0, 3, 1, 1, 1)
+    assert shape["scores"]["retrieval.mrr"]["mean"] == 0.75
+
+
+def test_a_metric_that_scored_nothing_has_no_mean() -> None:
+    shape = result_shape({"lexical.f1": {"q1": Outcome.undefined("no reference answer")}})
+    score = shape["scores"]["lexical.f1"]
+    assert (score["mean"], score["ci_low"], score["ci_high"], score["n"]) == (None, None, None, 1)
+
+
+def test_no_interval_reaches_above_the_ceiling() -> None:
+    column = {str(number): Outcome.scored(0.2) for number in range(10)}
+    shape = result_shape({"retrieval.precision_at_5": column}, ceilings={"retrieval.precision_at_5": 0.2})
+    assert shape["scores"]["retrieval.precision_at_5"]["ci_high"] == 0.2
+
+
+@given(st.dictionaries(st.text(max_size=4), OUTCOMES, max_size=12), st.booleans())
+def test_it_is_json_and_agrees_with_the_summary(column: dict[str, Outcome], clustered: bool) -> None:
+    clusters = {item: item[:1] for item in column} if clustered else None
+    shape = result_shape({"a.b": column}, clusters)
+    assert json.loads(json.dumps(shape, allow_nan=False)) == shape
+    summary = summarise(column, clusters)
+    score = shape["scores"]["a.b"]
+    assert (score["mean"], score["ci_low"], score["ci_high"]) == (summary.mean, summary.ci_low, summary.ci_high)
+    unscored = shape["outcomes"].get("a.b", {})
+    assert {item for item, value in shape["question_scores"]["a.b"].items() if value is None} == set(unscored)
+    assert len(unscored) == score["n_undefined"] + score["n_error"]

@@ -1,4 +1,4 @@
-"""How much of a short reference an answer says, its words and numbers compared as people would: `lexical.answer_match`."""
+"""How much of a short reference an answer says, words and numbers compared as people would (`lexical.answer_match`)."""
 
 import re
 import unicodedata
@@ -73,7 +73,7 @@ def words_of(text: str, language: str | None) -> Words:
     return Words(tuple(word[:LETTERS] for word in (*initials, *content)), found, pairs)
 
 
-def match(question: str, references: Sequence[str], answer: str) -> float | None:
+def answer_match(question: str, references: Sequence[str], answer: str) -> float | None:
     """The share of a reference's words and numbers that the answer says, of the best reference, in [0, 1].
 
     Words of the question count only where the reference has no others. 0 where the answer's numbers contradict: each

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 
 from rageval_dagster import languages
-from rageval_dagster.metrics.answer_match import LETTERS, match
+from rageval_dagster.metrics.answer_match import LETTERS, answer_match
 from rageval_dagster.metrics.answer_match import VERSION as MATCH_VERSION
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
 from rageval_dagster.metrics.numbers import numbers
@@ -116,7 +116,7 @@ def _match_score(results: Sequence[Result], _tools: Tools) -> Columns:
     def outcome(result: Result) -> Outcome | None:
         if result.answer is None:
             return None
-        value = match(result.item.question, result.item.answers, result.answer.text)
+        value = answer_match(result.item.question, result.item.answers, result.answer.text)
         return _NO_WORDS if value is None else scored(value)
 
     return {"answer_match": [outcome(result) for result in results]}
@@ -194,11 +194,15 @@ def squad_tokens(text: str) -> list[str]:
     Beyond SQuAD, which knows ASCII punctuation alone: characters of scripts without spaces are single tokens, and in
     texts with letters beyond Latin all Unicode punctuation goes, as in MLQA (Lewis et al. 2020).
     """
-    text = text.lower().translate(_ASCII_PUNCTUATION)
     if not is_latin(text):
-        text = "".join(character for character in text if not _is_punctuation(character))
+        text = "".join(character for character in text.lower() if not _is_punctuation(character))
         text = separate_characters(text)
-    return _SQUAD_ARTICLE.sub(" ", text).split()
+    return plain_squad_tokens(text)
+
+
+def plain_squad_tokens(text: str) -> list[str]:
+    """The tokens exactly as SQuAD's own evaluation has them, whatever the script."""
+    return _SQUAD_ARTICLE.sub(" ", text.lower().translate(_ASCII_PUNCTUATION)).split()
 
 
 @lru_cache(maxsize=65_536)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metric_samples import DATA_DIR, make_result, value_of
 
-from rageval_dagster.metrics.answer_match import match
+from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.metrics.interface import MetricOptions
 from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
 from rageval_dagster.text import word_spans
@@ -46,22 +46,22 @@ from rageval_dagster.text import word_spans
     ],
 )
 def test_what_counts_as_said(reference: str, answer: str, expected: float) -> None:
-    assert match("Which one is it?", [reference], answer) == pytest.approx(expected)
+    assert answer_match("Which one is it?", [reference], answer) == pytest.approx(expected)
 
 
 def test_words_of_the_question_say_nothing_new() -> None:
     question = "Who presides over the joint session?"
-    assert match(question, ["the Speaker of the joint session"], "a joint session") == 0.0
-    assert match(question, ["the joint session"], "the joint session") == 1.0
+    assert answer_match(question, ["the Speaker of the joint session"], "a joint session") == 0.0
+    assert answer_match(question, ["the joint session"], "the joint session") == 1.0
 
 
 def test_the_best_of_several_references_counts() -> None:
-    assert match("Who?", ["Aaron Harrison", "Andrew Harrison"], "Andrew Harrison") == 1.0
+    assert answer_match("Who?", ["Aaron Harrison", "Andrew Harrison"], "Andrew Harrison") == 1.0
 
 
 @pytest.mark.parametrize("references", [[], [""], ["...", "\u200b"]])
 def test_a_reference_without_words_has_no_value(references: list[str]) -> None:
-    assert match("Who?", references, "Ottawa") is None
+    assert answer_match("Who?", references, "Ottawa") is None
 
 
 TEXTS = st.one_of(
@@ -72,25 +72,25 @@ TEXTS = st.one_of(
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
 def test_it_is_total_and_in_range(question: str, references: list[str], answer: str) -> None:
-    value = match(question, references, answer)
+    value = answer_match(question, references, answer)
     assert value is None or 0.0 <= value <= 1.0
 
 
 @given(TEXTS, TEXTS)
 def test_the_reference_itself_is_always_right(question: str, reference: str) -> None:
-    value = match(question, [reference], reference)
+    value = answer_match(question, [reference], reference)
     assert value in (None, 1.0)
     assert value == 1.0 or not any(word.group().isalpha() for word in word_spans(reference))
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=2), TEXTS, TEXTS)
 def test_one_more_reference_never_lowers_it(question: str, references: list[str], more: str, answer: str) -> None:
-    before, after = match(question, references, answer), match(question, [*references, more], answer)
+    before, after = answer_match(question, references, answer), answer_match(question, [*references, more], answer)
     assert before is None or (after is not None and after >= before)
 
 
 def test_a_long_answer_takes_no_long() -> None:
-    assert match("Who?", ["Ottawa 1867"], "U.S.A. one two " * 100_000 + "1867 Ottawa") == 1.0
+    assert answer_match("Who?", ["Ottawa 1867"], "U.S.A. one two " * 100_000 + "1867 Ottawa") == 1.0
 
 
 def test_it_agrees_with_people_on_each_half_of_the_questions() -> None:

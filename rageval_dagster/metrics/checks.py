@@ -1,7 +1,321 @@
 """The `checks` family: lists, facts and calculations that a question declares of its answer (seed 003)."""
 
-from rageval_dagster.metrics.interface import Metric, MetricOptions
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools
+from rageval_dagster.metrics.numbers import numbers
+from rageval_dagster.metrics.patterns import PatternError, Patterns
+from rageval_dagster.records import Outcome, Result
+from rageval_dagster.text import is_character, is_mark
+
+VERSION = "1"
+
+Check = Mapping[str, Any]
+
+_INABILITY = tuple(
+    f"{unable} {verb}"
+    for unable in ("cannot", "can not", "can't", "could not", "couldn't", "unable to", "not able to", "not possible to")
+    for verb in ("calculate", "compute", "determine")
+) + tuple(f"{unable} be {verb}" for unable in ("cannot", "can't") for verb in ("calculated", "computed", "determined"))
+"""What forbids a calculation to be correct where its check does not say what does."""
+
+_STEPS = re.compile(
+    r"[×✕⋅÷]|\\times|\\cdot|(?<=[^\s*])[ \t]*\*[ \t]*(?=[^\s*])|\d[ \t]*[x/+][ \t]*\$?\d|\b(?:multipl[yi]|times\b)",
+    re.IGNORECASE,
+)
+"""Signs of a calculation that is shown; a `*` that begins a line is none."""
+
+# The emphasis of Markdown: its marks stand at the edge of a word. `2 * 3`, `2*3` and `a_b` keep theirs.
+_EMPHASIS = re.compile(r"(?<![\w*`~])[*_`~]++(?=\S)|(?<=[^\s*_`~])[*_`~]++(?!\w)")
+_BULLET = re.compile(r"^[ \t]*(?:[*+•‣▪–-]|\d{1,3}[.)])[ \t]+(\S.*)$", re.MULTILINE)
+_SAME = str.maketrans(dict.fromkeys("‐‑‒–−", "-") | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"'))
+_NUMBER_CHARACTERS = frozenset(" .,'’+-−–%‰٪％\u00a0\u202f\u2009")
 
 
 def metrics(_options: MetricOptions) -> list[Metric]:
-    return []
+    declare = partial(
+        Metric,
+        version=VERSION,
+        score=_score,
+        needs=frozenset({"answer", "checks"}),
+        unanswerable="undefined",
+        source="seed 003",
+    )
+    how = (
+        "Texts are found as whole words, whatever their case, white space, emphasis and kind of dash; numbers are "
+        "compared as in lexical.number_match; patterns are regular expressions, whatever the case. "
+    )
+    common = "Empty answer: 0. Each check's own result is in the detail. A pattern that takes too long: an error."
+    return [
+        declare(
+            id="checks.list_coverage",
+            description="Share of the items of an expected list that are found in the answer: those of `expect`; "
+            "without it, what `pattern` finds in the reference, and the entries of the reference's bulleted or "
+            f"numbered lists. {how}".rstrip(),
+            edge_cases="Repeated items count once; an entry in which `pattern` finds something is what it finds; "
+            "`any_of` is one item, found if any of its texts is. Several references: the one that is covered best. "
+            f"Several lists: their mean. No list declared, or nothing expected: undefined. {common}",
+        ),
+        declare(
+            id="checks.fact_score",
+            description="Share of the named facts (checks of the kinds `fact` and `number`) that hold: all of `expect` "
+            f"is found in the answer, or any of `any_of`, or `pattern`. {how}".rstrip(),
+            edge_cases="Of a check of the kind `number`, the numbers in its texts are looked for; of a `fact`, a text "
+            f"that is nothing but a number is looked for as one. No fact declared: undefined. {common}",
+        ),
+        declare(
+            id="checks.calculation_correct",
+            description="1 if every calculation's result is found in the answer, as a fact of the kind `number`, and "
+            "none of its forbidden phrases is; else 0.",
+            edge_cases="Forbidden are the texts of `forbid`; where it is not given, that something cannot be "
+            "calculated, computed or determined, in English. Intermediate results and whether steps are shown are in "
+            f"the detail and do not count. No calculation declared: undefined. {common}",
+        ),
+    ]
+
+
+def _score(results: Sequence[Result], _tools: Tools) -> Columns:
+    patterns = Patterns()
+    rows = [_outcomes(result, patterns) for result in results]
+    return {name: [row[name] for row in rows] for name in _SCORERS}
+
+
+def _outcomes(result: Result, patterns: Patterns) -> dict[str, Outcome | None]:
+    if result.answer is None or not result.item.checks:
+        return dict.fromkeys(_SCORERS)
+    answer = _Answer(result.answer.text, result.item.answers, patterns)
+    return {name: scorer(result.item.checks, answer) for name, scorer in _SCORERS.items()}
+
+
+def _list_coverage(checks: Sequence[Check], answer: "_Answer") -> Outcome:
+    declared = [check for check in checks if check["kind"] == "list"]
+    if not declared:
+        return _NO_LIST
+    counts: dict[str, dict[str, int]] = {}
+    shares: dict[str, float] = {}
+    for check in declared:
+        name = check["name"]
+        try:
+            found, expected = _covered(check, answer)
+        except PatternError as error:
+            return _unusable(name, error)
+        counts[name] = {"found": found, "expected": expected}
+        if expected:
+            shares[name] = found / expected
+    if not shares:
+        return _NOTHING_EXPECTED
+    return Outcome.scored(_mean(shares.values()), {"checks": shares, "counts": counts})
+
+
+def _fact_score(checks: Sequence[Check], answer: "_Answer") -> Outcome:
+    declared = [check for check in checks if check["kind"] in ("fact", "number")]
+    if not declared:
+        return _NO_FACT
+    held: dict[str, float] = {}
+    for check in declared:
+        try:
+            held[check["name"]] = float(_holds(check, answer, as_number=check["kind"] == "number"))
+        except PatternError as error:
+            return _unusable(check["name"], error)
+    return Outcome.scored(_mean(held.values()), {"checks": held})
+
+
+def _calculation_correct(checks: Sequence[Check], answer: "_Answer") -> Outcome:
+    declared = [check for check in checks if check["kind"] == "calculation"]
+    if not declared:
+        return _NO_CALCULATION
+    correct: dict[str, float] = {}
+    reported: dict[str, dict[str, Any]] = {}
+    for check in declared:
+        name = check["name"]
+        try:
+            has_result = _holds(check, answer, as_number=True)
+        except PatternError as error:
+            return _unusable(name, error)
+        forbid = check.get("forbid")
+        forbidden = any(answer.says(phrase) for phrase in (_INABILITY if forbid is None else _listed(forbid)))
+        correct[name] = float(has_result and not forbidden)
+        intermediates = check.get("intermediates") or {}
+        reported[name] = {
+            "has_result": has_result,
+            "has_forbidden_phrase": forbidden,
+            "shows_steps": answer.shows_steps,
+            "intermediates": {
+                key: all(answer.has(value, as_number=True) for value in _listed(values))
+                for key, values in intermediates.items()
+            },
+        }
+    return Outcome.scored(min(correct.values()), {"checks": correct, "reported": reported})
+
+
+_SCORERS: Mapping[str, Callable[[Sequence[Check], "_Answer"], Outcome]] = {
+    "list_coverage": _list_coverage,
+    "fact_score": _fact_score,
+    "calculation_correct": _calculation_correct,
+}
+
+_NO_LIST = Outcome.undefined("the question declares no list")
+_NO_FACT = Outcome.undefined("the question declares no facts")
+_NO_CALCULATION = Outcome.undefined("the question declares no calculation")
+_NOTHING_EXPECTED = Outcome.undefined("nothing is expected of the list")
+
+
+def _unusable(name: str, error: PatternError) -> Outcome:
+    return Outcome.error(f"the pattern of the check {name!r} {error}")
+
+
+def _mean(values: Iterable[float]) -> float:
+    collected = list(values)
+    return sum(collected) / len(collected)
+
+
+def _holds(check: Check, answer: "_Answer", as_number: bool) -> bool:
+    expected = _listed(check.get("expect"))
+    if expected and all(answer.has(value, as_number) for value in expected):
+        return True
+    if any(answer.has(value, as_number) for value in _listed(check.get("any_of"))):
+        return True
+    pattern = check.get("pattern")
+    return pattern is not None and answer.matches(pattern)
+
+
+def _covered(check: Check, answer: "_Answer") -> tuple[int, int]:
+    """How many items of a list are found, and how many are expected."""
+    expected, any_of = _listed(check.get("expect")), _listed(check.get("any_of"))
+    if not expected and not any_of:
+        pattern = check.get("pattern")
+        counts = [_found(answer.entries(reference, pattern), answer) for reference in answer.references]
+        return max(counts, key=lambda count: (count[0] / max(count[1], 1), count[1]), default=(0, 0))
+    found, total = _found(expected, answer)
+    if any_of:
+        found, total = found + any(answer.has(value) for value in any_of), total + 1
+    return found, total
+
+
+def _found(items: Iterable[Any], answer: "_Answer") -> tuple[int, int]:
+    distinct = {_wanted(_written(item), False) for item in items}
+    return sum(answer.has_wanted(wanted) for wanted in distinct), len(distinct)
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+class _Answer:
+    """An answer with what the checks read of it, each computed when first asked for."""
+
+    def __init__(self, text: str, references: Sequence[str], patterns: Patterns) -> None:
+        self.references = references
+        self._text = _without_emphasis(text)
+        self._original = text
+        self._patterns = patterns
+
+    @cached_property
+    def shows_steps(self) -> bool:
+        return _STEPS.search(self._text) is not None
+
+    @cached_property
+    def _plain(self) -> str:
+        return _plain(self._text)
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        return numbers(self._text)
+
+    def has(self, value: Any, as_number: bool = False) -> bool:
+        """Whether a text or number is found; with `as_number`, the numbers of a text that has any."""
+        return self.has_wanted(_wanted(_written(value), as_number))
+
+    def has_wanted(self, wanted: "_Wanted") -> bool:
+        return wanted <= self._numbers if isinstance(wanted, frozenset) else _stands_in(wanted, self._plain)
+
+    def says(self, phrase: Any) -> bool:
+        return _stands_in(_plain(_without_emphasis(_written(phrase))), self._plain)
+
+    def matches(self, pattern: str) -> bool:
+        return self._patterns.found(pattern, self._text) or (
+            self._text != self._original and self._patterns.found(pattern, self._original)
+        )
+
+    def entries(self, reference: str, pattern: str | None) -> list[str]:
+        """What a reference lists: what the pattern finds in it, and its bullets in which the pattern finds nothing."""
+        reference = _without_emphasis(reference)
+        bullets = [bullet.rstrip(" \t\r.,;:") for bullet in _BULLET.findall(reference)]
+        if pattern is None:
+            return bullets
+        found = self._patterns.all(pattern, reference)
+        return found + [bullet for bullet in bullets if not self._patterns.found(pattern, bullet)]
+
+
+_Wanted = frozenset[str] | str
+"""What is looked for: numbers as `numbers` writes them, or a text in plain form."""
+
+
+@lru_cache(maxsize=4096)
+def _wanted(text: str, as_number: bool) -> _Wanted:
+    text = _without_emphasis(text)
+    found = numbers(text)
+    if found and (as_number or (len(found) == 1 and _is_number(text))):
+        return found
+    return _plain(text)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is nothing but a number, with its sign, currency sign and percent sign."""
+    return all(
+        character.isdecimal() or character in _NUMBER_CHARACTERS or unicodedata.category(character) == "Sc"
+        for character in text
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, float) and math.isfinite(value):
+        return format(Decimal(repr(value)), "f")
+    return str(value)
+
+
+def _without_emphasis(text: str) -> str:
+    return _EMPHASIS.sub("", text)
+
+
+def _plain(text: str) -> str:
+    """The text as texts are compared: folded, with single spaces, plain dashes and plain quotation marks."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(_SAME)
+    return " ".join(text.casefold().split())
+
+
+def _stands_in(phrase: str, text: str) -> bool:
+    """Whether a phrase stands in a text as whole words and numbers."""
+    if not phrase:
+        return False
+    at = text.find(phrase)
+    while at >= 0:
+        if not _goes_on(text, at) and not _goes_on(text, at + len(phrase)):
+            return True
+        at = text.find(phrase, at + 1)
+    return False
+
+
+def _goes_on(text: str, at: int) -> bool:
+    """Whether a word or a number goes on over the place before a character."""
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    if is_mark(after) or (_in_word(before) and _in_word(after)):
+        return True
+    if after in ".,":
+        return before.isdecimal() and text[at + 1 : at + 2].isdecimal()
+    return before in ".," and after.isdecimal() and at > 1 and text[at - 2].isdecimal()
+
+
+def _in_word(character: str) -> bool:
+    return (character.isalnum() or character == "_" or is_mark(character)) and not is_character(character)

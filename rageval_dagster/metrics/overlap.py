@@ -1,7 +1,191 @@
 """The `overlap` family: token overlap between answer, reference and contexts, without a model (seed 001)."""
 
-from rageval_dagster.metrics.interface import Metric, MetricOptions
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
+from rageval_dagster.metrics.lexical import plain_squad_tokens, squad_tokens
+from rageval_dagster.metrics.support import VERSION as SUPPORT_VERSION
+from rageval_dagster.metrics.support import support
+from rageval_dagster.records import Outcome, Result
+
+VERSION = "1"
+COMPAT_VERSION = f"{VERSION};compat"
+"""The version of what is computed as unitxt does: other numbers than ours."""
+
+_CACHED_TEXTS = 4_096
+_CACHED_LENGTH = 10_000
+"""Characters of the longest text whose tokens are kept: chunks come back for many questions, long texts do not."""
+
+_NO_ANSWER_TOKENS = Outcome.undefined("the answer has no words")
+_NO_REFERENCE_TOKENS = Outcome.undefined("the reference has no words")
+_NO_CONTEXTS = Outcome.undefined("no contexts")
+_NO_EVIDENCE = Outcome.undefined("no evidence in the corpus")
+
+Tokens = Mapping[str, int]
+"""How often each token stands in a text."""
 
 
-def metrics(_options: MetricOptions) -> list[Metric]:
-    return []
+def metrics(options: MetricOptions) -> list[Metric]:
+    compat = options.overlap_compat
+    declare = partial(
+        Metric,
+        version=COMPAT_VERSION if compat else VERSION,
+        score=_compat_score if compat else _own_score,
+        unanswerable="undefined",
+        source="unitxt 1.26.10, as ai4rag uses it (seed 001)" if compat else "seed 001",
+    )
+    tokens = "Tokens are SQuAD's; one that stands n times in the one text and m in the other is common min(n, m) times"
+    documents = (
+        "Documents are those of the first k chunks, in the order retrieved, a document again for each of its chunks. "
+    )
+    evidence = "No document known, or none in the corpus: undefined."
+    return [
+        declare(
+            id="overlap.faithfulness",
+            needs=frozenset({"answer", "contexts"}),
+            unanswerable="if_answered",
+            description=(
+                "Share of the answer's tokens that the best single context has."
+                if compat
+                else "Share of the answer's tokens that the contexts, joined, have."
+            ),
+            edge_cases=(
+                f"{tokens}. An answer without tokens: 0. No contexts: undefined, where unitxt fails."
+                if compat
+                else f"{tokens}, so that repeating a word of the contexts earns nothing. An answer without tokens: "
+                "undefined. No contexts: 0."
+            ),
+        ),
+        declare(
+            id="overlap.answer_correctness",
+            needs=frozenset({"answer", "reference"}),
+            description="Share of the reference's tokens that the answer has.",
+            edge_cases=(
+                f"{tokens}. Several references: the best one. An answer without tokens: 0. "
+                + ("A reference without tokens: 0." if compat else "No reference with tokens: undefined.")
+            ),
+        ),
+        declare(
+            id="overlap.context_correctness",
+            needs=frozenset({"hits", "evidence"}),
+            description=(
+                "1 / rank of the first correct document, 0 if there is none."
+                if compat
+                else "Share of the correct documents that were retrieved."
+            ),
+            edge_cases=(
+                f"{documents}Nothing retrieved: 0. {evidence}"
+                if compat
+                else f"Documents are those of the first k chunks; one that comes back often counts once. Nothing "
+                f"retrieved: 0. {evidence}"
+            ),
+        ),
+        declare(
+            id="overlap.context_mrr",
+            version=VERSION,
+            needs=frozenset({"hits", "evidence"}),
+            description="1 / rank of the first correct document, 0 if there is none, as unitxt computes it.",
+            edge_cases=f"{documents}retrieval.document_mrr ranks each document once. Nothing retrieved: 0. {evidence}",
+            source="unitxt 1.26.10, as ai4rag uses it (seed 001)",
+        ),
+        declare(
+            id="overlap.support",
+            version=SUPPORT_VERSION,
+            needs=frozenset({"answer", "contexts"}),
+            unanswerable="if_answered",
+            description="How far the contexts support the answer, told from its words without a model: of all that "
+            "needs no model, what agrees best with people's judgement of faithfulness.",
+            edge_cases="An answer without words: undefined. No contexts: 0.",
+            source="own",
+        ),
+    ]
+
+
+def _family_score(compat: bool) -> Score:
+    tokens_of = _plain_tokens if compat else _tokens
+
+    def score(results: Sequence[Result], _tools: Tools) -> Columns:
+        counted = _kept_for_short_texts(tokens_of)
+        rows = [_outcomes(result, counted, compat) for result in results]
+        return {name: [row[name] for row in rows] for name in _NAMES}
+
+    return score
+
+
+_NAMES = ("faithfulness", "answer_correctness", "context_correctness", "context_mrr", "support")
+
+
+def _outcomes(result: Result, tokens_of: Callable[[str], Tokens], compat: bool) -> dict[str, Outcome | None]:
+    row: dict[str, Outcome | None] = dict.fromkeys(_NAMES)
+    if result.answer is not None:
+        answer = tokens_of(result.answer.text)
+        contexts = map(tokens_of, result.contexts)
+        references = map(tokens_of, result.item.answers)
+        if compat:
+            row["faithfulness"] = _best((_share(answer, context) for context in contexts), _NO_CONTEXTS)
+            row["answer_correctness"] = _best((_share(text, answer) for text in references), _NO_REFERENCE_TOKENS)
+        else:
+            row["faithfulness"] = scored(_common(answer, contexts) / _size(answer)) if answer else _NO_ANSWER_TOKENS
+            row["answer_correctness"] = _best(
+                (_share(text, answer) for text in references if text), _NO_REFERENCE_TOKENS
+            )
+        value = support(result.answer.text, result.contexts)
+        row["support"] = _NO_ANSWER_TOKENS if value is None else scored(value)
+    documents = [hit.document_id for hit in sorted(result.hits, key=lambda hit: hit.rank)[: result.k]]
+    correct = result.relevant_documents
+    row["context_mrr"] = scored(_reciprocal_rank(documents, correct)) if correct else _NO_EVIDENCE
+    if compat or not correct:
+        row["context_correctness"] = row["context_mrr"]
+    else:
+        row["context_correctness"] = scored(len(correct.intersection(documents)) / len(correct))
+    return row
+
+
+def _best(shares: Iterable[float], otherwise: Outcome) -> Outcome:
+    best = max(shares, default=None)
+    return otherwise if best is None else scored(best)
+
+
+def _share(part: Tokens, whole: Tokens) -> float:
+    """The share of the one text's tokens that the other has; 0 where it has no tokens."""
+    return _common(part, (whole,)) / max(_size(part), 1)
+
+
+def _common(tokens: Tokens, texts: Iterable[Tokens]) -> int:
+    """How many of the tokens stand in the texts, taken together."""
+    found: Counter[str] = Counter()
+    for text in texts:
+        fewer, more = (tokens, text) if len(tokens) < len(text) else (text, tokens)
+        for token in fewer:
+            if token in more:
+                found[token] += text[token]
+    return sum(min(count, tokens[token]) for token, count in found.items())
+
+
+def _size(tokens: Tokens) -> int:
+    return sum(tokens.values())
+
+
+def _reciprocal_rank(documents: Sequence[str], correct: frozenset[str]) -> float:
+    ranks = (rank for rank, document in enumerate(documents, start=1) if document in correct)
+    return 1 / next(ranks, float("inf"))
+
+
+def _tokens(text: str) -> Tokens:
+    return Counter(squad_tokens(text if text.isascii() else unicodedata.normalize("NFC", text)))
+
+
+def _plain_tokens(text: str) -> Tokens:
+    return Counter(plain_squad_tokens(text))
+
+
+def _kept_for_short_texts(tokens_of: Callable[[str], Tokens]) -> Callable[[str], Tokens]:
+    kept = lru_cache(maxsize=_CACHED_TEXTS)(tokens_of)
+    return lambda text: kept(text) if len(text) <= _CACHED_LENGTH else tokens_of(text)
+
+
+_own_score = _family_score(compat=False)
+_compat_score = _family_score(compat=True)

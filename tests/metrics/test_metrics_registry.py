@@ -19,12 +19,15 @@ def test_the_metrics_at_a_cutoff():
     embedding = ["context_relevance", "context_sufficiency", "answer_relevance", "answer_correctness"]
     lexical = ["exact_match", "keyword_coverage", "number_match", "answer_completeness", "source_citation", "token_f1"]
     lexical.append("answer_match")
+    overlap = ["faithfulness", "answer_correctness", "context_correctness", "context_mrr", "support"]
     assert [metric.id for metric in metrics_for(MetricOptions(3, TinyEmbedder.version))] == [
         *(f"retrieval.{name}" for name in level),
         *(f"retrieval.document_{name}" for name in level),
         "retrieval.foreign_hits",
         *(f"embedding.{name}" for name in (*embedding, "question_alignment", "answer_hallucination")),
         *(f"lexical.{name}" for name in lexical),
+        *(f"checks.{name}" for name in ("list_coverage", "fact_score", "calculation_correct")),
+        *(f"overlap.{name}" for name in overlap),
         "quality.refusal_correct",
     ]
 
@@ -76,7 +79,10 @@ def scored_ids(result):
     return {metric_id for metric_id, outcome in outcomes(result).items() if outcome.status == "scored"}
 
 
-ANSWER_METRICS = {"embedding.question_alignment", "embedding.answer_hallucination", "lexical.source_citation"}
+ANSWER_METRICS = {
+    *("embedding.question_alignment", "embedding.answer_hallucination", "lexical.source_citation"),
+    *("overlap.faithfulness", "overlap.support"),
+}
 ALWAYS = {"retrieval.foreign_hits", "quality.refusal_correct"}
 
 

@@ -1,7 +1,6 @@
 """The native format: JSON Lines, one item a line with every field."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from rageval_dagster.benchmark.formats.rows import (
     texts_field,
 )
 from rageval_dagster.errors import DatasetError
+from rageval_dagster.metrics.patterns import PatternError, compile_pattern
 from rageval_dagster.records import Evidence, Item
 
 CHECK_KINDS = ("list", "fact", "number", "calculation")
@@ -134,8 +134,11 @@ def _checks(row: Row) -> Iterator[dict[str, Any]]:
 
 
 def _check_expectation(check: Row, field: str) -> None:
-    """What a check looks for: `expect`, or for its want one of several texts or a pattern."""
-    if all(check.get(name) is None for name in ("expect", "any_of", "pattern")):
+    """What a check looks for: `expect`, or for its want one of several texts or a pattern.
+
+    A list may have none of them: then it is the one that the reference's bullets make.
+    """
+    if check["kind"] != "list" and all(check.get(name) is None for name in ("expect", "any_of", "pattern")):
         raise RowError(f"{field}.expect", "is missing")
     _check_expected(check.get("expect"), f"{field}.expect")
     for index, value in enumerate(list_field(check, "any_of", f"{field}.any_of")):
@@ -143,11 +146,13 @@ def _check_expectation(check: Row, field: str) -> None:
     texts_field(check, "forbid", f"{field}.forbid")
     if check.get("pattern") is not None:
         try:
-            re.compile(text_field(check, "pattern", f"{field}.pattern"))
-        except (re.error, OverflowError, RecursionError):
-            raise RowError(f"{field}.pattern", "is not a regular expression") from None
+            compile_pattern(text_field(check, "pattern", f"{field}.pattern"))
+        except PatternError as error:
+            raise RowError(f"{field}.pattern", str(error)) from None
     if check.get("intermediates") is not None:
-        object_value(check["intermediates"], f"{field}.intermediates")
+        intermediates = object_value(check["intermediates"], f"{field}.intermediates")
+        for name, value in intermediates.items():
+            _check_expected(value, f"{field}.intermediates.{name}")
 
 
 def _check_expected(value: Any, field: str) -> None:

@@ -55,8 +55,7 @@ def score(
     """Scores what a system said. A bad row is refused by row and field, and the rest is scored."""
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
-    from rageval_dagster.evaluation.recorded import clusters_of, metrics_and_tools, redacted_outputs, score_outputs
-    from rageval_dagster.evaluation.result_shape import result_shape
+    from rageval_dagster.evaluation.recorded import metrics_and_tools, redacted_outputs, score_outputs, shape_of
     from rageval_dagster.settings import load_settings
 
     settings = load_settings()
@@ -74,7 +73,7 @@ def score(
     with progress_bar("scoring") as progress:
         found = score_outputs(outputs, chosen, tools, progress)
     shape = {
-        **result_shape(found, clusters_of(outputs)),
+        **shape_of(outputs, chosen, found),
         "refused": [refusal.to_dict() for refusal in report.refused],
         "unused_columns": list(report.unused),
     }

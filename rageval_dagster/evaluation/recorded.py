@@ -8,6 +8,7 @@ from rageval_dagster.benchmark.formats.outputs import EVALUATION_DATA, Output, O
 from rageval_dagster.benchmark.redacted import redacted_item
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.evaluation.result_shape import result_shape
+from rageval_dagster.evaluation.summary import mean_ceiling
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, options_of
 from rageval_dagster.records import Outcome, Progress, Result
@@ -40,9 +41,9 @@ def score(
         model: the metrics' embedding model, else that of the settings. It is loaded only if a metric needs it.
 
     Returns:
-        `{"scores": {metric: {mean, ci_low, ci_high, n, n_scored, n_undefined, n_error}}, "question_scores": {metric:
-        {id: value or None}}, "outcomes": {metric: {id: {status, reason}}}}`: values in [0, 1] with 95 % intervals, and
-        why an item has no value. A row's id is its own, else `q0`, `q1`, ...
+        `{"scores": {metric: {mean, ci_low, ci_high, n, n_scored, n_undefined, n_error, ...}}, "question_scores":
+        {metric: {id: value or None}}, "outcomes": {metric: {id: {status, reason}}}}`: values in [0, 1] with 95 %
+        intervals, and why an item has no value (as `result_shape`). A row's id is its own, else `q0`, `q1`, ...
 
     Raises:
         DatasetError: a row is of no known shape or a field of it is wrong; there is none, or `k` is no cutoff.
@@ -62,7 +63,7 @@ def score(
     if not report.rows:
         raise DatasetError("there are no items to score")
     outputs = redacted_outputs(report.rows, settings)
-    return result_shape(score_outputs(outputs, chosen, tools), clusters_of(outputs))
+    return shape_of(outputs, chosen, score_outputs(outputs, chosen, tools))
 
 
 def metrics_and_tools(
@@ -129,9 +130,17 @@ def _redacted(result: Result, redactor: Redactor) -> Result:
     )
 
 
-def clusters_of(outputs: Iterable[Output]) -> dict[str, str]:
-    """What groups outputs that are not independent: the first document of their evidence, else the question."""
-    return {output.id: _cluster(output) for output in outputs}
+def shape_of(
+    outputs: Sequence[Output], metrics: Sequence[Metric], scores: Mapping[str, Mapping[str, Outcome]]
+) -> dict[str, Any]:
+    """The scores in the shape of results; outputs of one document, or of one question, are no independent ones."""
+    results = {output.id: output.result for output in outputs}
+    ceilings = {metric.id: mean_ceiling(metric, scores[metric.id], results) for metric in metrics}
+    return result_shape(
+        scores,
+        clusters={output.id: _cluster(output) for output in outputs},
+        ceilings={metric_id: ceiling for metric_id, ceiling in ceilings.items() if ceiling is not None},
+    )
 
 
 def _cluster(output: Output) -> str:

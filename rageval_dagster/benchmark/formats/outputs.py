@@ -594,6 +594,7 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
 }
 
 _BY_ROW = {"recorded": _recorded, "ai4rag": _ai4rag, "ragas": _ragas, "judged": _judged, "native": _native}
+_TABLES = ("csv", "expected-outputs")
 _FILES = {"queries": "--queries", "ground_truth": "--ground-truth", "answers": "--answers"}
 
 
@@ -628,7 +629,8 @@ def detect_format(path: Path, columns: Mapping[str, str]) -> str:
     Raises:
         DatasetError: several fit, or none; or the file cannot be read.
     """
-    if read_bytes(path).lstrip().startswith((b"[", b"{")):
+    is_table = not read_bytes(path).lstrip().startswith((b"[", b"{"))
+    if not is_table:
         first = next((row for _, row in json_rows(path, key="id") if not isinstance(row, RowError)), None)
     else:
         table = read_table(path, {}, [], lambda _: True, "")
@@ -636,17 +638,18 @@ def detect_format(path: Path, columns: Mapping[str, str]) -> str:
     if first is None:
         raise DatasetError(f"{path} has no row that can be read; its format can be said with --format")
     names = set(first) | {name for name, column in columns.items() if column in first}
-    found = _formats_of(names)
+    possible = _TABLES if is_table else [name for name in OUTPUT_FORMATS if name != "csv"]
+    found = _formats_of(names, possible)
     if len(found) != 1:
-        known = ", ".join(found or OUTPUT_FORMATS)
+        known = ", ".join(found or possible)
         why = "the fields of its first row fit several formats" if found else "its first row fits no format of outputs"
         raise DatasetError(f"{path}: {why}; say which with --format: {known}")
     return found[0]
 
 
-def _formats_of(names: Collection[str]) -> list[str]:
+def _formats_of(names: Collection[str], possible: Collection[str]) -> list[str]:
     """The formats that rows with these fields may be of: those that one of the fields marks, else the plainest."""
-    fitting = {name: each for name, each in OUTPUT_FORMATS.items() if each.fits(names)}
+    fitting = {name: OUTPUT_FORMATS[name] for name in possible if OUTPUT_FORMATS[name].fits(names)}
     marked = [name for name, each in fitting.items() if each.marks & set(names)]
     return marked or list(fitting)[:1]
 
@@ -655,7 +658,7 @@ def outputs_of(items: Iterable[Mapping[str, Any]], options: OutputOptions) -> Ou
     """The outputs of rows in memory, each of a format that `_BY_ROW` names, told by its fields."""
 
     def draft(row: Row) -> _Draft:
-        found = [name for name in _formats_of(row) if name in _BY_ROW]
+        found = _formats_of(row, _BY_ROW)
         if not found:
             raise RowError(None, f"is of no known shape ({', '.join(_BY_ROW)})")
         if len(found) > 1:

@@ -245,9 +245,7 @@ def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> 
     if isinstance(value, dict):
         if inside is not None and isinstance(value.get(inside), list):
             value = value[inside]
-        elif key is not None and (
-            not value or 2 * sum(isinstance(entry, dict) for entry in value.values()) > len(value)
-        ):
+        elif key is not None and _holds_objects(value):
             value = [{key: name, **entry} if isinstance(entry, dict) else entry for name, entry in value.items()]
         else:
             value = [value]
@@ -256,6 +254,12 @@ def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> 
             yield number, _checked(entry)
         except RowError as error:
             yield number, error
+
+
+def _holds_objects(value: Mapping[str, Any]) -> bool:
+    """Whether most of an object's values are objects, so that it is not one itself."""
+    usable = [entry for entry in value.values() if not isinstance(entry, _Unusable)]
+    return not value or 2 * sum(isinstance(entry, dict) for entry in usable) > len(usable)
 
 
 def json_object(line: bytes) -> Row:

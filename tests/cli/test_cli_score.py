@@ -1,0 +1,161 @@
+"""`rageval score`: a file of recorded outputs, from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Run, refused
+
+BROKEN = range(0, 10_000, 200)
+
+SEED_000 = [
+    {
+        "question": "What is the capital of France?",
+        "reference_answer": "Paris",
+        "answer": "The capital is Paris.",
+        "contexts": ["Paris is the capital of France.", "France is in Europe."],
+    }
+]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with no settings, where anything that is written is seen."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(value: object, name: str = "outputs.json") -> Path:
+    path = Path(name)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+def test_seed_000_s_file_is_scored_and_nothing_is_left_behind(run: Run, elsewhere: Path) -> None:
+    file = write(SEED_000, "sample_eval.json")
+    ended = run("score", file, "--model", "all-MiniLM-L6-v2", "--metrics", "embedding.*,lexical.*")
+    assert ended.code == 0
+    assert "read as recorded" in ended.err
+    lines = {line.split()[0]: line.split() for line in ended.out.splitlines()}
+    assert lines["metric"] == ["metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
+    assert lines["embedding.context_relevance"][4:] == ["1", "1", "0", "0"]
+    assert lines["lexical.number_match"][1:] == ["-", "-", "-", "1", "0", "1", "0"]
+    assert "not measured" in ended.err
+    assert [path.name for path in elsewhere.iterdir()] == ["sample_eval.json"]
+
+
+def test_ten_thousand_outputs_with_fifty_broken_rows(run: Run) -> None:
+    """The 50 are named by row and field, the rest is scored, and the exit code says so."""
+    rows = [
+        {
+            "question": f"What is {i}?",
+            "reference_answer": f"It is {i}.",
+            "answer": f"It is {i}.",
+            "contexts": [f"Is {i}."],
+        }
+        for i in range(10_000)
+    ]
+    wrong = [("answer", 7), ("contexts", "no list"), ("question", None), ("contexts", [1]), ("reference_answer", {})]
+    expected = []
+    for number, index in enumerate(BROKEN):
+        field, value = wrong[number % len(wrong)]
+        rows[index] = {**rows[index], field: value}
+        expected.append((index + 1, "contexts[0]" if value == [1] else field))
+    ended = run("score", write(rows), "--metrics", "lexical.*,overlap.*", "--json")
+    assert ended.code == 4
+    found = json.loads(ended.out)
+    assert [(refusal["row"], refusal["field"]) for refusal in found["refused"]] == expected
+    for metric_id, summary in found["scores"].items():
+        assert summary["n"] == 9_950, metric_id
+        assert summary["n_error"] == 0
+    assert found["scores"]["lexical.exact_match"]["mean"] == 1.0
+    assert "q0" not in found["question_scores"]["lexical.exact_match"]
+    assert found["question_scores"]["lexical.exact_match"]["q1"] == 1.0
+    assert ended.err.count("refused: outputs.json") == 20
+    assert "and 30 more rows refused" in ended.err
+
+
+def test_a_missing_value_is_null_and_its_reason_told(run: Run) -> None:
+    ended = run("score", write([{**SEED_000[0], "answer": None}]), "--metrics", "lexical.*", "--json")
+    assert ended.code == 2
+    found = json.loads(ended.out)
+    assert found["question_scores"]["lexical.token_f1"] == {"q0": None}
+    assert found["outcomes"]["lexical.token_f1"]["q0"]["status"] == "undefined"
+    assert found["scores"]["lexical.token_f1"]["mean"] is None
+    assert "nothing could be scored" in ended.err
+
+
+def test_results_with_ground_truth_and_queries(run: Run) -> None:
+    results = {
+        "t1": {
+            "query_id": "Q1",
+            "top_k_chunks": [{"chunk_id": "d::1", "text": "In April 2023.", "doc_id": "d", "page": 3, "score": 0.8}],
+            "answers": "It began in April 2023. [d:3]",
+        }
+    }
+    truth = write({"Q1": {"answer": "April 2023.", "document": {"d": [3]}}}, "truth.json")
+    queries = write({"Q1": "When did it begin?"}, "queries.json")
+    ended = run("score", write(results), "--ground-truth", truth, "--queries", queries, "--json")
+    assert ended.code == 0
+    scores = json.loads(ended.out)["question_scores"]
+    assert scores["retrieval.document_mrr"] == {"t1": 1.0}
+    assert scores["lexical.number_match"] == {"t1": 1.0}
+    assert scores["embedding.question_alignment"]["t1"] > 0.3
+    without = json.loads(run("score", write(results), "--json").out)
+    assert without["question_scores"]["embedding.question_alignment"] == {"t1": None}
+    assert without["outcomes"]["embedding.context_relevance"]["t1"]["reason"] == "the question is empty"
+
+
+def test_expected_outputs_with_the_answers_in_their_own_file(run: Run) -> None:
+    expected = [
+        {"question_id": "EF_3", "question": "What is the premium?", "expected_output": "$604"},
+        {"question_id": "EF_4", "question": "And the rate?", "expected_output": "293"},
+    ]
+    ended = run(
+        *("score", write(expected), "--answers", write({"EF_3": "The premium is $604"}, "answers.json")),
+        *("--metrics", "lexical.number_match", "--json"),
+    )
+    found = json.loads(ended.out)
+    assert found["question_scores"]["lexical.number_match"] == {"EF_3": 1.0, "EF_4": None}
+    assert found["scores"]["lexical.number_match"]["n_error"] == 1
+    assert found["outcomes"]["lexical.number_match"]["EF_4"]["reason"].startswith("not_recorded")
+
+
+def test_a_client_s_settings_and_own_metrics(run: Run) -> None:
+    write(
+        '[clients.acme]\nmetrics = ["own_metrics:polite", "lexical.token_f1"]\ndecline_phrases = ["ask your broker"]\n',
+        "rageval.toml",
+    )
+    write(
+        "from rageval_dagster.metrics.own import metric\n\n\n"
+        '@metric("house.polite", version="1", description="Says please.", needs={"answer"})\n'
+        'def polite(results, tools):\n    return ["please" in result.answer.text for result in results]\n',
+        "own_metrics.py",
+    )
+    file = write([{**SEED_000[0], "answer": "Paris, please."}])
+    own = run("score", file, "--client", "acme", "--json")
+    assert own.code == 0, own.err
+    assert set(json.loads(own.out)["scores"]) == {"lexical.token_f1", "house.polite"}
+    assert "house.polite" not in json.loads(run("score", file, "--metrics", "lexical.*", "--json").out)["scores"]
+
+
+def test_the_json_goes_to_a_file_that_is_never_replaced_unasked(run: Run) -> None:
+    file = write(SEED_000)
+    ended = run("score", file, "--metrics", "lexical.*", "--out", "scores.json")
+    assert ended.code == 0
+    assert "lexical.token_f1" in ended.out
+    assert json.loads(Path("scores.json").read_text(encoding="utf-8"))["scores"]["lexical.token_f1"]["n"] == 1
+    refused(run("score", file, "--metrics", "lexical.*", "--out", "scores.json"), "--force")
+    assert run("score", file, "--metrics", "lexical.*", "--out", "scores.json", "--force").code == 0
+
+
+def test_what_cannot_be_done_is_one_line(run: Run) -> None:
+    file = write(SEED_000)
+    refused(run("score", "absent.json"), "absent.json")
+    refused(run("score", file, "--metrics", "lexicl.*"), "lexicl.*")
+    refused(run("score", file, "--format", "beir"), "beir", "recorded")
+    refused(run("score", file, "--map", "answer"), "FIELD=COLUMN")
+    refused(run("score", file, "--queries", file), "--queries", "test-results")
+    refused(run("score", write([{"a": 1}], "odd.json")), "--format")
+    refused(run("score", write("", "empty.json")), "empty")

@@ -1,0 +1,189 @@
+"""`score`: recorded answers from memory, with seed 001's own examples."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rageval_dagster import score
+from rageval_dagster.benchmark.formats.outputs import OutputOptions, outputs_of
+from rageval_dagster.errors import DatasetError, SettingsError
+from rageval_dagster.evaluation import recorded
+from rageval_dagster.evaluation.recorded import score_outputs
+from rageval_dagster.metrics.interface import MetricOptions, Tools
+from rageval_dagster.metrics.registry import metrics_for
+from rageval_dagster.records import Item
+from tests.metrics.metric_samples import TinyEmbedder
+
+ROW = {"question": "Where is it?", "reference_answer": "In Rome.", "answer": "In Rome.", "contexts": ["It is in Rome."]}
+
+
+@dataclass
+class EvaluationData:
+    """Seed 001's, as ai4rag declares it."""
+
+    question: str
+    answer: str
+    contexts: list[str]
+    context_ids: list[str] = field(default_factory=list)
+    ground_truths: list[str] = field(default_factory=list)
+    ground_truths_context_ids: list[str] | None = None
+    question_id: str | None = None
+
+
+def test_the_seed_s_faithfulness_tells_its_failing_from_its_succeeding_example() -> None:
+    context = ["France is a country in Western Europe."]
+    result = score(
+        [
+            EvaluationData(
+                "What is the capital of France?",
+                "The capital of France is Paris.",
+                context,
+                ["f.md"],
+                question_id="low",
+            ),
+            EvaluationData(
+                "Where is France located?",
+                "France is located in Western Europe.",
+                context,
+                ["f.md"],
+                question_id="high",
+            ),
+        ],
+        ["faithfulness"],
+    )
+    values = result["question_scores"]["overlap.faithfulness"]
+    assert values["low"] < 0.5 < values["high"]
+
+
+def test_the_seed_s_answer_correctness_and_context_correctness_examples() -> None:
+    result = score(
+        [
+            EvaluationData(
+                question="What vector databases does ai4rag support?",
+                answer="ai4rag supports ChromaDB and Milvus.",
+                contexts=["a", "b"],
+                context_ids=["hybrid_search_guide.md", "installation.md"],
+                ground_truths=["ChromaDB and Milvus via Llama Stack", "Milvus and ChromaDB"],
+                ground_truths_context_ids=["hybrid_search_guide.md", "vector_stores.md"],
+            )
+        ],
+        ["answer_correctness", "context_correctness"],
+    )
+    assert result["question_scores"]["overlap.answer_correctness"] == {"q0": 1.0}
+    assert result["question_scores"]["overlap.context_correctness"] == {"q0": 0.5}
+    assert set(result["scores"]["overlap.context_correctness"]) >= {"mean", "ci_low", "ci_high", "n", "n_scored"}
+
+
+def test_every_metric_is_reported_also_where_nothing_can_be_measured() -> None:
+    result = score([{"question": "Where?", "answer": "There.", "contexts": None}], ["lexical.*", "retrieval.*"])
+    for metric_id, summary in result["scores"].items():
+        assert summary["n"] == summary["n_scored"] + summary["n_undefined"] == 1, metric_id
+        if not summary["n_scored"]:
+            assert summary["mean"] is None
+            assert result["question_scores"][metric_id] == {"q0": None}
+            assert result["outcomes"][metric_id]["q0"]["reason"]
+
+
+def test_whose_chunks_came_back_is_not_made_up() -> None:
+    row = {**ROW, "contexts": [{"text": "It is in Rome.", "document_id": "d", "chunk_id": "c"}]}
+    result = score([row], ["retrieval.foreign_hits"])
+    assert result["scores"]["retrieval.foreign_hits"]["n_undefined"] == 1
+
+
+def test_documents_are_judged_only_where_the_contexts_name_theirs() -> None:
+    evidence = [{"document_id": "d"}]
+    named = {"question": "Where?", "answer": "a", "evidence": evidence, "contexts": [{"text": "x", "document_id": "d"}]}
+    unnamed = {**named, "contexts": ["x"]}
+    values = score([named, unnamed], ["retrieval.document_mrr"])["question_scores"]["retrieval.document_mrr"]
+    assert values == {"q0": 1.0, "q1": None}
+
+
+def test_no_interval_reaches_where_no_mean_can_lie() -> None:
+    contexts = [{"text": "x", "document_id": "d"}]
+    row = {"question": "Where?", "answer": "a", "evidence": [{"document_id": "d"}], "contexts": contexts}
+    found = score([row, {**row, "question": "When?"}], ["retrieval.document_precision_at_5"])["scores"]
+    assert found["retrieval.document_precision_at_5"]["ci_high"] == 0.2
+
+
+def test_a_model_is_loaded_only_where_a_metric_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGEVAL_METRIC_EMBEDDING_MODEL", "/nowhere/at/all")
+    assert score([ROW], ["lexical.token_f1"])["scores"]["lexical.token_f1"]["mean"] == 1.0
+    with pytest.raises(Exception, match="/nowhere/at/all"):
+        score([ROW], ["embedding.answer_correctness"])
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        ([], "no items"),
+        ([{"question": "a"}], "row 1"),
+        ([ROW, {"question": "a", "answer": 3}], "row 2, field answer"),
+        ([object()], "row 1"),
+        ([{**ROW, "label": 1}], "recorded, judged"),
+    ],
+)
+def test_what_cannot_be_scored_is_one_clear_error(items: list[Any], words: str) -> None:
+    with pytest.raises(DatasetError, match=words):
+        score(items, ["lexical.*"])
+
+
+def test_an_unknown_metric_names_the_nearest() -> None:
+    with pytest.raises(SettingsError, match=r"lexical\.token_f1 is meant"):
+        score([ROW], ["lexical.token_f2"])
+    with pytest.raises(SettingsError, match="token_f1"):
+        score([ROW], ["token_f1"])
+    with pytest.raises(DatasetError, match="at least 1"):
+        score([ROW], k=0)
+
+
+def test_batches_change_nothing_and_each_text_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {
+            **ROW,
+            "question": f"Where is place {i % 7}?",
+            "answer": f"In town {i}.",
+            "contexts": [f"Town {i % 5} is there."],
+        }
+        for i in range(40)
+    ]
+    outputs = outputs_of(rows, OutputOptions()).rows
+    whole, parts = TinyEmbedder(), TinyEmbedder()
+    metrics = metrics_for(MetricOptions(k=5, embedder_version="tiny@1"))
+    expected = score_outputs(outputs, metrics, Tools(whole))
+    monkeypatch.setattr(recorded, "BATCH", 3)
+    seen: list[tuple[int, int]] = []
+    assert score_outputs(outputs, metrics, Tools(parts), lambda done, total: seen.append((done, total))) == expected
+    assert seen[-1] == (40, 40)
+    assert len(parts.embedded) == len(set(parts.embedded)) == len(set(whole.embedded))
+
+
+def test_answers_to_one_question_are_no_independent_ones() -> None:
+    """Five systems that agree on each of eight questions tell less than forty questions do."""
+    rng = np.random.default_rng(1)
+    right = [bool(value) for value in rng.random(8) < 0.5]
+    same = [
+        {**ROW, "question": f"Where is {q}?", "answer": "In Rome." if right[q] else "In Oslo.", "id": f"{q}-{i}"}
+        for q in range(8)
+        for i in range(5)
+    ]
+    apart = [{**row, "question": f"{row['question']} {row['id']}"} for row in same]
+    width = {}
+    for name, rows in (("same", same), ("apart", apart)):
+        found = score(rows, ["lexical.exact_match"])["scores"]["lexical.exact_match"]
+        width[name] = found["ci_high"] - found["ci_low"]
+    assert width["same"] > 1.3 * width["apart"]
+
+
+def test_texts_are_redacted_as_an_evaluation_would(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rageval.toml").write_text('[defaults]\nredact = "pii"\n', encoding="utf-8")
+    row = {**ROW, "answer": "Write to ann@example.org", "reference_answer": "Write to bob@example.com"}
+    assert score([row], ["lexical.exact_match"])["question_scores"]["lexical.exact_match"] == {"q0": 1.0}
+
+
+def test_an_item_s_own_fields_are_a_shape_too() -> None:
+    item = Item("Where is it?", ("In Rome.", "Rome"))
+    result = score([{**item.to_dict(), "answer": "Rome"}], ["lexical.exact_match"])
+    assert result["question_scores"]["lexical.exact_match"] == {item.item_id: 1.0}

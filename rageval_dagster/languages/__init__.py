@@ -3,13 +3,17 @@
 from rageval_dagster.languages.declining import declines_version, is_decline
 from rageval_dagster.languages.detection import detect, hangs, language_shares, sentences, stop_words
 from rageval_dagster.languages.embedders import is_english_only, language_name, language_warning, language_warnings
+from rageval_dagster.languages.phrases import asks_for_list, is_fallback, is_pleasantry
 
 __all__ = [
+    "asks_for_list",
     "declines_version",
     "detect",
     "hangs",
     "is_decline",
     "is_english_only",
+    "is_fallback",
+    "is_pleasantry",
     "language_name",
     "language_shares",
     "language_warning",

@@ -1,18 +1,97 @@
-"""The `quality` family: heuristics on an answer that need no model."""
+"""The `quality` family: heuristics on an answer that need no model (seed 000)."""
 
+import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, gave_answer, scored
+from rageval_dagster.languages import asks_for_list, declines_version, is_fallback
+from rageval_dagster.metrics.citation import CitedResult, read_citations
+from rageval_dagster.metrics.citation_marks import without_code
+from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, gave_answer, scored
 from rageval_dagster.records import Outcome, Result
 
-VERSION = "2"
+VERSION = "1"
+REFUSAL_VERSION = "2"
+
+SHORT_LIST = 12
+"""Words up to which an answer of two things joined by `and` is a list."""
+
+_LIST_LINE = re.compile(r"^[ \t>]*(?:[-*+•‣◦▪·–—]|\(?(?:\d{1,3}|[a-zA-Z])[.)、]|\|)[ \t]*\S", re.MULTILINE)
+_INLINE_NUMBER = re.compile(r"(?<!\w)\(?(?:\d{1,2}|[a-h])\)\s")
+_SEPARATOR = re.compile(r"[,;؛،]\s|[，；、،]")
+_AND = r"\s(?:and|or|und|oder|et|ou|y|e|o|en|of|i|oraz|lub|и|или|و|और)\s|和|及|以及|と"
+_LAST_SEPARATOR = re.compile(rf"(?:{_AND}|&)", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?。！？।](?:\s|$)")
 
 
-def metrics(_options: MetricOptions) -> list[Metric]:
+def metrics(options: MetricOptions) -> list[Metric]:
+    minimum, required = options.minimum_retrieval_score, options.citation_required
+    phrases = f"phrases={declines_version()[:8]}"
+    wanted = f"minimum={'none' if minimum is None else f'{minimum:g}'}"
+    declare = partial(
+        Metric,
+        version=VERSION,
+        score=_checks_score(minimum, required),
+        needs=frozenset({"answer"}),
+        unanswerable="if_answered",
+        source="seed 000",
+    )
+    of_contexts = partial(declare, needs=frozenset({"answer", "hits"}), unanswerable="undefined")
     return [
+        declare(
+            id="quality.answered",
+            description="1 if the answer is not empty, else 0.",
+            edge_cases="White space alone is empty. A decline is an answer.",
+        ),
+        of_contexts(
+            id="quality.has_context",
+            description="1 if the answer was given from at least one context, else 0.",
+            edge_cases="Blank contexts do not count; those whose words are not known do.",
+        ),
+        declare(
+            id="quality.has_citation",
+            description="1 if the answer has a citation, correct or not, else 0.",
+            edge_cases="In the text, in any form that citation.accuracy knows, or given apart from it.",
+        ),
+        declare(
+            id="quality.no_fallback_phrase",
+            version=f"{VERSION};{phrases}",
+            description="0 if the answer is a decline or the report of a failure ('Unable to generate ...', 'An error "
+            "occurred ...'), else 1.",
+            edge_cases="It is a decline if the system says so, by one of the client's decline_phrases, or by the "
+            "phrases known of ten languages within its first 300 characters, unless a sentence cites a source. A "
+            "failure is told by how the answer begins. An empty answer has no phrase: 1.",
+        ),
+        of_contexts(
+            id="quality.retrieval_score_above_minimum",
+            version=f"{VERSION};{wanted}",
+            description="1 if the best retrieval score of the contexts is at least the minimum that is set "
+            "(RAGEVAL_MINIMUM_RETRIEVAL_SCORE), else 0.",
+            edge_cases="The best one, because a good context is no worse for the poor ones behind it. No minimum set, "
+            "or no score that is a finite number: undefined.",
+        ),
+        declare(
+            id="quality.list_formatted",
+            description="For questions that ask for a list: 1 if the answer is one, else 0.",
+            edge_cases="A question asks for a list by its wording ('List all', 'What are the', 'Which ... are'; in 12 "
+            "languages); others are undefined. A list has bullets, numbers, rows of a table, "
+            "three lines, three things parted by commas or semicolons, or, in answers of at most "
+            f"{SHORT_LIST} words, two joined by 'and'. Empty answer: 0.",
+        ),
+        declare(
+            id="quality.passed",
+            version=f"{VERSION};{phrases};{wanted};citation_required={str(required).lower()}",
+            unanswerable="scored",
+            description="1 if every check of this family that applies is passed, else 0"
+            + ("." if required else "; has_citation does not count (RAG__CITATION_REQUIRED is false)."),
+            edge_cases="Checks that are undefined do not count. On an unanswerable question: refusal_correct. The "
+            "detail names the checks that failed.",
+        ),
         Metric(
             id="quality.refusal_correct",
-            version=VERSION,
+            version=REFUSAL_VERSION,
             score=_score_refusal,
             needs=frozenset({"answer"}),
             unanswerable="scored",
@@ -20,8 +99,109 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             edge_cases="An empty answer counts as declined. No answer was asked for: undefined. So is a question "
             "without answers and evidence, of which nobody said whether it can be answered.",
             source="own",
-        )
+        ),
     ]
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The checks on one answer; None where one does not apply."""
+
+    answered: bool
+    has_context: bool | None
+    has_citation: bool
+    no_fallback_phrase: bool
+    retrieval_score_above_minimum: bool | None
+    list_formatted: bool | None
+
+    def failed(self, citation_required: bool) -> list[str]:
+        """The names of those that apply and were not passed."""
+        return [
+            name
+            for name, passed in vars(self).items()
+            if passed is False and (citation_required or name != "has_citation")
+        ]
+
+
+def check(result: Result, cited: CitedResult, minimum: float | None) -> Checks:
+    """All the checks of a result that has an answer; `cited` are that answer's citations."""
+    answer = result.answer
+    text = answer.text if answer is not None else ""
+    return Checks(
+        answered=bool(text.strip()),
+        has_context=_has_context(result) if result.tells_contexts else None,
+        has_citation=cited.has_citations,
+        no_fallback_phrase=answer is None or not (answer.declined or is_fallback(text)),
+        retrieval_score_above_minimum=_reaches(result, minimum),
+        list_formatted=is_list(text) if _asks_for_list(result.item.question) else None,
+    )
+
+
+_asks_for_list = lru_cache(maxsize=4096)(asks_for_list)
+
+
+def _has_context(result: Result) -> bool:
+    unknown = any(not hit.text for hit in result.hits[: len(result.contexts)])
+    return unknown or any(text.strip() for text in result.contexts)
+
+
+def _reaches(result: Result, minimum: float | None) -> bool | None:
+    if minimum is None or not result.tells_contexts:
+        return None
+    scores = [hit.score for hit in result.hits[: len(result.contexts)] if math.isfinite(hit.score)]
+    return max(scores) >= minimum if scores else None
+
+
+def is_list(text: str) -> bool:
+    """Whether a text lists things: by lines, numbers, or within a sentence."""
+    text = without_code(text).strip()
+    if _LIST_LINE.search(text) or len(text.splitlines()) - text.splitlines().count("") >= 3:
+        return True
+    if len(_INLINE_NUMBER.findall(text)) >= 2:
+        return True
+    if len(text.split()) <= SHORT_LIST and _LAST_SEPARATOR.search(text):
+        return True
+    for sentence in _SENTENCE_END.split(text):
+        separators = len(_SEPARATOR.findall(sentence))
+        if separators >= 2 or (separators == 1 and _LAST_SEPARATOR.search(sentence)):
+            return True
+    return False
+
+
+_NO_MINIMUM = Outcome.undefined("no retrieval score or no minimum is known")
+_NO_LIST_ASKED = Outcome.undefined("the question does not ask for a list")
+_NOT_APPLICABLE = {
+    "retrieval_score_above_minimum": _NO_MINIMUM,
+    "list_formatted": _NO_LIST_ASKED,
+}
+
+
+def _checks_score(minimum: float | None, citation_required: bool) -> Score:
+    def score(results: Sequence[Result], tools: Tools) -> Columns:
+        cited = read_citations(results, tools)
+        rows = [_outcomes(*each, minimum, citation_required) for each in zip(results, cited, strict=True)]
+        return {name: [row[name] for row in rows] for name in _NAMES}
+
+    return score
+
+
+_NAMES = (*Checks.__dataclass_fields__, "passed")
+
+
+def _outcomes(
+    result: Result, cited: CitedResult, minimum: float | None, citation_required: bool
+) -> dict[str, Outcome | None]:
+    checks = check(result, cited, minimum)
+    row: dict[str, Outcome | None] = {
+        name: _NOT_APPLICABLE.get(name) if passed is None else scored(float(passed))
+        for name, passed in vars(checks).items()
+    }
+    if result.item.answerable:
+        failed = checks.failed(citation_required)
+        row["passed"] = Outcome.scored(float(not failed), {"failed": failed}) if failed else scored(1.0)
+    else:
+        row["passed"] = _refusal(result)
+    return row
 
 
 def _score_refusal(results: Sequence[Result], _tools: Tools) -> Columns:
@@ -35,4 +215,4 @@ def _refusal(result: Result) -> Outcome:
     item = result.item
     if item.answerable and not item.answers and not item.evidence:
         return _NOBODY_KNOWS
-    return scored(float(gave_answer(result.answer) == result.item.answerable))
+    return scored(float(gave_answer(result.answer) == item.answerable))

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export RAGEVAL_HOME ?= $(CURDIR)/.rageval
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: setup demo ui test test-slow check bench clean
+.PHONY: setup demo ui test test-slow check docs bench clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,9 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+docs: setup
+	$(BIN)/python -m rageval_dagster.metrics.documentation
 
 bench: setup
 	for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done

@@ -10,7 +10,7 @@ from pathlib import Path
 from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.functions import load_function
 from rageval_dagster.identity import digest
-from rageval_dagster.text import CHARACTER_SCRIPTS
+from rageval_dagster.text import CHARACTER_SCRIPTS, WORD_ENDS, WORD_STARTS
 
 PRESET = "pii"
 
@@ -42,9 +42,6 @@ _PHONE_WORDS = (
 )
 _LOCAL = rf"(?![{CHARACTER_SCRIPTS}])[\w.+%-]"
 """A character before the @ of an address: no script that is written without spaces, lest the sentence goes with it."""
-
-_BEFORE_IT = rf"(?<!(?![{CHARACTER_SCRIPTS}])\w)"
-_AFTER_IT = rf"(?!(?![{CHARACTER_SCRIPTS}])\w)"
 
 
 @dataclass(frozen=True)
@@ -217,13 +214,13 @@ def _kinds() -> tuple[_Kind, ...]:
         ),
         _Kind(
             "[iban]",
-            re.compile(rf"{_BEFORE_IT}([A-Za-z]{{2}}\d\d(?:{_IN_IBAN}{{4}}){{2,7}}(?:{_IN_IBAN}{{1,3}})?){_AFTER_IT}"),
+            re.compile(rf"{WORD_STARTS}([A-Za-z]{{2}}\d\d(?:{_IN_IBAN}{{4}}){{2,7}}(?:{_IN_IBAN}{{1,3}})?){WORD_ENDS}"),
             _iban_length,
         ),
         _Kind(
             "[card]",
             re.compile(
-                rf"{_BEFORE_IT}([1-9]\d{{3}}(?:(?:{_IN_CARD}{{4}}){{2,3}}(?:{_IN_CARD}{{1,4}})?|{_IN_CARD}{{6}}{_IN_CARD}{{4,5}})){_AFTER_IT}"
+                rf"{WORD_STARTS}([1-9]\d{{3}}(?:(?:{_IN_CARD}{{4}}){{2,3}}(?:{_IN_CARD}{{1,4}})?|{_IN_CARD}{{6}}{_IN_CARD}{{4,5}})){WORD_ENDS}"
             ),
             _card_length,
         ),
@@ -231,20 +228,20 @@ def _kinds() -> tuple[_Kind, ...]:
         _Kind(
             "[phone]",
             re.compile(
-                rf"{_BEFORE_IT}((?:\+|00)[1-9](?:\d|(?:[{_SPACE}{_DASH}/()]{{1,3}}|\.){_DATE}\d){{6,20}}){_AFTER_IT}"
+                rf"{WORD_STARTS}((?:\+|00)[1-9](?:\d|(?:[{_SPACE}{_DASH}/()]{{1,3}}|\.){_DATE}\d){{6,20}}){WORD_ENDS}"
             ),
             partial(_phone_length, least=8, most=17),
         ),
         # With the 0 that many countries dial first.
         _Kind(
             "[phone]",
-            re.compile(rf"{_BEFORE_IT}{_NO_DATE}(0[1-9]\d{{0,10}}(?:{_BETWEEN}{_DATE}\d{{2,8}}){{0,10}}){_AFTER_IT}"),
+            re.compile(rf"{WORD_STARTS}{_NO_DATE}(0[1-9]\d{{0,10}}(?:{_BETWEEN}{_DATE}\d{{2,8}}){{0,10}}){WORD_ENDS}"),
             partial(_phone_length, least=_NATIONAL_DIGITS, most=13),
         ),
         _Kind(
             "[phone]",
             re.compile(
-                rf"(\(0[1-9]\d{{0,4}}\)[{_SPACE}{_DASH}/]{{0,3}}\d{{2,8}}(?:{_BETWEEN}{_DATE}\d{{2,8}}){{0,6}}){_AFTER_IT}"
+                rf"(\(0[1-9]\d{{0,4}}\)[{_SPACE}{_DASH}/]{{0,3}}\d{{2,8}}(?:{_BETWEEN}{_DATE}\d{{2,8}}){{0,6}}){WORD_ENDS}"
             ),
             partial(_phone_length, least=7, most=13),
         ),
@@ -252,8 +249,8 @@ def _kinds() -> tuple[_Kind, ...]:
         _Kind(
             "[phone]",
             re.compile(
-                rf"({_BEFORE_IT}(?:1[{_SPACE}.-]?)?(?:\([2-9]\d\d\)[{_SPACE}]?\d{{3}}[{_SPACE}.-]|[1-9]\d\d-\d{{3}}-|[1-9]\d\d\.\d{{3}}\.|"
-                rf"[2-9]\d\d[{_SPACE}][2-9]\d\d[{_SPACE}-])\d{{4}}){_AFTER_IT}(?![.,/-]\d)"
+                rf"({WORD_STARTS}(?:1[{_SPACE}.-]?)?(?:\([2-9]\d\d\)[{_SPACE}]?\d{{3}}[{_SPACE}.-]|[1-9]\d\d-\d{{3}}-|[1-9]\d\d\.\d{{3}}\.|"
+                rf"[2-9]\d\d[{_SPACE}][2-9]\d\d[{_SPACE}-])\d{{4}}){WORD_ENDS}(?![.,/-]\d)"
             ),
             partial(_phone_length, least=10, most=11),
         ),
@@ -261,8 +258,8 @@ def _kinds() -> tuple[_Kind, ...]:
         _Kind(
             "[phone]",
             re.compile(
-                rf"{_BEFORE_IT}(?:{_PHONE_WORDS})(?:\s?(?:no|nr|number))?[\s.:#-]{{0,4}}"
-                rf"{_NO_DATE}(?!(?:19|20)\d\d\b)(\(?\d(?:\d|[{_SPACE}{_DASH}/()]{{1,3}}{_DATE}\d){{5,14}}){_AFTER_IT}",
+                rf"{WORD_STARTS}(?:{_PHONE_WORDS})(?:\s?(?:no|nr|number))?[\s.:#-]{{0,4}}"
+                rf"{_NO_DATE}(?!(?:19|20)\d\d\b)(\(?\d(?:\d|[{_SPACE}{_DASH}/()]{{1,3}}{_DATE}\d){{5,14}}){WORD_ENDS}",
                 re.IGNORECASE,
             ),
             _all_of_it,

@@ -16,6 +16,10 @@ CHARACTER_SCRIPTS = (
     "\u2e80-\u2fd5\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 
+WORD_STARTS = rf"(?<!(?![{CHARACTER_SCRIPTS}])\w)"
+WORD_ENDS = rf"(?!(?![{CHARACTER_SCRIPTS}])\w)"
+"""For regular expressions: no word goes on here, but in scripts that put no spaces between words."""
+
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _CITATION = re.compile(r"\[[^\[\]]{1,200}\]")
 _BEYOND_LATIN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
@@ -41,7 +45,7 @@ def sentences(text: str, language: str = "en") -> list[str]:
     Full stops of CJK and Indic scripts end a sentence in every language; `language` decides the abbreviations.
     """
     found = [sentence.strip() for sentence in segments(text, language)]
-    return [sentence for sentence in found if _says_something(sentence)] or ([text.strip()] if text.strip() else [])
+    return [sentence for sentence in found if says_something(sentence)] or ([text.strip()] if text.strip() else [])
 
 
 def segments(text: str, language: str = "en") -> Iterator[str]:
@@ -65,7 +69,8 @@ def segments(text: str, language: str = "en") -> Iterator[str]:
         start += sum(map(len, pieces))
 
 
-def _says_something(sentence: str) -> bool:
+def says_something(sentence: str) -> bool:
+    """Whether a text holds more than marks and what stands in square brackets."""
     return _WORD_CHARACTER.search(sentence if "[" not in sentence else _CITATION.sub("", sentence)) is not None
 
 

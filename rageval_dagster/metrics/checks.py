@@ -12,7 +12,7 @@ from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, To
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.metrics.patterns import PatternError, Patterns
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import is_character, is_mark
+from rageval_dagster.text import WORD_ENDS, WORD_STARTS, is_character, is_mark
 
 VERSION = "1"
 
@@ -295,14 +295,20 @@ def _plain(text: str) -> str:
 
 def _stands_in(phrase: str, text: str) -> bool:
     """Whether a phrase stands in a text as whole words and numbers."""
-    if not phrase:
-        return False
-    at = text.find(phrase)
-    while at >= 0:
-        if not _goes_on(text, at) and not _goes_on(text, at + len(phrase)):
+    found = _whole_words(phrase).search(text) if phrase else None
+    while found is not None:
+        if not _goes_on(text, found.start()) and not _goes_on(text, found.end()):
             return True
-        at = text.find(phrase, at + 1)
+        found = _whole_words(phrase).search(text, found.start() + 1)
     return False
+
+
+@lru_cache(maxsize=4096)
+def _whole_words(phrase: str) -> re.Pattern[str]:
+    """Finds the phrase; as whole words where it begins and ends with letters or digits, but for what marks make."""
+    starts = WORD_STARTS if _in_word(phrase[0]) else ""
+    ends = WORD_ENDS if _in_word(phrase[-1]) else ""
+    return re.compile(starts + re.escape(phrase) + ends)
 
 
 def _goes_on(text: str, at: int) -> bool:

@@ -1,0 +1,346 @@
+"""The checks family: seed 003's EF_1, EF_2 and EF_3, and how lists, facts and calculations are found."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from metric_samples import make_result
+
+from rageval_dagster.benchmark.formats import read_dataset
+from rageval_dagster.metrics import patterns
+from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.records import Item
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "expected_outputs.json"
+
+
+def compute(results):
+    metrics = [metric for metric in metrics_for(MetricOptions(5)) if metric.family == "checks"]
+    columns = compute_scores(metrics, results, Tools())
+    return {metric_id.removeprefix("checks."): column for metric_id, column in columns.items()}
+
+
+def outcomes(answer, checks, references=()):
+    result = make_result(answer=answer)
+    result = replace(result, item=Item("Who?", tuple(references), checks=tuple(checks)))
+    return {name: column[0] for name, column in compute([result]).items()}
+
+
+def list_coverage(answer, check, *references):
+    return outcomes(answer, [{"name": "items", "kind": "list", **check}], references)["list_coverage"].value
+
+
+def holds(answer, check):
+    return bool(outcomes(answer, [{"name": "it", "kind": "fact", **check}])["fact_score"].value)
+
+
+@pytest.fixture(scope="module")
+def seed_items():
+    """The items of seed 003's question-specific metrics by question id, as the importer reads them."""
+    by_question = {row["question"]: row["question_id"] for row in json.loads(EXAMPLES.read_text())}
+    report = read_dataset(EXAMPLES, "expected-outputs")
+    assert report.refused == []
+    return {by_question[item.question]: item for item in report.items}
+
+
+def judged(item, answer):
+    return {name: column[0] for name, column in compute([replace(make_result(answer=answer), item=item)]).items()}
+
+
+@pytest.mark.parametrize(
+    ("answer", "rules_found"),
+    [
+        ("* Rule C-1\n* Rule C-2\n* Rule C-7\n* Rule C-10", 4),
+        ("The rules are rule c-1, **Rule C-2**, Rule  C-7 and Rule C\u201110.", 4),
+        ("Rule C-10 alone", 1),
+        ("1. Rule C-1: Base Rates\n2. Rule C-3: Discounts", 1),
+        ("There are four rules.", 0),
+        ("", 0),
+    ],
+)
+def test_ef_1_rules_coverage(seed_items, answer, rules_found):
+    outcome = judged(seed_items["EF_1"], answer)["list_coverage"]
+    assert outcome.value == rules_found / 4
+    assert outcome.detail == {
+        "checks": {"rules": rules_found / 4},
+        "counts": {"rules": {"found": rules_found, "expected": 4}},
+    }
+
+
+FACTS = (
+    *("has_yes", "has_territory_118", "has_territory_117", "has_rate_0_305", "has_rate_neg_0_133"),
+    *("has_grg_51", "has_grg_15", "has_difference_36"),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        (
+            "Yes. Territory 118 has a rate change of 0.305%, Territory 117 of -0.133%. GRG 51 - GRG 15 = 36.",
+            (),
+        ),
+        (
+            "**YES**: territory 118 (+0.305 %) and territory 117 (−0.133 %); GRG 51 and grg 15: it exceeds 30.",
+            (),
+        ),
+        (
+            "Yes. Territory 118 rises by 0.305, Territory 117 by 0.133%. GRG 51 and GRG 15 differ by 136.",
+            ("has_rate_0_305", "has_rate_neg_0_133", "has_difference_36"),
+        ),
+        (
+            "Yesterday, Territory 1180 and Territory 117 changed by 0.305% and -0.133%; GRG 510 and GRG 15; 36.",
+            ("has_yes", "has_territory_118", "has_grg_51"),
+        ),
+        ("", FACTS),
+    ],
+)
+def test_ef_2_fact_score(seed_items, answer, missing):
+    outcome = judged(seed_items["EF_2"], answer)["fact_score"]
+    assert outcome.detail == {"checks": {name: float(name not in missing) for name in FACTS}}
+    assert outcome.value == pytest.approx(1 - len(missing) / len(FACTS))
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_correct", "has_604", "has_293", "has_2_061", "has_calculation", "cannot_calculate"),
+    [
+        ("$293 × 2.061 = $603.87, so the premium is $604.", 1.0, True, True, True, True, False),
+        ("The premium is $604", 1.0, True, False, False, False, False),
+        ("293 * 2.061 = 604.00", 1.0, True, True, True, True, False),
+        ("Multiply 293 by 2.061 to get 604", 1.0, True, True, True, True, False),
+        ("I cannot calculate the premium. Others say $604.", 0.0, True, False, False, False, True),
+        ("The premium can’t be determined; it may be $604", 0.0, True, False, False, False, True),
+        ("It is $1,604, of 293 and 2.061", 0.0, False, True, True, False, False),
+        ("", 0.0, False, False, False, False, False),
+    ],
+)
+def test_ef_3_is_correct(
+    seed_items, answer, is_correct, has_604, has_293, has_2_061, has_calculation, cannot_calculate
+):
+    outcome = judged(seed_items["EF_3"], answer)["calculation_correct"]
+    assert outcome.value == is_correct
+    assert outcome.detail == {
+        "checks": {"premium": is_correct},
+        "reported": {
+            "premium": {
+                "has_result": has_604,
+                "has_forbidden_phrase": cannot_calculate,
+                "shows_steps": has_calculation,
+                "intermediates": {"has_293": has_293, "has_2_061": has_2_061},
+            }
+        },
+    }
+
+
+def test_kinds_that_a_question_does_not_declare_are_undefined(seed_items):
+    found = judged(seed_items["EF_1"], "Rule C-1")
+    assert {name: outcome.status for name, outcome in found.items()} == {
+        "list_coverage": "scored",
+        "fact_score": "undefined",
+        "calculation_correct": "undefined",
+    }
+    found = outcomes("Paris", [])
+    assert {outcome.reason for outcome in found.values()} == {"the question declares no checks"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "check", "references", "expected"),
+    [
+        ("We have apples and PEARS.", {"expect": ["apples", "pears", "plums", "figs"]}, [], 0.5),
+        ("We have apples.", {"expect": "apples"}, [], 1.0),
+        ("apples", {"expect": ["apples", "Apples", "pears"]}, [], 0.5),
+        ("604 and 7%", {"expect": [604, "7%", "8%"]}, [], 2 / 3),
+        ("pineapples", {"expect": ["apples"]}, [], 0.0),
+        ("apples or quinces", {"expect": ["apples"], "any_of": ["pears", "quinces"]}, [], 1.0),
+        ("apples", {"any_of": ["pears", "apples"]}, [], 1.0),
+        ("Base Rates, then rounding", {}, ["* Base Rates\n* Rounding;\n- Group Rating."], 2 / 3),
+        ("first, second", {}, ["1. **First**\n2) Second\n\nand 3. no entry"], 1.0),
+        ("first", {}, ["* First\n* Second", "* First"], 1.0),
+        ("C-1 and C-2", {"pattern": r"C-\d+"}, ["C-1, C-2, c-2 and C-3"], 2 / 3),
+        ("C-1 and the Territories", {"pattern": r"C-\d+"}, ["* C-1: Base Rates\n* Territories"], 1.0),
+        ("C-1", {"pattern": r"C-\d+", "expect": ["Territories"]}, ["C-1"], 0.0),
+        ("anything", {}, ["no list here"], None),
+        ("anything", {"pattern": r"C-\d+"}, [], None),
+        ("北京、上海", {"expect": ["北京", "上海", "广州"]}, [], 2 / 3),
+    ],
+)
+def test_list_coverage(answer, check, references, expected):
+    found = list_coverage(answer, check, *references)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_several_lists_are_averaged_over_those_that_expect_something():
+    checks = [
+        {"name": "fruits", "kind": "list", "expect": ["apples", "pears"]},
+        {"name": "rules", "kind": "list", "pattern": r"C-\d+"},
+        {"name": "towns", "kind": "list", "expect": ["Rome"]},
+    ]
+    outcome = outcomes("apples of Rome", checks, ["No rules."])["list_coverage"]
+    assert outcome.value == 0.75
+    assert outcome.detail is not None
+    assert outcome.detail["checks"] == {"fruits": 0.5, "towns": 1.0}
+    assert outcome.detail["counts"]["rules"] == {"found": 0, "expected": 0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "check", "expected"),
+    [
+        ("Yes, it is.", {"expect": "yes"}, True),
+        ("Since yesterday", {"expect": "yes"}, False),
+        ("The *Rule*\n  C-1 holds", {"expect": "rule c-1"}, True),
+        ("__Rule C-1__", {"expect": "Rule C-1"}, True),
+        ("Rule C-10", {"expect": "Rule C-1"}, False),
+        ("Rule C-1.5", {"expect": "Rule C-1"}, False),
+        ("It is Rule C-1.", {"expect": "Rule C-1"}, True),
+        ("GRG 15,000", {"expect": "GRG 15"}, False),
+        ("GRG 51, GRG 15", {"expect": "GRG 51"}, True),
+        ("the user's \u201crate\u201d", {"expect": 'user\u2019s "rate"'}, True),
+        ("snake_case_name", {"expect": "case"}, False),
+        ("首都是巴黎的", {"expect": "巴黎"}, True),
+        ("Straße 5", {"expect": "STRASSE 5"}, True),
+        ("करा", {"expect": "कर"}, False),
+        ("0.305 %", {"expect": "0.305%"}, True),
+        ("0.305%", {"expect": "0.305 %"}, True),
+        ("0.305", {"expect": "0.305%"}, False),
+        ("**-0.133%**", {"expect": "-0.133%"}, True),
+        ("0.133%", {"expect": "-0.133%"}, False),
+        ("136", {"expect": "36"}, False),
+        ("1,234", {"expect": 1234}, True),
+        ("1234.00", {"expect": 1234.0}, True),
+        ("0.0000001", {"expect": 1e-7}, True),
+        ("Paris and Rome", {"expect": ["Paris", "Rome"]}, True),
+        ("Paris", {"expect": ["Paris", "Rome"]}, False),
+        ("London", {"expect": "Paris", "any_of": ["Rome", "London"]}, True),
+        ("rate: 0.3", {"pattern": r"rate:\s*0\.\d+"}, True),
+        ("RATE", {"pattern": "rate"}, True),
+        ("**total**: 5", {"pattern": r"total: \d"}, True),
+        ("**total**: 5", {"pattern": r"\*\*total"}, True),
+        ("on 2020-05-12", {"expect": "2020-05-12"}, True),
+        ("604 euros", {"kind": "number", "expect": "EUR 604"}, True),
+        ("six hundred and four", {"kind": "number", "expect": 604, "any_of": ["six hundred and four"]}, True),
+        ("٦٠٤", {"kind": "number", "expect": 604}, True),
+    ],
+)
+def test_facts(answer, check, expected):
+    assert holds(answer, check) is expected
+
+
+def test_the_fact_score_is_the_mean_of_facts_and_numbers():
+    checks = [
+        {"name": "town", "kind": "fact", "expect": "Paris"},
+        {"name": "premium", "kind": "number", "expect": 604},
+        {"name": "rules", "kind": "list", "expect": ["C-1"]},
+        {"name": "king", "kind": "fact", "expect": "Louis"},
+    ]
+    outcome = outcomes("Paris, C-1, $604", checks)["fact_score"]
+    assert outcome.value == pytest.approx(2 / 3)
+    assert outcome.detail == {"checks": {"town": 1.0, "premium": 1.0, "king": 0.0}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "forbid", "expected"),
+    [
+        ("604, but I am unable to calculate it exactly", None, 0.0),
+        ("604, but I am unable to calculate it exactly", [], 1.0),
+        ("604, roughly", ["roughly"], 0.0),
+        ("604, throughly", ["roughly"], 1.0),
+        ("604: das lässt sich nicht berechnen", ["nicht berechnen"], 0.0),
+    ],
+)
+def test_forbidden_phrases(answer, forbid, expected):
+    check = {"name": "premium", "kind": "calculation", "expect": 604, "forbid": forbid}
+    assert outcomes(answer, [check])["calculation_correct"].value == expected
+
+
+def test_all_calculations_must_be_correct():
+    checks = [{"name": str(value), "kind": "calculation", "expect": value} for value in (604, 605)]
+    assert outcomes("604 and 605", checks)["calculation_correct"].value == 1.0
+    outcome = outcomes("604", checks)["calculation_correct"]
+    assert outcome.value == 0.0
+    assert outcome.detail is not None
+    assert outcome.detail["checks"] == {"604": 1.0, "605": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("* 5\n* 6", False), ("5*6", True), ("base rate * factor", True), ("5 x 6", True), ("at times, 5", True)],
+)
+def test_shown_steps(answer, expected):
+    outcome = outcomes(answer, [{"name": "n", "kind": "calculation", "expect": 5}])["calculation_correct"]
+    assert outcome.detail is not None
+    assert outcome.detail["reported"]["n"]["shows_steps"] is expected
+
+
+def test_details_hold_names_and_figures_alone():
+    checks = [
+        {"name": "a", "kind": "fact", "expect": "SECRET", "any_of": ["HIDDEN"]},
+        {"name": "b", "kind": "list", "pattern": "SECRET|HIDDEN"},
+        {
+            "name": "c",
+            "kind": "calculation",
+            "expect": "SECRET",
+            "forbid": ["HIDDEN"],
+            "intermediates": {"d": "SECRET"},
+        },
+    ]
+    found = outcomes("SECRET HIDDEN", checks, ["SECRET"])
+    assert all(outcome.detail for outcome in found.values())
+    assert "SECRET" not in str(found)
+    assert "HIDDEN" not in str(found)
+
+
+def test_a_pattern_that_takes_too_long_is_an_error_of_its_check(monkeypatch):
+    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    slow = {"name": "slow one", "kind": "fact", "pattern": r"(a|aa)+$"}
+    quick = {"name": "rules", "kind": "list", "expect": ["aaa"]}
+    answer = "a" * 200_000 + "b"
+    bad = replace(make_result(answer=answer), item=Item("Who?", checks=(slow, quick)))
+    good = replace(make_result(answer="aa"), item=Item("Who?", checks=(slow, quick)))
+    started = time.perf_counter()
+    found = compute([good, *[bad] * 50])
+    assert time.perf_counter() - started < 15, "after a few times it is tried no more"
+    assert [outcome.status for outcome in found["fact_score"]] == ["scored", *["error"] * 50]
+    assert found["fact_score"][-1].reason == "the pattern of the check 'slow one' takes too long"
+    assert {outcome.status for outcome in found["list_coverage"]} == {"scored"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [("(", "is not a regular expression"), ("a" * 1_001, "is longer than 1,000 characters")],
+)
+def test_a_pattern_that_cannot_be_used_is_refused_when_it_is_imported_and_an_error_later(tmp_path, pattern, reason):
+    check = {"name": "n", "kind": "fact", "pattern": pattern}
+    path = tmp_path / "items.jsonl"
+    path.write_text(json.dumps({"question": "Who?", "checks": [check]}) + "\n" + json.dumps({"question": "Why?"}))
+    [refusal] = read_dataset(path).refused
+    assert (refusal.field, reason in refusal.reason) == ("checks[0].pattern", True)
+    outcome = outcomes("a", [check])["fact_score"]
+    assert (outcome.status, outcome.reason) == ("error", f"the pattern of the check 'n' {reason}")
+
+
+def test_a_list_may_name_nothing_but_a_fact_may_not(tmp_path):
+    path = tmp_path / "items.jsonl"
+    rows = [{"question": kind, "checks": [{"name": "n", "kind": kind}]} for kind in ("list", "fact")]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    report = read_dataset(path)
+    assert [item.question for item in report.items] == ["list"]
+    assert [refusal.field for refusal in report.refused] == ["checks[0].expect"]
+
+
+@given(st.integers(-(10**9), 10**9), st.sampled_from(["{:d}", "{:,d}", "${:d}", "**{:d}**", "it is {:d}.", "({:d})"]))
+def test_a_number_is_found_however_it_is_written_and_no_other_is(value, form):
+    written = form.format(value)
+    assert holds(written, {"kind": "number", "expect": value})
+    assert not holds(written, {"kind": "number", "expect": value + 1})
+    assert not holds(written, {"kind": "number", "expect": f"{value}%"})
+
+
+@given(st.lists(st.sampled_from(["apple", "pear", "fig", "C-1", "C-10", "604"]), unique=True), st.randoms())
+def test_coverage_is_the_share_of_what_is_named(named, random):
+    expected = ["apple", "pear", "fig", "C-1", "C-10", "604"]
+    random.shuffle(named)
+    assert list_coverage("; ".join(named), {"expect": expected}) == len(named) / len(expected)

@@ -1,0 +1,208 @@
+"""The overlap family: seed 001's examples, plain definitions, and unitxt's own numbers with `overlap_compat`."""
+
+import re
+import string
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_samples import make_result
+
+from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.support import support
+
+
+def outcomes(compat=False, **kwargs):
+    options = MetricOptions(5, overlap_compat=compat)
+    metrics = [metric for metric in metrics_for(options) if metric.family == "overlap"]
+    columns = compute_scores(metrics, [make_result(**kwargs)], Tools())
+    return {metric_id.removeprefix("overlap."): column[0] for metric_id, column in columns.items()}
+
+
+def score(compat=False, **kwargs) -> dict[str, Any]:
+    return {name: outcome.value for name, outcome in outcomes(compat, **kwargs).items()}
+
+
+def retrieved(documents, correct, compat=False, k=5):
+    chunks = [f"c{number}" for number in range(len(documents))]
+    return score(compat, chunks=chunks, documents=documents, relevant_documents=correct, k=k)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("The capital of France is Paris.", 2 / 5), ("France is located in Western Europe.", 5 / 6)],
+)
+def test_faithfulness_of_the_seed_s_examples(answer, expected):
+    found = score(answer=answer, contexts=["France is a country in Western Europe."])
+    assert found["faithfulness"] == pytest.approx(expected)
+
+
+def test_answer_correctness_of_the_seed_s_example():
+    references = ["ChromaDB and Milvus via Llama Stack", "Milvus and ChromaDB"]
+    found = score(answer="ai4rag supports ChromaDB and Milvus.", references=references)
+    assert found["answer_correctness"] == 1.0
+
+
+def test_context_correctness_of_the_seed_s_example():
+    """1 of 2 correct documents retrieved."""
+    correct = ["hybrid_search_guide.md", "vector_stores.md"]
+    found = retrieved(["hybrid_search_guide.md", "installation.md"], correct)
+    assert found["context_correctness"] == 0.5
+    assert found["context_mrr"] == 1.0
+
+
+def test_a_document_that_comes_back_often_counts_once():
+    found = retrieved(["a", "a", "a", "b"], ["b", "c"])
+    assert found["context_correctness"] == 0.5
+    assert found["context_mrr"] == 0.25, "unitxt ranks chunks"
+
+
+def test_only_the_first_k_chunks_are_contexts():
+    assert retrieved(["a", "b", "c"], ["c"], k=2)["context_correctness"] == 0.0
+    assert retrieved(["a", "b", "c"], ["c"], k=2)["context_mrr"] == 0.0
+
+
+def test_faithfulness_takes_the_contexts_together_and_unitxt_the_best_one():
+    contexts = ["Paris is big", "The Seine flows there"]
+    assert score(answer="Paris Seine London", contexts=contexts)["faithfulness"] == pytest.approx(2 / 3)
+    assert score(True, answer="Paris Seine London", contexts=contexts)["faithfulness"] == pytest.approx(1 / 3)
+
+
+def test_repeating_a_word_of_the_contexts_earns_nothing():
+    assert score(answer="Paris Paris Paris", contexts=["Paris"])["faithfulness"] == pytest.approx(1 / 3)
+    assert score(answer="Paris Paris", contexts=["Paris", "in Paris"])["faithfulness"] == 1.0
+
+
+def test_support_is_that_of_its_module():
+    answer, contexts = "Paris has 3 rivers.", ["Paris has one river.", "It is big."]
+    assert score(answer=answer, contexts=contexts)["support"] == support(answer, contexts)
+
+
+@pytest.mark.parametrize("answer", ["", " ", "the", "..."])
+def test_an_answer_without_words(answer):
+    found = score(answer=answer, contexts=["Paris"], references=["Paris"])
+    assert (found["faithfulness"], found["answer_correctness"]) == (None, 0.0)
+
+
+@pytest.mark.parametrize("contexts", [(), ("",), (" ", "...")])
+def test_an_answer_without_contexts_is_not_faithful(contexts):
+    found = score(answer="Paris", contexts=contexts)
+    assert (found["faithfulness"], found["support"]) == (0.0, 0.0)
+
+
+def test_a_reference_without_words_says_nothing():
+    assert score(answer="Paris", references=["the"])["answer_correctness"] is None
+    assert score(answer="Paris", references=["the", "Paris France"])["answer_correctness"] == 0.5
+    assert outcomes(answer="Paris")["answer_correctness"].reason == "no reference answer"
+
+
+@pytest.mark.parametrize("correct", [None, []])
+def test_without_a_known_document_context_correctness_is_undefined(correct):
+    for compat in (False, True):
+        found = retrieved(["a"], correct, compat)
+        assert found["context_correctness"] is found["context_mrr"] is None
+
+
+def test_identical_texts_of_any_script():
+    for text in ("法国的首都是巴黎。", "عاصمة فرنسا هي باريس.", "Столица — Париж.", "फ़्रांस की राजधानी पेरिस है।"):
+        found = score(answer=text, contexts=[text], references=[text])
+        assert found["faithfulness"] == found["answer_correctness"] == 1.0
+    assert score(answer="巴黎", contexts=["法国的首都是巴黎。"])["faithfulness"] == 1.0
+    assert score(True, answer="巴黎", contexts=["法国的首都是巴黎。"])["faithfulness"] == 0.0, "unitxt cuts at spaces"
+
+
+def test_composed_and_decomposed_letters_are_the_same():
+    assert score(answer="Cafe\u0301", contexts=["Caf\u00e9"], references=["caf\u00e9"])["faithfulness"] == 1.0
+
+
+def test_compat_is_part_of_the_version_of_what_it_changes():
+    own, compat = (
+        {metric.name: metric.version for metric in metrics_for(MetricOptions(5, overlap_compat=on))}
+        for on in (False, True)
+    )
+    assert {name for name in own if own[name] != compat[name]} == {
+        "faithfulness",
+        "answer_correctness",
+        "context_correctness",
+    }
+    assert compat["context_correctness"] == "1;compat"
+
+
+# Targets that unitxt publishes with its metrics (repository IBM/unitxt, Apache-2.0), rounded to two digits there.
+
+
+@pytest.mark.parametrize(
+    ("prediction", "context", "precision", "recall"),
+    [("apple", "apple 2e", 1.0, 0.5), ("boy", "boy", 1.0, 1.0), ("cat", "dog", 0.0, 0.0)],
+)
+def test_unitxt_s_targets_for_token_overlap_with_context(prediction, context, precision, recall):
+    """From prepare/metrics/rag.py at d46c28f0574f54262d1149e30a0079c4f7276f9a (metrics.token_overlap_with_context)."""
+    found = score(True, answer=prediction, contexts=[context], references=[context])
+    assert (found["faithfulness"], found["answer_correctness"]) == (precision, recall)
+
+
+@pytest.mark.parametrize(("ground_truths", "answer", "recall"), [(["B C", "C"], "B", 0.5), (["D E F"], "B C D", 0.33)])
+def test_unitxt_s_targets_for_answer_correctness(ground_truths, answer, recall):
+    """From prepare/metrics/rag_answer_correctness.py at 9172b1ff5eb6c8f589bd9ee1f228ed036e555902."""
+    assert score(True, answer=answer, references=ground_truths)["answer_correctness"] == pytest.approx(
+        recall, abs=0.005
+    )
+
+
+@pytest.mark.parametrize(
+    ("context_ids", "ground_truths_context_ids", "mrr"),
+    [(["A", "B", "C"], ["A", "C"], 1.0), (["A", "B"], ["B"], 0.5)],
+)
+def test_unitxt_s_targets_for_context_correctness(context_ids, ground_truths_context_ids, mrr):
+    """From prepare/metrics/rag_context_correctness.py at 85a8362224d860fe1cd1015159200e2600072bf5."""
+    found = retrieved(context_ids, ground_truths_context_ids, compat=True)
+    assert found["context_correctness"] == found["context_mrr"] == mrr
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "mrr"), [("abcdef", "cd", 0.33), ("gru", "g", 1.0), ("", "a", 0.0), ("c", "b", 0.0)]
+)
+def test_unitxt_s_targets_for_mrr(predictions, references, mrr):
+    """From prepare/metrics/mrr.py at 086fd20213f0911f090ffea44354679e7aa8744a, but for its case without a reference."""
+    found = retrieved(list(predictions), list(references), compat=True, k=10)
+    assert found["context_correctness"] == pytest.approx(mrr, abs=0.005)
+
+
+def unitxt_overlap(reference, prediction):
+    """Precision and recall as unitxt 1.26.10 defines them (TokenOverlap in unitxt/metrics.py), in a plain reading."""
+
+    def tokens(text):
+        text = "".join(character for character in text.lower() if character not in set(string.punctuation))
+        return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+    ours, theirs = tokens(prediction), tokens(reference)
+    common = sum((Counter(ours) & Counter(theirs)).values())
+    return (common / len(ours), common / len(theirs)) if common else (0.0, 0.0)
+
+
+texts = st.text(alphabet="abt he.,-'\"éß“”–5%中文。\u0301\n", max_size=30)
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts, st.lists(texts, min_size=1, max_size=4))
+def test_compat_equals_unitxt_s_definition(answer, others):
+    found = score(True, answer=answer, contexts=others, references=others)
+    pairs = [unitxt_overlap(other, answer) for other in others]
+    assert found["faithfulness"] == pytest.approx(max(precision for precision, _ in pairs))
+    assert found["answer_correctness"] == pytest.approx(max(recall for _, recall in pairs))
+
+
+def test_where_unitxt_fails_compat_is_undefined():
+    found = outcomes(True, answer="Paris")
+    assert (found["faithfulness"].status, found["answer_correctness"].status) == ("undefined", "undefined")
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts, st.lists(texts, max_size=4))
+def test_a_further_context_never_lowers_faithfulness(answer, contexts):
+    fewer = score(answer=answer, contexts=contexts[1:])["faithfulness"]
+    more = score(answer=answer, contexts=contexts)["faithfulness"]
+    assert (fewer is None) == (more is None)
+    assert more is None or more >= fewer

@@ -22,6 +22,9 @@ DONE_IN_PART = 4
 """Exit code: done, but part of the input (rows, files, clients) was refused or failed."""
 
 
+SCORE_COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
+
+
 def open_all() -> tuple[Settings, "Database"]:
     """The settings and the history database they name."""
     from rageval_dagster.storage.database import open_database
@@ -55,6 +58,15 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
         print("  ".join(padded).rstrip())
+
+
+def score_rows(shape: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row of a table a metric, of results in their shape."""
+    names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
+    return [
+        dict(zip(SCORE_COLUMNS, (metric_id, *(score[name] for name in names)), strict=True))
+        for metric_id, score in shape["scores"].items()
+    ]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import typer
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
     GATE_FAILED,
+    SCORE_COLUMNS,
     cell,
     open_all,
     plural,
@@ -16,6 +17,7 @@ from rageval_dagster.cli.console import (
     print_json_lines,
     print_table,
     say,
+    score_rows,
 )
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.identity import digest_json
@@ -39,9 +41,17 @@ def evaluate(
     sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON an evaluation.")] = False,
 ) -> None:
     """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
+    if fast:
+        if dry_run or sample_size is not None or strategy is not None:
+            raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
+        _evaluate_fast(client, every, dataset or [], system or [], k, as_json)
+        return
     from rageval_dagster.automation.schedules import checked_cron
     from rageval_dagster.corpus.store import open_store
 
@@ -106,6 +116,48 @@ def evaluate(
         raise typer.Exit(DONE_IN_PART)
 
 
+def _evaluate_fast(
+    client: str | None, every: bool, datasets: list[int], systems: list[str], k: int | None, as_json: bool
+) -> None:
+    """Scores recorded answers of a client, or of all that the history knows."""
+    from rageval_dagster.evaluation.fast import evaluate_fast
+    from rageval_dagster.storage.clients import list_clients
+
+    if every == (client is not None):
+        raise RagevalError("name a client with --client NAME, or take --all of them")
+    settings, db = open_all()
+    client_ids = [client] if client is not None else [known.client_id for known in list_clients(db)]
+    reports: list[Any] = []
+    failures = 0
+    for client_id in client_ids:
+        try:
+            reports += evaluate_fast(db, settings.for_client(client_id), client_id, datasets, systems, k)
+        except RagevalError as error:
+            if client is not None:
+                raise
+            failures += 1
+            say(f"{client_id}: {error}")
+    if as_json:
+        print_json_lines(
+            {"client": each.client_id, "dataset_id": each.dataset_id, "system": each.system, **each.shape}
+            for each in reports
+        )
+    for each in reports:
+        name = f"{each.client_id} / {each.dataset_name} / {each.system}"
+        if not as_json:
+            print(f"{cell(name)}")
+            print_table(score_rows(each.shape), SCORE_COLUMNS, "no metric needs neither contexts nor a model")
+            print()
+        if each.not_recorded:
+            say(f"{name}: {plural(each.not_recorded, 'question')} not recorded")
+    say("fast mode: recorded answers, metrics without contexts and models; not written to the history")
+    if not any(score["n_scored"] for each in reports for score in each.shape["scores"].values()):
+        say("nothing could be scored")
+        raise typer.Exit(2)
+    if failures or any(each.not_recorded for each in reports):
+        raise typer.Exit(DONE_IN_PART)
+
+
 def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool) -> list[str]:
     """The clients named on the command line, each one known to the document store; a forgotten one only by its name.
 
@@ -138,13 +190,13 @@ def with_usable_settings(settings: Settings, client_ids: list[str], k: int | Non
     Raises:
         SettingsError: none of them can.
     """
-    from rageval_dagster.evaluation.verdict import check_thresholds
+    from rageval_dagster.evaluation.request import check_metrics
 
     usable: list[str] = []
     for number, client_id in enumerate(client_ids, start=1):
         try:
             own = settings.for_client(client_id)
-            check_thresholds(own.thresholds, k or own.k)
+            check_metrics(own, k or own.k)
             usable.append(client_id)
         except SettingsError as error:
             if number == len(client_ids) and not usable:

@@ -1,4 +1,4 @@
-"""`rageval runs`: evaluations that were made, their questions, and their TREC files."""
+"""`rageval runs`: evaluations that were made, their questions, and their files for other tools."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,26 +75,39 @@ def show(
 @app.command("export")
 def export(
     run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
-    out: Annotated[Path, typer.Option(help="The folder for qrels and run file.")] = Path(),
-    level: Annotated[str, typer.Option(help="chunk or document.")] = "chunk",
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="trec: qrels and run file; recorded, ragas, ai4rag, test-results, native: questions with answers, "
+            "contexts and references; results: the scores, as ai4rag's results.",
+        ),
+    ] = "trec",
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; for trec and test-results a folder; default: here.")
+    ] = None,
+    level: Annotated[str, typer.Option(help="For trec: chunk or document.")] = "chunk",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there (trec always does).")] = False,
 ) -> None:
-    """Writes an evaluation as TREC qrels and run files, as trec_eval reads them."""
-    from rageval_dagster.benchmark.trec import write_trec
-    from rageval_dagster.errors import RagevalError, TextsDeletedError
+    """Writes an evaluation for other tools. Answers and contexts are people's texts: only you may read the file."""
+    from rageval_dagster.benchmark.formats.outputs_writing import OUTPUT_WRITERS
+    from rageval_dagster.benchmark.trec import LEVELS, write_trec
+    from rageval_dagster.errors import RagevalError
+    from rageval_dagster.evaluation.exporting import export_evaluation, results_of
     from rageval_dagster.storage.evaluations import get_evaluation
-    from rageval_dagster.storage.results import load_results
 
-    if level not in ("chunk", "document"):
+    if level not in LEVELS:
         raise RagevalError(f"--level takes chunk or document, not {level!r}")
     _, db = open_all()
-    evaluation = get_evaluation(db, run_id)
-    results = {item_id: result for item_id, (_, result) in load_results(db, run_id).items()}
-    if evaluation.status == "complete" and len(results) < evaluation.item_count:
-        raise TextsDeletedError(
-            f"run {run_id} has lost its questions: their dataset was not used for longer than texts are kept"
-        )
-    qrels, run = write_trec(out, results, level, tag=evaluation.system, stem=f"run{run_id}.{level}")
-    print(f"{qrels}\n{run}\n{plural(len(results), 'question')}")
+    if format_name == "trec":
+        evaluation = get_evaluation(db, run_id)
+        results = results_of(db, evaluation)
+        qrels, run = write_trec(out or Path(), results, level, tag=evaluation.system, stem=f"run{run_id}.{level}")
+        print(f"{qrels}\n{run}\n{plural(len(results), 'question')}")
+        return
+    path, count = export_evaluation(db, run_id, format_name, out, force)
+    carries = OUTPUT_WRITERS[format_name].carries if format_name in OUTPUT_WRITERS else "every metric's value"
+    print(f"{plural(count, 'question')} written to {path} (of each: {carries})")
 
 
 def _nothing_expected(item: Any) -> str:

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
+    SCORE_COLUMNS,
     cell,
     dumped,
     mapped_columns,
@@ -17,10 +18,11 @@ from rageval_dagster.cli.console import (
     print_table,
     progress_bar,
     say,
+    score_rows,
 )
+from rageval_dagster.records import Outcome
 
 MAX_LISTED = 20
-COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
 
 
 def score(
@@ -84,8 +86,7 @@ def score(
     if as_json:
         print_json(shape)
     else:
-        rows = [_row(metric_id, score) for metric_id, score in shape["scores"].items()]
-        print_table(rows, COLUMNS, "no metrics were chosen")
+        print_table(score_rows(shape), SCORE_COLUMNS, "no metrics were chosen")
     _say_unmeasured(found)
     for refusal in report.refused[:MAX_LISTED]:
         say(f"refused: {cell(refusal)}")
@@ -101,12 +102,7 @@ def score(
         raise typer.Exit(DONE_IN_PART)
 
 
-def _row(metric_id: str, score: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
-    return dict(zip(COLUMNS, (metric_id, *(score[name] for name in names)), strict=True))
-
-
-def _say_unmeasured(found: Mapping[str, Mapping[str, Any]]) -> None:
+def _say_unmeasured(found: Mapping[str, Mapping[str, Outcome]]) -> None:
     """The metrics without any value, together where they have it for the same reason."""
     reasons: dict[str, list[str]] = {}
     for metric_id, column in found.items():

@@ -296,7 +296,7 @@ values = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), values) | values, max_size=5), st.sampled_from(sorted(ALL)))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_every_row_is_read_or_refused(tmp_path: Path, rows: list[Any], format_name: str) -> None:
     if format_name == "csv":
         return

@@ -181,12 +181,13 @@ def _ai4rag(row: Row, options: OutputOptions) -> _Draft:
 
 
 def _native(row: Row, options: OutputOptions) -> _Draft:
-    """An item's fields, `answer`, `contexts[]` (texts, or objects with ids), `declined?`, `citations[]?`."""
+    """An item's fields, `answer`, `contexts[]` (texts, or objects with ids), `declined?`, `citations[]?`, `error?`."""
     only_fields(row, frozenset((*native.FIELDS, *ID_FIELDS, *_SAID)))
-    if "answer" not in row and row.get("contexts") is None:
+    if not any(name in row for name in ("answer", "contexts", "error")):
         raise RowError("answer", "is missing, and so are contexts")
     item = native.item_from_row({name: value for name, value in row.items() if name in native.FIELDS})
-    return _Draft(_own_id(row), item, _answer({"answer": None, **row}, "answer", options), _contexts(row))
+    answer = _answer({"answer": None, **row}, "answer", options)
+    return _Draft(_own_id(row), item, answer, _contexts(row), error=optional_text(row, "error"))
 
 
 def _csv(row: Row, options: OutputOptions) -> _Draft:
@@ -197,7 +198,7 @@ def _csv(row: Row, options: OutputOptions) -> _Draft:
     return _Draft(_own_id(row), item, _answer(said, "response", options), _contexts(declared))
 
 
-_SAID = ("answer", "contexts", "declined", "citations")
+_SAID = ("answer", "contexts", "declined", "citations", "error")
 _CONTEXT_FIELDS = frozenset(["text", "document_id", "chunk_id", "page", "score"])
 _JUDGED_FIELDS = ("question", "contexts", "answer", "gold_answers", "label", "other_judges")
 EVALUATION_DATA = (

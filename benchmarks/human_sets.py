@@ -1,8 +1,12 @@
-"""Retrieval on human-made sets: nDCG@10 of the reference systems, and every number against pytrec_eval's.
+"""Retrieval on human-made sets: nDCG@10 of the reference systems, and every number against three other computations.
+
+The evaluation's own numbers are compared with what `rageval trec`, bare pytrec_eval and ir_measures (where installed)
+say of the files that `rageval runs export` writes.
 
 Usage: python benchmarks/human_sets.py [SET ...]    (default: clapnq xquad_en, found in RAGEVAL_DATA_DIR)
 """
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,16 +15,18 @@ import tempfile
 import time
 from pathlib import Path
 
+from rageval_dagster.metrics.trec import parse_measure
+
 DATA = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[1] / "../shared/data"))
 SYSTEMS = ("dense", "bm25", "hybrid")
 MEASURES = {
-    "precision_at_5": "P_5",
-    "recall_at_5": "recall_5",
-    "hit_rate_at_5": "success_5",
-    "mrr": "recip_rank",
-    "ndcg_at_5": "ndcg_cut_5",
-    "ndcg_at_10": "ndcg_cut_10",
-    "map": "map",
+    "precision_at_5": "P@5",
+    "recall_at_5": "R@5",
+    "hit_rate_at_5": "Success@5",
+    "mrr": "RR",
+    "ndcg_at_5": "nDCG@5",
+    "ndcg_at_10": "nDCG@10",
+    "map": "AP",
 }
 
 
@@ -34,23 +40,28 @@ def rageval(home: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def trec_means(qrels_path: Path, run_path: Path) -> dict[str, float]:
-    """What pytrec_eval says of the exported files, over the questions with evidence (absent ones count 0, as `-c`)."""
+def trec_means(home: Path, qrels_path: Path, run_path: Path) -> dict[str, dict[str, float]]:
+    """What each computation says of exported files, over the questions with evidence (absent ones count 0, as `-c`)."""
     import pytrec_eval
 
-    qrels: dict[str, dict[str, int]] = {}
-    for line in qrels_path.read_text().splitlines():
-        question, _, document, relevance = line.split()
-        qrels.setdefault(question, {})[document] = int(relevance)
-    run: dict[str, dict[str, float]] = {}
-    for line in run_path.read_text().splitlines():
-        question, _, document, _, score, _ = line.split()
-        run.setdefault(question, {})[document] = float(score)
-    scored = pytrec_eval.RelevanceEvaluator(qrels, set(MEASURES.values())).evaluate(run)
-    return {
-        name: sum(scored.get(question, {}).get(measure, 0.0) for question in qrels) / len(qrels)
-        for name, measure in MEASURES.items()
+    measures = [word for measure in MEASURES.values() for word in ("-m", measure)]
+    printed = json.loads(rageval(home, "trec", str(qrels_path), str(run_path), "-c", "--json", *measures))
+    means = {"rageval trec": {name: printed["scores"][measure]["mean"] for name, measure in MEASURES.items()}}
+    with qrels_path.open(encoding="utf-8") as qrels_file, run_path.open(encoding="utf-8") as run_file:
+        qrels, run = pytrec_eval.parse_qrel(qrels_file), pytrec_eval.parse_run(run_file)
+    trec_names = {name: parse_measure(measure).trec_name for name, measure in MEASURES.items()}
+    values = pytrec_eval.RelevanceEvaluator(qrels, set(trec_names.values())).evaluate(run)
+    means["pytrec_eval"] = {
+        name: sum(values.get(question, {}).get(measure, 0.0) for question in qrels) / len(qrels)
+        for name, measure in trec_names.items()
     }
+    if importlib.util.find_spec("ir_measures"):
+        import ir_measures
+
+        parsed = {name: ir_measures.parse_measure(measure) for name, measure in MEASURES.items()}
+        found = ir_measures.calc_aggregate(parsed.values(), qrels, run)
+        means["ir_measures"] = {name: found[measure] for name, measure in parsed.items()}
+    return means
 
 
 def measure(name: str) -> None:
@@ -70,11 +81,13 @@ def measure(name: str) -> None:
                 home, "runs", "export", str(evaluation["run_id"]), "--out", folder, "--level", "document"
             )
             qrels, run = map(Path, exported.splitlines()[:2])
-            theirs = trec_means(qrels, run)
-            ours = {measure: evaluation["metrics"][f"retrieval.document_{measure}"]["mean"] for measure in theirs}
-            off = max(abs(ours[measure] - theirs[measure]) for measure in theirs)
-            shown = "  ".join(f"{measure} {ours[measure]:.4f}" for measure in theirs)
-            print(f"  {evaluation['system']:7s} {shown}  largest difference to pytrec_eval {off:.1e}")
+            ours = {measure: evaluation["metrics"][f"retrieval.document_{measure}"]["mean"] for measure in MEASURES}
+            shown = "  ".join(f"{measure} {ours[measure]:.4f}" for measure in MEASURES)
+            off = "  ".join(
+                f"{who} {max(abs(ours[measure] - theirs[measure]) for measure in MEASURES):.1e}"
+                for who, theirs in trec_means(home, qrels, run).items()
+            )
+            print(f"  {evaluation['system']:7s} {shown}\n{'':10}largest difference to: {off}")
 
 
 if __name__ == "__main__":

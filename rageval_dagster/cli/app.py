@@ -2,7 +2,21 @@
 
 import typer
 
-from rageval_dagster.cli import clients, config, corpus, datasets, doctor, evaluate, forget, init, overview, runs, score
+from rageval_dagster.cli import (
+    clients,
+    config,
+    corpus,
+    datasets,
+    doctor,
+    evaluate,
+    forget,
+    init,
+    metrics,
+    overview,
+    runs,
+    score,
+    trec,
+)
 
 app = typer.Typer(
     name="rageval",
@@ -17,6 +31,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
+app.command("trec")(trec.trec)
+app.add_typer(metrics.app, name="metrics")
 app.command("forget")(forget.forget)
 app.add_typer(clients.app, name="clients")
 app.add_typer(config.app, name="config")

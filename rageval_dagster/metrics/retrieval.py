@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
 from rageval_dagster.records import Hit, Outcome, Result
@@ -50,18 +51,21 @@ def ranking_outcomes(patterns: Iterable[Pattern], measures: dict[str, str]) -> d
     }
 
 
+_rank = attrgetter("rank")
+
+
 def _ranked(hits: Sequence[Hit]) -> list[Hit]:
-    return sorted(hits, key=lambda hit: hit.rank)
+    return sorted(hits, key=_rank)
 
 
 def _ranked_chunks(result: Result) -> dict[str, None]:
     """The chunk ids in the system's order, each at its best rank."""
-    return dict.fromkeys(hit.chunk_id for hit in _ranked(result.hits))
+    return dict.fromkeys([hit.chunk_id for hit in _ranked(result.hits)])
 
 
 def _ranked_documents(result: Result) -> dict[str, None]:
     """The document ids in the order of their first chunks."""
-    return dict.fromkeys(hit.document_id for hit in _ranked(result.hits))
+    return dict.fromkeys([hit.document_id for hit in _ranked(result.hits)])
 
 
 def _level_metrics(
@@ -156,7 +160,7 @@ def _level_metrics(
 def _pattern(ranked: dict[str, None], relevant: frozenset[str] | None) -> Pattern | None:
     if not relevant:
         return None
-    return len(ranked), len(relevant), tuple(rank for rank, key in enumerate(ranked) if key in relevant)
+    return len(ranked), len(relevant), tuple([rank for rank, key in enumerate(ranked) if key in relevant])
 
 
 def _foreign_hits() -> Metric:
@@ -182,7 +186,7 @@ def _score_foreign_hits(results: Sequence[Result], _tools: Tools) -> Columns:
 def _foreign_share(hits: Sequence[Hit]) -> Outcome:
     if not hits:
         return _NOTHING_RETRIEVED
-    if all(hit.owner == "own" for hit in hits):
+    if {hit.owner for hit in hits} == {"own"}:
         return scored(0.0)
     owners = {hit.chunk_id: hit.owner for hit in hits}
     counts = {kind: list(owners.values()).count(kind) for kind in ("foreign", "unknown")}

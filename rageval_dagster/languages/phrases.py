@@ -136,7 +136,7 @@ _FAILURE = re.compile(
     (?:an? )?(?:\w+ )?error (?:has )?occurr?ed\b
     (?:an )?error (?:while|when|processing|generating)\b
     something went wrong\b|internal server error\b|rate limit (?:exceeded|reached)\b
-    (?:the |your )?request (?:timed out|failed|could not be)\b
+    your request (?:timed out|failed|could not be)\b|(?:the )?request timed out\b
     no (?:answer|response|output) (?:(?:was|could be|is) )?(?:generated|available|produced|returned)\b
     please try again\b|try again later\b
     (?:the )?(?:service|model|server|system) is (?:currently |temporarily )?(?:unavailable|overloaded|not available)\b

@@ -29,8 +29,8 @@ _NUMBERS = re.compile(
     r"(?P<first>\d+)(?:\s?[-–—]\s?(?P<last>\d+))?(?:†.*)?",
     re.IGNORECASE,
 )
-_SEPARATORS = re.compile(r"[,;，；、]")
 _PAGE_WORD = r"(?:pages?|pp?|pg|seiten?|s|páginas?|pág|pagina|strona|str|стр|ページ|页|頁|第)\.?\s?"
+_SEPARATOR = re.compile(rf"[,;，；、](?!\s?{_PAGE_WORD}\d)", re.IGNORECASE)
 _PAGE = re.compile(
     rf"(?:(?<![:：])\s?[:：#]\s?(?:{_PAGE_WORD})?|[,;，]?\s?\b{_PAGE_WORD})"
     r"(?P<first>\d{1,9})(?:\s?[-–—]\s?(?P<last>\d{1,9}))?\s?(?:页|頁|ページ)?$",
@@ -119,11 +119,11 @@ class Retrieved:
             content, certain = content[label.end() :], True
         content = content.strip(" \t[]【】［］")
         whole = self._reference(content)
-        if whole is not None and (whole.contexts or not _SEPARATORS.search(content)):
+        if whole is not None and (whole.contexts or not _SEPARATOR.search(content)):
             return [whole]
         found: list[Citation] = []
         document = ""
-        for part in filter(None, map(str.strip, _SEPARATORS.split(content))):
+        for part in filter(None, map(str.strip, _SEPARATOR.split(content))):
             if document and part.isdecimal():  # [doc:3, 5]
                 reference = self._reference(f"{document}:{part}")
                 found.append(reference or Citation((), part))

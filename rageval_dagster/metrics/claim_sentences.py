@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from rageval_dagster.languages import detect, is_pleasantry
 from rageval_dagster.metrics.citation_marks import SOURCE_WORDS, Citation, Mark, Retrieved, without_code
-from rageval_dagster.text import segments
+from rageval_dagster.text import says_something, segments
 
 WRAPPED = 40
 """Characters from which on a line that ends within a sentence goes on in the next line."""
@@ -94,7 +94,7 @@ def read_answer(text: str, retrieved: Retrieved) -> CitedAnswer:
         for sentence in segments(piece.replace("\n", " ").replace("\r", " "), language or "en"):
             places.append((at, at + len(sentence), number))
             at += len(sentence)
-    places = [_trimmed(plain, place) for place in places if _WORD.search(plain, place[0], place[1])]
+    places = [_trimmed(plain, place) for place in places if says_something(plain[place[0] : place[1]])]
     cited, of_the_whole = _assigned(plain, marks, blocks, places)
     sentences = [
         _sentence(plain, place, blocks[place[2]].kind, citations)

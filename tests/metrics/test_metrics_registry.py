@@ -28,6 +28,9 @@ def test_the_metrics_at_a_cutoff():
         *(f"lexical.{name}" for name in lexical),
         *(f"checks.{name}" for name in ("list_coverage", "fact_score", "calculation_correct")),
         *(f"overlap.{name}" for name in overlap),
+        *(f"citation.{name}" for name in ("accuracy", "coverage", "recall")),
+        *(f"quality.{name}" for name in ("answered", "has_context", "has_citation", "no_fallback_phrase")),
+        *(f"quality.{name}" for name in ("retrieval_score_above_minimum", "list_formatted", "passed")),
         "quality.refusal_correct",
     ]
 
@@ -39,6 +42,9 @@ def test_ndcg_at_10_is_there_once_at_cutoff_10():
 
 def test_without_an_embedder_its_metrics_are_not_run():
     assert not [metric for metric in metrics_for(MetricOptions(5)) if metric.family == "embedding"]
+    assert [metric.id for metric in metrics_for(MetricOptions(5)) if metric.family == "citation"] == [
+        "citation.coverage"
+    ]
 
 
 def test_every_metric_documents_itself():
@@ -81,9 +87,10 @@ def scored_ids(result):
 
 ANSWER_METRICS = {
     *("embedding.question_alignment", "embedding.answer_hallucination", "lexical.source_citation"),
-    *("overlap.faithfulness", "overlap.support"),
+    *("overlap.faithfulness", "overlap.support", "citation.coverage", "citation.recall"),
+    *("quality.answered", "quality.has_citation", "quality.no_fallback_phrase"),
 }
-ALWAYS = {"retrieval.foreign_hits", "quality.refusal_correct"}
+ALWAYS = {"retrieval.foreign_hits", "quality.refusal_correct", "quality.passed"}
 
 
 def test_an_unanswerable_item_that_was_answered_keeps_its_answer_metrics():
@@ -100,9 +107,8 @@ def test_an_unanswerable_item_that_was_declined_has_none(answer, declined):
 def test_a_decline_on_an_answerable_item_counts_as_an_answer():
     answered = make_result(["a"], ["a"], answer="I cannot say.", references=["Paris 5"], contexts=["Rome"])
     declined = replace(answered, answer=Answer("I cannot say.", declined=True))
-    assert outcomes(declined) | {"quality.refusal_correct": None} == outcomes(answered) | {
-        "quality.refusal_correct": None
-    }
+    about_declining = dict.fromkeys(("quality.refusal_correct", "quality.no_fallback_phrase", "quality.passed"))
+    assert outcomes(declined) | about_declining == outcomes(answered) | about_declining
 
 
 def test_a_system_without_answers_is_not_scored_on_them():

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, cell, plural, print_json, print_table, progress_bar, say
+from rageval_dagster.cli.console import (
+    DONE_IN_PART,
+    cell,
+    mapped_columns,
+    plural,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
 from rageval_dagster.errors import RagevalError
 
 if TYPE_CHECKING:
@@ -61,11 +70,15 @@ def show(
     settings = _settings(client)
     cutoff = re.search(r"_at_(\d{1,4})\Z", metric_id)
     k = int(cutoff[1]) if cutoff and 1 <= int(cutoff[1]) <= 1000 else settings.k
-    embedder = load_embedder(settings.metric_embedding_model, settings)
-    metrics = declared_metrics(settings, options_of(settings, k, embedder))
+    metrics = declared_metrics(settings, options_of(settings, k))
     found = next((metric for metric in metrics if metric_id in (metric.id, generic_id(metric.id, k))), None)
     if found is None:
         raise RagevalError(f"there is no metric {metric_id!r}{nearest_id(metric_id, metrics, k)}")
+    if "embedder" in found.needs:
+        # Its version holds the model's.
+        embedder = load_embedder(settings.metric_embedding_model, settings)
+        known = {metric.id: metric for metric in declared_metrics(settings, options_of(settings, k, embedder))}
+        found = known[found.id]
     row = {**_row(found), "version": found.version}
     if as_json:
         print_json(row)
@@ -94,6 +107,10 @@ def agreement(
         float | None, typer.Option(min=0.0, max=1.0, help="From this value on an answer is taken as good.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
+    ] = None,
     client: ClientOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,7 +128,7 @@ def agreement(
     chosen, tools = metrics_and_tools(settings, patterns, settings.k, model)
     if patterns is None:
         chosen = [metric for metric in chosen if "answer" in metric.needs]
-    options = OutputOptions(decline_phrases=settings.decline_phrases, k=settings.k)
+    options = OutputOptions(mapped_columns(columns or ()), k=settings.k, decline_phrases=settings.decline_phrases)
     report = read_outputs(file, format_name, options)
     outputs = redacted_outputs(report.rows, settings)
     known, unlabelled = labelled(outputs, positive)

@@ -27,6 +27,7 @@ error for every metric.
 `k` is the cutoff (`k` in rageval.toml). A version changes whenever the number for the same result may change: it holds
 the metric's parameters and the embedding model, and a comparison of two runs uses only metrics of one version. A good
 value is what the mean is held to; `thresholds` in rageval.toml sets another one.
+Sources named seed 000 to 004 are the five programs whose definitions were taken over.
 
 `rageval metrics list` lists all of this for a client, `rageval metrics show ID` shows one metric, and `rageval metrics
 agreement FILE` tells how well each one agrees with people.

@@ -94,7 +94,8 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             version=MATCH_VERSION,
             score=_match_score,
             description="Whether the answer says what a short reference says: the share of the reference's words and "
-            "numbers that it holds, without stop words and words of the question. At 0.5 it tells right from wrong.",
+            "numbers that it holds, without stop words and words of the question. From 0.5 on taken as right, it "
+            "agrees with people on 80 % of the answers in NQ301.",
             edge_cases=f"Words that begin with the same {LETTERS} letters count as one, accents and possessives do not "
             "count, English number words are numbers (seventh = 7), and initials match what they stand for (DMV). In "
             "scripts without spaces, pairs of characters. Contradicting numbers (each side has some that the other has "

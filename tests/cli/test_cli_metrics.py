@@ -174,6 +174,13 @@ def test_bad_usage_is_one_clear_line(project: Project, run: Run, arguments: tupl
     refused(run("metrics", "agreement", path, *arguments), *words)
 
 
+def test_a_file_may_call_its_fields_otherwise(project: Project, run: Run) -> None:
+    rows = [{("said" if name == "answer" else name): value for name, value in row.items()} for row in JUDGED]
+    arguments = ("--positive", "good", "--metrics", "lexical.answer_match", "--map", "answer=said")
+    ended = run("metrics", "agreement", judged(project.folder, rows), *arguments, "--json")
+    assert json.loads(ended.out)["agreements"][0]["accuracy"]["mean"] == 1.0
+
+
 def test_a_file_without_labels_has_nothing_to_agree_with(project: Project, run: Run) -> None:
     path = judged(project.folder, [{"question": "Who?", "answer": "I.", "label": None}])
     refused(run("metrics", "agreement", path, "--positive", "good"), "no answer has a label")

@@ -1,6 +1,7 @@
 -- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the headline
 -- metric that fell most since the evaluation before of the same dataset and system (worst_delta); where there is none
--- before, the evaluation with the lowest reciprocal rank. Clients never evaluated come last, vanished ones after them.
+-- before, the evaluation with the lowest reciprocal rank. Clients whose systems returned chunks of other clients come
+-- before all others; clients never evaluated come last, vanished ones after them. system_note is about any of the systems.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -11,6 +12,9 @@ WITH runs AS (
         r.k,
         r.item_count,
         r.error_count,
+        r.foreign_chunks,
+        r.unknown_chunks,
+        r.system_declared,
         r.finished_at,
         d.name AS dataset_name,
         ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age,
@@ -71,6 +75,9 @@ totals AS (
         COUNT(*) AS evaluations,
         SUM(error_count) AS errors,
         SUM(item_count) AS items,
+        SUM(foreign_chunks) AS foreign_chunks,
+        SUM(unknown_chunks) AS unknown_chunks,
+        SUM(CASE WHEN system_declared IS NULL THEN 1 ELSE 0 END) AS unversioned,
         MAX(finished_at) AS evaluated_at
     FROM runs
     WHERE run_age = 1
@@ -81,6 +88,7 @@ SELECT
         ORDER BY
             CASE WHEN c.vanished_at IS NULL THEN 0 ELSE 1 END,
             CASE WHEN t.client_id IS NULL THEN 1 ELSE 0 END,
+            CASE WHEN t.foreign_chunks > 0 THEN 0 ELSE 1 END,
             COALESCE(h.delta, 0),
             CASE WHEN m.mean IS NULL THEN 0 ELSE 1 END,
             m.mean,
@@ -97,6 +105,12 @@ SELECT
     COALESCE(t.evaluations, 0) AS evaluations,
     COALESCE(t.items, 0) AS items,
     COALESCE(t.errors, 0) AS errors,
+    t.foreign_chunks,
+    t.unknown_chunks,
+    CASE
+        WHEN t.unversioned > 0 THEN 'system unversioned, may have changed'
+        WHEN t.unversioned = 0 THEN 'system versioned'
+    END AS system_note,
     t.evaluated_at,
     c.change_seq - c.evaluated_seq AS pending_changes,
     c.document_count,

@@ -20,6 +20,7 @@ SELECT
     s.worst_low,
     s.worst_high,
     s.ceiling,
+    s.good_value,
     s.metric_version,
     r.trigger_key,
     r.corpus_version,

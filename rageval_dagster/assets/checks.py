@@ -68,7 +68,10 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
 @without_texts
 def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
-    """The headline metrics reach their good values (precision: its ceiling times the good value)."""
+    """The headline metrics, those with a threshold, and the user's own reach their good values.
+
+    Precision is held to its ceiling times the good value.
+    """
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import thresholds
     from rageval_dagster.settings import load_settings

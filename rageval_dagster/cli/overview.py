@@ -9,7 +9,10 @@ from rageval_dagster.settings import BUILT_IN_SYSTEMS
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """One line a client, worst first: the metric that fell most since the evaluation before, or else stands lowest."""
+    """One line a client, worst first: the metric that fell most since the evaluation before, or else stands lowest.
+
+    Leaks are chunks of other clients, unknown ones of nobody, that its systems returned in the latest evaluations.
+    """
     from rageval_dagster.storage.views import read_view
 
     _, db = open_all()
@@ -32,6 +35,9 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "change": row["worst_delta"],
         "questions": row["items"],
         "errors": row["errors"],
+        "leaks": row["foreign_chunks"],
+        "unknown": row["unknown_chunks"],
+        "note": "may have changed" if row["system_note"] not in (None, "system versioned") else None,
         "pending changes": row["pending_changes"],
         "evaluated": row["evaluated_at"],
     }

@@ -1,10 +1,10 @@
 """Chunks that a system returned and that are not the client's: another client's are a leak, nobody's unknown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Owner
+from rageval_dagster.records import Owner, Result
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
@@ -31,6 +31,12 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
                 if hit.owner == owner:
                     found[Stray(evaluation.id, item_id, _name(hit.chunk_id))] = None
     return list(found)
+
+
+def stray_count(results: Iterable[Result], owner: Owner) -> int | None:
+    """How many chunks of these results are `foreign`, or `unknown`; None where no system tells what it retrieved."""
+    told = [result for result in results if result.tells_contexts]
+    return len({_name(hit.chunk_id) for result in told for hit in result.hits if hit.owner == owner}) if told else None
 
 
 def _name(chunk_id: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
@@ -55,6 +55,24 @@ def _own_dataset(db: Database, client_id: str, dataset_id: int) -> Dataset:
     return dataset
 
 
+def check_metrics(settings: Settings, k: int) -> None:
+    """Refuses metrics that cannot be had and good values for what is no metric, before anything is asked.
+
+    Raises:
+        SettingsError: naming what is wrong, and the metric that may be meant.
+    """
+    from rageval_dagster.metrics.registry import chosen_metrics, declared_metrics, nearest_id, options_of
+
+    options = options_of(settings, k)
+    chosen_metrics(settings, options)
+    known = declared_metrics(settings, options)
+    strange = sorted(set(settings.thresholds) - {metric.id for metric in known})
+    if strange:
+        raise SettingsError(
+            f"thresholds: there is no metric {strange[0]!r} at k = {k}{nearest_id(strange[0], known, k)}"
+        )
+
+
 def make_request(
     settings: Settings,
     client_id: str,
@@ -63,7 +81,12 @@ def make_request(
     systems: Sequence[str] = (),
     dataset_ids: Sequence[int] = (),
 ) -> EvaluationRequest:
-    """A request with the settings' defaults where nothing was named."""
+    """A request with the settings' defaults where nothing was named.
+
+    Raises:
+        SettingsError: the client's settings say of metrics what cannot be, see `check_metrics`.
+    """
+    check_metrics(settings, k or settings.k)
     return EvaluationRequest(
         client_id=client_id,
         trigger=trigger,

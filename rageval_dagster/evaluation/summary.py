@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from rageval_dagster.evaluation.changes import note_evaluated
+from rageval_dagster.evaluation.leaks import stray_count
 from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.records import Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
@@ -83,6 +84,8 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         headline={name: summary.mean for name, summary in report.headline().items()},
         duration_s=(datetime.now(UTC) - evaluation.started_at).total_seconds(),
         error_count=sum(result.error is not None for result in results.values()),
+        foreign_chunks=stray_count(results.values(), "foreign"),
+        unknown_chunks=stray_count(results.values(), "unknown"),
     )
     return _report(db, evaluation_storage.get_evaluation(db, evaluation.id), summaries, outcomes)
 
@@ -198,6 +201,7 @@ def _summary(
         metric_id=metric.id,
         metric_version=metric.version,
         higher_is_better=metric.higher_is_better,
+        good_value=metric.good_value,
         ceiling=ceiling,
         **asdict(summarise(column, clusters, ceiling=ceiling)),
     )

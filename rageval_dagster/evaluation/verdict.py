@@ -1,13 +1,11 @@
 """What an evaluation says in words: metadata for the run's page, completeness, and metrics below their good value."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import EvaluationReport
-from rageval_dagster.metrics.registry import MetricOptions, all_metrics
+from rageval_dagster.metrics.registry import BUILT_IN
 
 NOTHING_SCORED = "nothing could be scored"
 
@@ -33,7 +31,8 @@ def run_metadata(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRES
     for report in reports:
         name = report.evaluation.dataset_name + (f"/{report.evaluation.system}" if several else "")
         metadata[f"{name}/verdict"] = verdict(report, own)
-        for metric, summary in report.headline().items():
+        users = {metric: summary for metric, summary in report.summaries.items() if _is_users(metric)}
+        for metric, summary in {**report.headline(), **users}.items():
             if summary.mean is not None:
                 metadata[f"{name}/{metric}"] = summary.mean
         metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
@@ -42,7 +41,7 @@ def run_metadata(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRES
 
 
 def verdict(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> str:
-    """One sentence: which headline metrics reach their good values and which do not, and whose numbers these are.
+    """One sentence: which metrics reach their good values and which do not, and whose numbers these are.
 
     Where the interval reaches across the good value, the sample is too small to tell, and that is what it says.
     """
@@ -56,29 +55,32 @@ def verdict(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> str:
     unclear = [metric for metric, surely, _ in findings if surely == "unclear"]
     said = ["below the good value: " + ", ".join(below)] if below else []
     said += ["too few questions to tell: " + ", ".join(unclear)] if unclear else []
-    return prefix + ("; ".join(said) or "every headline metric reaches its good value")
+    reached = "every headline metric reaches its good value" if findings else "no metric with a good value was run"
+    return prefix + ("; ".join(said) or reached)
 
 
 def below_good_value(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> list[str]:
-    """`mrr 0.610 (good: 0.800)` for each headline metric whose mean is below its good value."""
+    """`mrr 0.610 (good: 0.800)` for each metric held to a good value whose mean is below it."""
     return [text for _, _, text in _against_good_values(report, own) if text]
 
 
 def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tuple[str, str, str]]:
-    """For each headline metric, or one that the user named, with a good value: name, place of interval, what to say.
+    """For each metric that is held to a good value: name, place of its interval, what to say.
 
-    What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its
-    ceiling times the good value.
+    These are the headline metrics, those that the client set a threshold for, and the user's own. What is said is of a
+    bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the
+    good value.
     """
-    good_values = {metric.id: metric.good_value for metric in all_metrics(MetricOptions(report.evaluation.k))} | dict(
-        own
-    )
     headline = report.headline()
     shown = {summary.metric_id for summary in headline.values()}
-    others = {name: report.summaries[name] for name in own if name in report.summaries and name not in shown}
+    others = {
+        name: summary
+        for name, summary in report.summaries.items()
+        if name not in shown and (name in own or _is_users(name))
+    }
     found = []
     for name, summary in [*headline.items(), *others.items()]:
-        good = good_values.get(summary.metric_id)
+        good = own.get(summary.metric_id, summary.good_value)
         if good is None or summary.mean is None:
             continue
         if summary.ceiling is not None:
@@ -93,24 +95,23 @@ def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tupl
     return found
 
 
-def check_thresholds(own: Thresholds, k: int) -> None:
-    """Refuses a good value for what is no metric.
-
-    Raises:
-        SettingsError: naming it, and the metric that may be meant.
-    """
-    known = [metric.id for metric in all_metrics(MetricOptions(k))]
-    for name in own:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            meant = f"; {near[0]} is meant?" if near else " (rageval runs show lists them)"
-            raise SettingsError(f"thresholds: there is no metric {name!r} at k = {k}{meant}")
+def _is_users(metric_id: str) -> bool:
+    return metric_id.partition(".")[0] not in BUILT_IN
 
 
 def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHOLDS) -> Finding:
-    """Passes where every headline metric of every evaluation reaches its good value; not where nothing was scored."""
+    """Passes where every metric held to a good value, of every evaluation, reaches it; not where nothing was scored.
+
+    `not_measured` are those with a threshold of the client's that have no mean.
+    """
     missed = {_name(report): found for report in reports if (found := _shortcomings(report, own))}
-    return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed})
+    silent = {_name(report): found for report in reports if (found := _not_measured(report, own))}
+    return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed, "not_measured": silent})
+
+
+def _not_measured(report: EvaluationReport, own: Thresholds) -> list[str]:
+    measured = {name for name, summary in report.summaries.items() if summary.mean is not None}
+    return sorted(set(own) - measured)
 
 
 def _shortcomings(report: EvaluationReport, own: Thresholds) -> list[str]:
@@ -118,7 +119,8 @@ def _shortcomings(report: EvaluationReport, own: Thresholds) -> list[str]:
 
 
 def _is_scored(report: EvaluationReport) -> bool:
-    return any(summary.n_scored for summary in report.headline().values())
+    # By all that was run where the client's settings choose none of the headline metrics.
+    return any(summary.n_scored for summary in (report.headline() or report.summaries).values())
 
 
 def completeness(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:

@@ -249,11 +249,12 @@ def save_dataset(
                     "client_id": client_id,
                     "item_id": item.item_id,
                     "item_hash": item_hash,
+                    "category": item.category,
                     "position": position,
                 }
                 for position, (item, item_hash) in enumerate(zip(distinct, hashes, strict=True))
             ],
-            update=["item_hash"],
+            update=["item_hash", "category"],
         )
     return saved
 

@@ -36,6 +36,8 @@ class Evaluation:
     """One evaluation of a system on a dataset. `id` is its number, `evaluation_id` its content key.
 
     `system_declared` is the version that the system says it has; None: it says none, and may have changed unnoticed.
+    `foreign_chunks` and `unknown_chunks` are how many chunks it returned that are another client's, and nobody's; None
+    while that is not known.
     """
 
     id: int
@@ -54,6 +56,8 @@ class Evaluation:
     dagster_run_id: str | None
     item_count: int
     error_count: int
+    foreign_chunks: int | None
+    unknown_chunks: int | None
     cost_usd: float | None
     duration_s: float | None
     started_at: datetime
@@ -205,9 +209,16 @@ def finish_evaluation(
     error_count: int,
     judge_version: str | None = None,
     cost_usd: float | None = None,
+    foreign_chunks: int | None = None,
+    unknown_chunks: int | None = None,
 ) -> None:
-    """Closes an evaluation as complete or failed; a judge version or cost that is None stays as it was."""
-    given = {"judge_version": judge_version, "cost_usd": cost_usd}
+    """Closes an evaluation as complete or failed; what has a default and is None stays as it was."""
+    given = {
+        "judge_version": judge_version,
+        "cost_usd": cost_usd,
+        "foreign_chunks": foreign_chunks,
+        "unknown_chunks": unknown_chunks,
+    }
     with db.begin() as connection:
         connection.execute(
             sa.update(evaluation_runs)
@@ -291,6 +302,8 @@ def _evaluation(row: Any) -> Evaluation:
         dagster_run_id=row.dagster_run_id,
         item_count=row.item_count,
         error_count=row.error_count,
+        foreign_chunks=row.foreign_chunks,
+        unknown_chunks=row.unknown_chunks,
         cost_usd=row.cost_usd,
         duration_s=row.duration_s,
         started_at=row.started_at,

@@ -19,7 +19,8 @@ from rageval_dagster.storage.types import storable, utc_now
 class Summary:
     """A metric over an evaluation: counts, mean with its interval, range, and bounds with all errors as 0 or 1.
 
-    `ceiling` is the best mean that any ranking could reach; None where that is 1.
+    `ceiling` is the best mean that any ranking could reach; None where that is 1. `good_value` is what the metric
+    declared when it was run; None where it declares none.
     """
 
     metric_id: str
@@ -37,6 +38,7 @@ class Summary:
     ceiling: float | None
     metric_version: str
     higher_is_better: bool = True
+    good_value: float | None = None
 
 
 def scored(

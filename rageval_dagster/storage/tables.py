@@ -179,6 +179,7 @@ dataset_items = _table(
     _client_id(),
     Column("item_id", hex_digest(), nullable=False),
     Column("item_hash", hex_digest(), nullable=False),
+    Column("category", LongText, nullable=False),  # it outlives the question's text
     Column("position", Integer, nullable=False),
     PrimaryKeyConstraint("dataset_id", "item_id"),
 )
@@ -205,6 +206,9 @@ evaluation_runs = _table(
     Column("dagster_run_id", LongText),
     Column("item_count", Integer, nullable=False),
     Column("error_count", Integer, nullable=False),
+    # How many chunks that are another client's, or nobody's, were returned; none: it is not finished.
+    Column("foreign_chunks", Integer),
+    Column("unknown_chunks", Integer),
     Column("cost_usd", Double),
     Column("duration_s", Double),
     Column("started_at", UtcTime, nullable=False),
@@ -296,6 +300,7 @@ metric_summaries = _table(
     Column("metric_id", identifier(100), nullable=False),
     Column("metric_version", identifier(128), nullable=False),
     Column("higher_is_better", Boolean, nullable=False),
+    Column("good_value", Double),
     Column("n", Integer, nullable=False),
     Column("n_scored", Integer, nullable=False),
     Column("n_undefined", Integer, nullable=False),

@@ -11,7 +11,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-import rageval_dagster
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, upsert
@@ -119,7 +118,7 @@ def _cell(value: Any) -> str:
 def _plain(column: str, value: Any) -> Any:
     """The value as the same Python type whatever the database: SQLite has times as text, averages may be decimals."""
     if isinstance(value, Decimal):
-        return float(value)
+        return int(value) if value.as_tuple().exponent == 0 else float(value)
     if column.endswith("_at") and isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, datetime):
@@ -134,7 +133,7 @@ def _statement(sql: str) -> sa.TextClause:
 
 @cache
 def _sources() -> dict[str, str]:
-    package = Path(rageval_dagster.__file__).parent
+    package = Path(__file__).parents[1]
     # In the wheel the files lie in the package, in a checkout beside it.
     for folder in (package / "dbt_or_sql", package.parent / "dbt_or_sql"):
         files = sorted(folder.glob("*.sql"))

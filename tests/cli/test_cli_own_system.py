@@ -58,6 +58,19 @@ def test_a_good_value_for_no_metric_is_refused(loaded: Project, run: Run) -> Non
     assert "retrieval.mrr is meant?" in ended.err
 
 
+def test_a_scheduled_run_refuses_it_before_anything_is_asked(
+    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
+    with serving(OtherRag(documents("lighthouse"))) as assistant:
+        configure(loaded, assistant)
+        with Path("rageval.toml").open("a", encoding="utf-8") as file:
+            file.write('[clients.acme]\nthresholds = { "retrieval.mmr" = 0.9 }\n')
+        launched = loaded.evaluate("acme", "schedule:1")
+    assert "there is no metric 'retrieval.mmr' at k = 5; retrieval.mrr is meant?" in (launched.message or "")
+    assert assistant.asked == []
+
+
 def test_one_clients_wrong_good_value_stops_no_other(loaded: Project, run: Run) -> None:
     loaded.ingest("rival", documents("fortress", count=2))
     Path("rageval.toml").write_text('[clients.rival]\nthresholds = { "retrieval.mmr" = 0.9 }\n', encoding="utf-8")

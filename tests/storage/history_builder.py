@@ -31,7 +31,13 @@ def make_dataset(db: Database, client: str, items: Sequence[Item], name: str = "
 
 
 def open_run(
-    db: Database, dataset: Dataset, trigger: str, system: str = "dense", corpus: str = "corpus-1", k: int = 5
+    db: Database,
+    dataset: Dataset,
+    trigger: str,
+    system: str = "dense",
+    corpus: str = "corpus-1",
+    k: int = 5,
+    declared: str | None = "built-in",
 ) -> Evaluation:
     return evaluations.open_evaluation(
         db,
@@ -45,7 +51,7 @@ def open_run(
         dagster_run_id="run",
         item_ids=[item.item_id for item in benchmark.dataset_items(db, dataset.id)],
         system_reference=True,
-        system_declared="built-in",
+        system_declared=declared,
     )
 
 
@@ -136,8 +142,18 @@ def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1")
     )
 
 
-def finish(db: Database, evaluation: Evaluation, means: Mapping[str, float | None]) -> None:
+def finish(
+    db: Database, evaluation: Evaluation, means: Mapping[str, float | None], foreign: int | None = 0, unknown: int = 0
+) -> None:
     score_storage.save_summaries(db, evaluation.id, [summary(metric_id, mean) for metric_id, mean in means.items()])
     evaluations.finish_evaluation(
-        db, evaluation.id, "complete", dict(means), duration_s=1.0, error_count=0, judge_version="judge-1"
+        db,
+        evaluation.id,
+        "complete",
+        dict(means),
+        duration_s=1.0,
+        error_count=0,
+        judge_version="judge-1",
+        foreign_chunks=foreign,
+        unknown_chunks=unknown,
     )

@@ -295,6 +295,8 @@ def test_summaries_are_renewed(db: Database) -> None:
     score_storage.save_summaries(db, evaluation.id, [old, summary("a", None)])
     score_storage.save_summaries(db, evaluation.id, [replace(old, mean=1 / 3)])
     assert score_storage.load_summaries(db, evaluation.id) == [summary("a", None), replace(old, mean=1 / 3)]
+    score_storage.save_summaries(db, evaluation.id, [replace(old, good_value=0.7)])
+    assert score_storage.load_summaries(db, evaluation.id)[1].good_value == 0.7
 
 
 HOSTILE = "nul \x00 lone \ud800 \udfff '; DROP TABLE texts; -- %s :name {x} 🦜 \u202e\u2028 \\ \"\r\n" + "ü" * 100_000

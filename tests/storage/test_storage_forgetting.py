@@ -105,4 +105,8 @@ def test_every_table_that_holds_text_has_the_client_in_its_key_or_beside_its_own
             continue
         key = {column.name for column in table.primary_key.columns}
         assert "client_id" in table.c, table.name
-        assert "client_id" in key or key in ({"id"}, {"evaluation_id", "item_id"}), table.name
+        assert "client_id" in key or key in (
+            {"id"},
+            {"evaluation_id", "item_id"},
+            {"dataset_id", "item_id"},
+        ), table.name

@@ -95,6 +95,27 @@ def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
     assert read_view(history, "fleet_overview", limit=2) == rows[:2]
 
 
+def test_a_client_that_was_shown_others_chunks_comes_first(history: Database) -> None:
+    assert {row["foreign_chunks"] for row in read_view(history, "fleet_overview")} == {0, None}
+    calm = make_dataset(history, "calm", make_items(2))
+    for trigger, foreign, system in (("n2", 5, "mine"), ("n3", 2, "mine"), ("n3", 1, "other")):
+        evaluation = open_run(history, calm, trigger, system=system, declared=None if system == "mine" else "1")
+        finish(history, evaluation, {MRR: 0.9}, foreign=foreign, unknown=4)
+    rows = read_view(history, "fleet_overview")
+    assert [row["client_id"] for row in rows] == ["calm", "acme", "document", "beta", "new", "gone"]
+    assert (rows[0]["foreign_chunks"], rows[0]["unknown_chunks"]) == (3, 8)
+    assert isinstance(rows[0]["foreign_chunks"], int)
+    notes = {row["client_id"]: row["system_note"] for row in rows}
+    assert notes["calm"] == "system unversioned, may have changed"
+    assert (notes["acme"], notes["new"]) == ("system versioned", None)
+
+
+def test_a_system_that_does_not_tell_leaks_nobody_knows_how_many(db: Database) -> None:
+    finish(db, open_run(db, make_dataset(db, "acme", make_items(1)), "n1"), {}, foreign=None)
+    [row] = read_view(db, "fleet_overview")
+    assert row["foreign_chunks"] is None
+
+
 def test_the_latest_evaluation_of_each_dataset_and_system_has_its_headlines(history: Database) -> None:
     rows = {(row["client_id"], row["system_name"]): row for row in read_view(history, "latest_per_client")}
     assert len(rows) == 6

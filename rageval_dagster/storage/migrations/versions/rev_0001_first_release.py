@@ -245,6 +245,7 @@ def upgrade() -> None:
         sa.Column("client_id", identifier(200), nullable=False),
         sa.Column("item_id", identifier(64), nullable=False),
         sa.Column("item_hash", identifier(64), nullable=False),
+        sa.Column("category", LongText(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
             ["dataset_id"], ["evaluation_datasets.id"], name="fk_dataset_items_dataset_id", ondelete="CASCADE"
@@ -273,6 +274,8 @@ def upgrade() -> None:
         sa.Column("dagster_run_id", LongText()),
         sa.Column("item_count", sa.Integer(), nullable=False),
         sa.Column("error_count", sa.Integer(), nullable=False),
+        sa.Column("foreign_chunks", sa.Integer()),
+        sa.Column("unknown_chunks", sa.Integer()),
         sa.Column("cost_usd", sa.Double()),
         sa.Column("duration_s", sa.Double()),
         sa.Column("started_at", UtcTime(), nullable=False),
@@ -293,6 +296,7 @@ def upgrade() -> None:
         sa.Column("metric_id", identifier(100), nullable=False),
         sa.Column("metric_version", identifier(128), nullable=False),
         sa.Column("higher_is_better", sa.Boolean(), nullable=False),
+        sa.Column("good_value", sa.Double()),
         sa.Column("n", sa.Integer(), nullable=False),
         sa.Column("n_scored", sa.Integer(), nullable=False),
         sa.Column("n_undefined", sa.Integer(), nullable=False),

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.definitions import defs
 from tests.cli.running import Run, refused
 from tests.metrics.metric_samples import DATA_DIR
-from tests.pipeline.small_project import Project
+from tests.pipeline.small_project import Project, documents
 
 MODULE = """
 from rageval_dagster.metrics.own import metric
@@ -211,44 +212,28 @@ def test_keyless_correctness_agrees_with_people(project: Project, run: Run) -> N
 
 
 def test_an_own_metric_is_everywhere(own: Project, run: Run) -> None:
-    from tests.pipeline.small_project import documents
-
-    own.ingest("acme", documents("lighthouse"))
+    own.ingest("acme", documents("lighthouse", count=2))
     ended = run("evaluate", "--client", "acme", "--json")
     assert ended.code == 0, ended.err
     evaluated = json.loads(ended.out)
     mine = evaluated["metrics"]["acme.brevity"]
-    assert mine["n"] == 8
+    assert mine["n"] == mine["n_scored"] > 0
     assert mine["mean"] == 0.0
-    assert set(evaluated["metrics"]) >= {"retrieval.mrr", "acme.brevity"}
+    assert "retrieval.mrr" in evaluated["metrics"]
     assert not any(name.startswith("lexical.") for name in evaluated["metrics"])
     [checked] = [check for check in evaluated["checks"] if check["name"] == "good_values"]
-    assert not checked["passed"]
     assert "acme.brevity 0.000 (good: 1.000)" in json.dumps(checked)
     assert "acme.brevity" in run("runs", "show", str(evaluated["run_id"])).out
     with own.database().begin() as connection:
-        [row] = connection.execute(
-            sa.text("SELECT client_id, mean FROM metric_history WHERE metric_id = 'acme.brevity'")
-        ).all()
-    assert tuple(row) == ("acme", 0.0)
+        statement = sa.text("SELECT client_id, mean FROM metric_history WHERE metric_id = 'acme.brevity'")
+        assert [tuple(row) for row in connection.execute(statement)] == [("acme", 0.0)]
+    assert plotted()["synthetic/acme.brevity"] == 0.0
 
 
-def test_an_own_metric_is_plotted_in_dagster(own: Project) -> None:
-    import dagster as dg
-
-    from tests.pipeline.small_project import documents
-
-    own.ingest("acme", documents("lighthouse"))
-    assert own.evaluate("acme", "test").failure is None
+def plotted() -> dict[str, object]:
+    """What the Dagster UI plots of the newest materializations."""
     with dg.DagsterInstance.get() as instance:
-        events = [
-            instance.get_latest_materialization_event(key)
-            for key in [asset.key for asset in defs.resolve_asset_graph().asset_nodes]
-        ]
-    plotted = {
-        name: value.value
-        for event in events
-        if event is not None and event.asset_materialization is not None
-        for name, value in event.asset_materialization.metadata.items()
-    }
-    assert plotted["synthetic/acme.brevity"] == 0.0
+        keys = [asset.key for asset in defs.resolve_asset_graph().asset_nodes]
+        events = filter(None, map(instance.get_latest_materialization_event, keys))
+        made = [event.asset_materialization for event in events]
+    return {name: value.value for each in made if each is not None for name, value in each.metadata.items()}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -121,6 +121,7 @@ class CitedResult:
         """A claim's own; where no claim has any, those of the whole answer."""
         return self.apart if self._apart_hold_for_claims else claim.citations
 
+    @cached_property
     def judged_sentences(self) -> list[Sentence]:
         """The sentences that contexts are compared with."""
         return [
@@ -131,6 +132,7 @@ class CitedResult:
         """Whether the citations of the whole answer are compared with a sentence: a claim, or any if there is none."""
         return sentence.is_claim or not self.claims
 
+    @cached_property
     def cited_places(self) -> list[int]:
         """The contexts cited that have words, by their places from 0, in order."""
         places = {place for citation in (*self.of_sentences, *self.apart) for place in citation.contexts}
@@ -170,9 +172,9 @@ def _support_score(threshold: float) -> Score:
 
 
 def _to_embed(cited: CitedResult) -> Iterator[str]:
-    if places := cited.cited_places():
+    if places := cited.cited_places:
         yield from (cited.contexts[place] for place in places)
-        yield from (sentence.text for sentence in cited.judged_sentences())
+        yield from (sentence.text for sentence in cited.judged_sentences)
 
 
 _Verdict = Literal["correct", "unsupported", "not_retrieved"]
@@ -184,9 +186,9 @@ class _Judged:
     def __init__(self, cited: CitedResult, vectors: Mapping[str, "np.ndarray"], threshold: float) -> None:
         self._cited = cited
         self._supporting: dict[int, set[int]] = {}
-        places = cited.cited_places()
+        places = cited.cited_places
         if places:
-            sentences = cited.judged_sentences()
+            sentences = cited.judged_sentences
             texts = [sentence.text for sentence in sentences]
             table = _supports(texts, [cited.contexts[place] for place in places], vectors, threshold)
             for row, column in zip(*(indices.tolist() for indices in table.nonzero()), strict=True):

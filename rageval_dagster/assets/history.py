@@ -15,6 +15,7 @@ VIEW_DESCRIPTIONS = {
     "latest_per_client": "The newest finished evaluation of each client, dataset and system.",
     "run_against_previous": "Each evaluation beside the one before it: what changed, and by how much.",
     "hardest_questions": "The questions that score worst, by id.",
+    "category_breakdown": "The headline metrics of each category of questions, with their number.",
     "dataset_overview": "The datasets of each client, with size, validity and use.",
     "fleet_overview": "All clients in one table, worst first.",
 }

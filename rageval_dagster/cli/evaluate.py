@@ -104,7 +104,7 @@ def evaluate(
         print_reports(settings, reports)
     failing = [line for report in reports if (line := failed_questions(db, report))]
     leaking = [line for line in map(leak, reports, leaked) if line]
-    for line in [*failing, *leaking]:
+    for line in [*failing, *leaking, *filter(None, map(unknown_chunks, reports))]:
         say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {chosen} failed")
@@ -283,6 +283,17 @@ def leak(report: Any, leaked: list[Any]) -> str | None:
     )
 
 
+def unknown_chunks(report: Any) -> str | None:
+    """One line on the chunks that an evaluation's system returned and the document store does not have."""
+    evaluation = report.evaluation
+    if not evaluation.unknown_chunks:
+        return None
+    return (
+        f"{evaluation.client_id} / {evaluation.dataset_name}: {evaluation.system} returned "
+        f"{plural(evaluation.unknown_chunks, 'chunk')} that the document store does not have: stale, or made up"
+    )
+
+
 def _some(names: list[str]) -> str:
     return ", ".join(cell(name) for name in names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
 
@@ -389,18 +400,7 @@ def evaluation_json(settings: Settings, report: Any, leaked: list[Any]) -> dict[
             "system": evaluation.versions.system,
             "judge": evaluation.versions.judge,
         },
-        "metrics": {
-            metric_id: {
-                "mean": summary.mean,
-                "ci_low": summary.ci_low,
-                "ci_high": summary.ci_high,
-                "n": summary.n,
-                "n_scored": summary.n_scored,
-                "n_undefined": summary.n_undefined,
-                "n_error": summary.n_error,
-            }
-            for metric_id, summary in sorted(report.summaries.items())
-        },
+        "metrics": {metric_id: summary_json(summary) for metric_id, summary in sorted(report.summaries.items())},
         "checks": [
             {"name": "complete", "passed": complete.passed, **complete.metadata},
             {"name": "good_values", "passed": good.passed, **good.metadata},
@@ -410,5 +410,12 @@ def evaluation_json(settings: Settings, report: Any, leaked: list[Any]) -> dict[
                 "chunk_ids": sorted({stray.chunk_id for stray in leaked}),
                 "question_ids": sorted({stray.item_id for stray in leaked}),
             },
+            {"name": "no_unknown_chunks", "passed": not evaluation.unknown_chunks, "chunks": evaluation.unknown_chunks},
         ],
     }
+
+
+def summary_json(summary: Any) -> dict[str, Any]:
+    """Mean with interval and counts of a metric, as `--json` prints them."""
+    names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
+    return {name: getattr(summary, name) for name in names}

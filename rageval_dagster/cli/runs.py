@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import cell, open_all, plural, print_json, print_table
+from rageval_dagster.cli.console import SCORE_COLUMNS, cell, open_all, plural, print_json, print_table
+from rageval_dagster.errors import RagevalError
 
 app = typer.Typer(help="Evaluations: list, show, export.", no_args_is_help=True)
 
@@ -35,24 +36,35 @@ def list_all(
 def show(
     run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst questions to show.")] = 5,
+    by: Annotated[str | None, typer.Option(help="Instead, each category or document, worst first.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Of these metrics or patterns; with --by.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
-    from rageval_dagster.cli.evaluate import evaluation_json, failed_questions, leak, leaks_of
+    from rageval_dagster.cli.evaluate import evaluation_json, failed_questions, leak, leaks_of, unknown_chunks
+    from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import report_of, worst_questions
     from rageval_dagster.storage.evaluations import get_evaluation
 
+    if metric and by is None:
+        raise RagevalError("--metric goes with --by category or --by document")
     settings, db = open_all()
     report = report_of(db, get_evaluation(db, run_id))
+    broken_down = None if by is None else breakdown_of(db, report, by, metric or ())
     if as_json:
-        print_json(evaluation_json(settings, report, leaks_of(db, report)))
+        shown = evaluation_json(settings, report, leaks_of(db, report))
+        print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     row = _row(report.evaluation)
     print_table([row], list(row), "")
     print()
-    columns = ["metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
-    print_table([_metric_row(summary) for summary in report.summaries.values()], columns, "no metrics yet")
-    for line in filter(None, (failed_questions(db, report), leak(report, leaks_of(db, report)))):
+    if broken_down is not None:
+        _print_breakdown(broken_down)
+        return
+    rows = [_metric_row(metric_id, summary) for metric_id, summary in report.summaries.items()]
+    print_table(rows, SCORE_COLUMNS, "no metrics yet")
+    lines = (failed_questions(db, report), leak(report, leaks_of(db, report)), unknown_chunks(report))
+    for line in filter(None, lines):
         print(f"\n{line}")
     questions = worst_questions(db, report, worst)
     if not report.by_badness and not report.is_judged:
@@ -92,7 +104,6 @@ def export(
     """Writes an evaluation for other tools. Answers and contexts are people's texts: only you may read the file."""
     from rageval_dagster.benchmark.formats.outputs_writing import OUTPUT_WRITERS
     from rageval_dagster.benchmark.trec import LEVELS, write_trec
-    from rageval_dagster.errors import RagevalError
     from rageval_dagster.evaluation.exporting import export_evaluation, results_of
     from rageval_dagster.storage.evaluations import get_evaluation
 
@@ -130,9 +141,9 @@ def _row(evaluation: Any) -> dict[str, Any]:
     }
 
 
-def _metric_row(summary: Any) -> dict[str, Any]:
+def _metric_row(metric_id: str, summary: Any) -> dict[str, Any]:
     return {
-        "metric": summary.metric_id,
+        "metric": metric_id,
         "mean": summary.mean,
         "low": summary.ci_low,
         "high": summary.ci_high,
@@ -140,4 +151,29 @@ def _metric_row(summary: Any) -> dict[str, Any]:
         "scored": summary.n_scored,
         "undefined": summary.n_undefined,
         "errors": summary.n_error,
+    }
+
+
+def _print_breakdown(broken_down: Any) -> None:
+    rows = [
+        {broken_down.by: group, **_metric_row(metric_id, summary)}
+        for group, summaries in broken_down.groups.items()
+        for metric_id, summary in summaries.items()
+    ]
+    print_table(rows, [broken_down.by, *SCORE_COLUMNS], f"no question has a {broken_down.by}")
+    print("\nThe 95 % intervals hold for each line alone: of many, some lie below their true value by chance.")
+    if broken_down.ungrouped:
+        print(f"{plural(broken_down.ungrouped, 'question')} without a {broken_down.by} not shown")
+
+
+def _breakdown_json(broken_down: Any) -> dict[str, Any]:
+    from rageval_dagster.cli.evaluate import summary_json
+
+    return {
+        "by": broken_down.by,
+        "ungrouped": broken_down.ungrouped,
+        "groups": [
+            {"group": group, "metrics": {name: summary_json(summary) for name, summary in summaries.items()}}
+            for group, summaries in broken_down.groups.items()
+        ],
     }

@@ -2,6 +2,6 @@
 
 from rageval_dagster.statistics.comparisons import Comparison, benjamini_hochberg, compare
 from rageval_dagster.statistics.intervals import mean_interval
-from rageval_dagster.statistics.summaries import Summary, summarise
+from rageval_dagster.statistics.summaries import Summary, breakdown, summarise
 
-__all__ = ["Comparison", "Summary", "benjamini_hochberg", "compare", "mean_interval", "summarise"]
+__all__ = ["Comparison", "Summary", "benjamini_hochberg", "breakdown", "compare", "mean_interval", "summarise"]

@@ -1,6 +1,6 @@
-"""The summary of a metric over an evaluation: counts, mean with interval, range, worst-case bounds."""
+"""The summary of a metric, over an evaluation or each group of it: counts, mean with interval, range, bounds."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 from rageval_dagster.records import Interval, Outcome
@@ -62,6 +62,26 @@ def summarise(
         worst_low=scored_part if share is not None else None,
         worst_high=min(1.0, scored_part + (1.0 - share)) if share is not None else None,
     )
+
+
+def breakdown(
+    outcomes: Mapping[str, Outcome],
+    groups: Mapping[str, Collection[str]],
+    clusters: Mapping[str, Hashable] | None = None,
+    confidence: float = 0.95,
+) -> dict[str, Summary]:
+    """Sums up the outcomes of one metric, {item: outcome}, for each group by name; `groups` says the groups of an item.
+
+    An item of several groups counts in each, so that their n may add up to more than there are items; one of no group
+    counts in none. The interval of a small group is as wide as its few scores demand: one score alone says of a mean
+    little more than that it is not at the other end of the range. The intervals hold for each group alone; the worst of
+    many groups lies below its own more often.
+    """
+    members: dict[str, dict[str, Outcome]] = {}
+    for item, outcome in outcomes.items():
+        for group in groups.get(item, ()):
+            members.setdefault(group, {})[item] = outcome
+    return {group: summarise(column, clusters, confidence) for group, column in sorted(members.items())}
 
 
 def _at_most(interval: Interval, ceiling: float | None) -> float:

@@ -90,6 +90,22 @@ def test_each_setting_with_its_value_and_where_it_comes_from(
     assert (everyone["k"]["value"], everyone["k"]["from"]) == (7, "rageval.toml [defaults]")
 
 
+def test_an_unknown_client_is_refused(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(project, ASSISTANT.format(url="https://rag.example.com"))
+    ended = run("config", "show", "--client", "amce")
+    refused(ended, "'amce'", "[clients.amce]", "rageval clients list")
+    assert ended.out == ""
+    fill(open_store(project.settings), "loaded")
+    ensure_client(project.database(), "evaluated")
+    for known in ("acme", "loaded", "evaluated"):
+        assert run("config", "show", "--client", known).code == 0
+    monkeypatch.setenv("RAGEVAL_DATABASE_URL", "postgresql+psycopg://me:topsecret@127.0.0.1:1/history")
+    shown = run("config", "show", "--client", "amce")
+    assert shown.code == 0
+    assert "cannot be told" in shown.err
+    assert "topsecret" not in shown.out + shown.err
+
+
 def test_secrets_are_set_or_not_set_and_nothing_more(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +265,22 @@ def test_doctor_with_addresses_that_are_none(project: Project, run: Run, monkeyp
         assert "http(s)://" in found["answer model: no"]
 
 
+def test_status_shows_leaks_first_and_systems_that_may_have_changed(project: Project, run: Run) -> None:
+    db = project.database()
+    finish(db, open_run(db, make_dataset(db, "acme", make_items(3)), "first"), {MRR: 0.1})
+    leaking = open_run(db, make_dataset(db, "zebra", make_items(3)), "first", system="assistant", declared=None)
+    finish(db, leaking, {MRR: 0.9}, foreign=2, unknown=7)
+    _, zebra, acme = run("status").out.splitlines()
+    assert re.split("  +", zebra)[:11] == [
+        *("zebra", "human", "assistant", MRR, "0.900", "-", "3", "0", "2", "7", "may have changed"),
+    ]
+    assert "may have changed" not in acme
+    [first, second] = json.loads(run("status", "--json").out)
+    assert (first["foreign_chunks"], first["unknown_chunks"]) == (2, 7)
+    assert first["system_note"] == "system unversioned, may have changed"
+    assert second["system_note"] == "system versioned"
+
+
 def test_status_says_what_its_columns_are(project: Project, run: Run) -> None:
     db = project.database()
     items = make_items(3)
@@ -260,11 +292,11 @@ def test_status_says_what_its_columns_are(project: Project, run: Run) -> None:
     ensure_client(db, "newcomer")
     header, acme, newcomer = run("status").out.splitlines()
     assert re.split("  +", header) == [
-        *("client", "dataset", "system", "metric", "now", "change", "questions", "errors"),
+        *("client", "dataset", "system", "metric", "now", "change", "questions", "errors", "leaks", "unknown", "note"),
         *("pending changes", "evaluated"),
     ]
-    assert re.split("  +", acme)[:9] == [
-        *("acme", "human", "dense (reference)", MRR, "0.700", "-0.200", "3", "0", "0"),
+    assert re.split("  +", acme)[:12] == [
+        *("acme", "human", "dense (reference)", MRR, "0.700", "-0.200", "3", "0", "0", "0", "-", "0"),
     ]
     assert newcomer.startswith("newcomer")
     [first, _] = json.loads(run("status", "--json").out)

@@ -20,13 +20,20 @@ def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
     with serving(OtherRag(documents("lighthouse"))) as assistant:
         configure(loaded, assistant)
-        assistant.extra = [{"ref": "idx-999999", "body": WORDS, "source": "board"}]
+        stale = "Cached before the document was deleted."
+        assistant.extra = [
+            {"ref": "idx-999999", "body": WORDS, "source": "board"},
+            {"ref": "idx-0", "body": stale, "source": "old"},
+        ]
         ended = run("evaluate", "--client", "acme", "--json")
     assert ended.code == 1
     [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
     assert "1 chunk of other clients for 8 questions" in line
+    assert "assistant returned 1 chunk that the document store does not have" in ended.err
     row = json.loads(ended.out)
     assert row["metrics"]["retrieval.foreign_hits"]["mean"] > 0
+    [status] = [each for each in json.loads(run("status", "--json").out) if each["client_id"] == "acme"]
+    assert (status["foreign_chunks"], status["unknown_chunks"]) == (1, 1)
     kept = [path for path in Path(loaded.settings.home).glob("rageval.sqlite3*") if WORDS.encode() in path.read_bytes()]
     shown = run("runs", "show", str(row["run_id"]))
     assert WORDS not in shown.out

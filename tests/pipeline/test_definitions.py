@@ -29,6 +29,7 @@ def test_the_assets_stand_in_the_four_groups() -> None:
             "evaluation_runs",
             "metric_history",
             "metric_trend",
+            "category_breakdown",
             "latest_per_client",
             "run_against_previous",
             "hardest_questions",

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.records import Outcome
-from rageval_dagster.statistics import mean_interval, summarise
+from rageval_dagster.statistics import breakdown, mean_interval, summarise
 
 
 def _number(value: float | None) -> float:
@@ -78,3 +78,33 @@ def test_counts_add_up_and_bounds_enclose_the_mean(column):
         assert _number(summary.min) <= _number(summary.mean) <= _number(summary.max)
     if summary.n_error == 0:
         assert (summary.worst_low, summary.worst_high) == (pytest.approx(summary.mean), pytest.approx(summary.mean))
+
+
+def test_each_group_has_the_summary_of_its_members():
+    column = {
+        "a": Outcome.scored(1.0),
+        "b": Outcome.scored(0.0),
+        "c": Outcome.error("timeout"),
+        "d": Outcome.scored(0.5),
+    }
+    groups = {"a": ["one"], "b": ["one", "two"], "c": ["two"], "d": [], "unasked": ["three"]}
+    found = breakdown(column, groups)
+    assert found == {
+        "one": summarise({name: column[name] for name in "ab"}),
+        "two": summarise({name: column[name] for name in "bc"}),
+    }
+
+
+def test_a_group_of_one_claims_next_to_nothing():
+    for value in (0.0, 0.5, 1.0):
+        summary = breakdown({"a": Outcome.scored(value)}, {"a": ["one"]}, {"a": "document"})["one"]
+        assert (summary.n, summary.mean) == (1, value)
+        assert _number(summary.ci_high) - _number(summary.ci_low) > 0.9
+
+
+@given(outcomes, st.data())
+def test_groups_that_part_the_items_add_up(column, data):
+    groups = {item: [data.draw(st.sampled_from("xyz"))] for item in column}
+    found = breakdown(column, groups)
+    assert sum(summary.n for summary in found.values()) == len(column)
+    assert sum(summary.n_error for summary in found.values()) == summarise(column).n_error

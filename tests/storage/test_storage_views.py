@@ -1,9 +1,11 @@
 """The SQL views: what they say of a small history, the same on all three databases."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
+import sqlalchemy as sa
 from history_builder import (
     MRR,
     finish,
@@ -24,6 +26,7 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.tables import benchmark_items
 from rageval_dagster.storage.views import read_view, view_names, view_preview
 
 RECALL = "retrieval.recall_at_5"
@@ -64,6 +67,7 @@ def history(db: Database) -> Database:
 
 def test_every_view_reads_on_an_empty_history(db: Database) -> None:
     assert view_names() == [
+        "category_breakdown",
         "dataset_overview",
         "fleet_overview",
         "hardest_questions",
@@ -200,6 +204,36 @@ def test_the_hardest_questions_come_first_and_perfect_ones_not_at_all(db: Databa
         (items[0].item_id, "scored", 0.5),
     ]
     assert {row["evaluation_id"] for row in rows} == {evaluation.id}
+
+
+def test_categories_are_told_apart_also_when_the_questions_are_deleted(db: Database) -> None:
+    items = [replace(item, category="temporal" if n < 2 else "multi_hop") for n, item in enumerate(make_items(5))]
+    dataset = make_dataset(db, "acme", items)
+    evaluation = open_run(db, dataset, "n1")
+    outcomes = [*map(Outcome.scored, (0.25, 0.75, 1.0, 0.5)), Outcome.error("timed out")]
+    retrievals = [retrieval_of(item) for item in items]
+    result_storage.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
+    results = [result_of(found) for found in retrievals]
+    result_storage.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
+    for metric_id in (MRR, "lexical.f1"):
+        scores = [
+            (result.result_id, metric_id, "1", outcome) for result, outcome in zip(results, outcomes, strict=True)
+        ]
+        score_storage.save_scores(db, evaluation.id, scores)
+    finish(db, evaluation, {MRR: 0.625, "lexical.f1": 0.625})
+    with db.begin() as connection:
+        connection.execute(sa.delete(benchmark_items))
+    rows = read_view(db, "category_breakdown")
+    assert [(row["category"], row["metric_id"], row["mean"]) for row in rows] == [
+        ("temporal", MRR, 0.5),
+        ("multi_hop", MRR, 0.75),
+    ]
+    assert [(row["n"], row["n_scored"], row["n_undefined"], row["n_error"]) for row in rows] == [
+        (2, 2, 0, 0),
+        (3, 2, 0, 1),
+    ]
+    renewed = make_dataset(db, "acme", [replace(item, category="temporal") for item in items])
+    assert renewed.id != dataset.id, "the category is part of a dataset's version"
 
 
 def test_datasets_show_their_use(history: Database) -> None:

@@ -1,0 +1,85 @@
+-- One row: a headline metric, or whether it was rightly answered or declined, over the questions of one category in the
+-- latest finished evaluation of a client's dataset by a system; at document level where nothing is known at chunk level.
+-- mean is of the n_scored of its n questions: a mean of few says little (rageval runs show ID --by category: intervals).
+-- order by: client_id, dataset_name, system_name, metric_id, COALESCE(mean, 2), category
+WITH latest AS (
+    SELECT
+        r.id,
+        r.client_id,
+        r.system_name,
+        r.dataset_id,
+        r.k,
+        r.finished_at,
+        d.name AS dataset_name,
+        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+    FROM evaluation_runs r
+    JOIN evaluation_datasets d ON d.id = r.dataset_id
+    WHERE r.status = 'complete'
+),
+outcomes AS (
+    SELECT
+        l.client_id,
+        l.dataset_name,
+        l.dataset_id,
+        l.system_name,
+        l.id AS evaluation_id,
+        l.finished_at,
+        q.category,
+        m.metric_id,
+        m.status,
+        m.value,
+        -- The outcome that counts: the first one without an error, else the error.
+        ROW_NUMBER() OVER (
+            PARTITION BY l.id, i.item_id, m.metric_id ORDER BY CASE WHEN m.status = 'error' THEN 1 ELSE 0 END, m.take
+        ) AS choice
+    FROM latest l
+    JOIN metric_summaries s
+        ON s.evaluation_id = l.id
+        AND s.metric_id IN (
+            'quality.refusal_correct',
+            'retrieval.mrr',
+            'retrieval.ndcg_at_10',
+            REPLACE('retrieval.precision_at_#', '#', CAST(l.k AS CHAR(10))),
+            REPLACE('retrieval.recall_at_#', '#', CAST(l.k AS CHAR(10))),
+            REPLACE('retrieval.hit_rate_at_#', '#', CAST(l.k AS CHAR(10))),
+            'retrieval.document_mrr',
+            'retrieval.document_ndcg_at_10',
+            REPLACE('retrieval.document_precision_at_#', '#', CAST(l.k AS CHAR(10))),
+            REPLACE('retrieval.document_recall_at_#', '#', CAST(l.k AS CHAR(10))),
+            REPLACE('retrieval.document_hit_rate_at_#', '#', CAST(l.k AS CHAR(10)))
+        )
+        -- The document level speaks only where the chunk level is silent.
+        AND (
+            s.metric_id NOT LIKE 'retrieval.document%'
+            OR NOT EXISTS (
+                SELECT 1
+                FROM metric_summaries c
+                WHERE c.evaluation_id = l.id AND c.metric_id = 'retrieval.mrr' AND c.mean IS NOT NULL
+            )
+        )
+    JOIN run_items i ON i.evaluation_id = l.id
+    JOIN dataset_items q ON q.dataset_id = l.dataset_id AND q.item_id = i.item_id
+    JOIN metric_scores m
+        ON m.client_id = i.client_id
+        AND m.result_id = i.result_id
+        AND m.metric_id = s.metric_id
+        AND m.metric_version = s.metric_version
+    WHERE l.run_age = 1
+)
+SELECT
+    client_id,
+    dataset_name,
+    dataset_id,
+    system_name,
+    evaluation_id,
+    finished_at,
+    category,
+    metric_id,
+    AVG(value) AS mean,
+    COUNT(*) AS n,
+    COUNT(value) AS n_scored,
+    SUM(CASE WHEN status = 'undefined' THEN 1 ELSE 0 END) AS n_undefined,
+    SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS n_error
+FROM outcomes
+WHERE choice = 1
+GROUP BY client_id, dataset_name, dataset_id, system_name, evaluation_id, finished_at, category, metric_id

@@ -1,0 +1,115 @@
+"""`rageval runs show --by`: an evaluation's categories and documents, worst first."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Evidence, Item, Outcome
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from tests.cli.running import Run, refused
+from tests.pipeline.small_project import Project
+from tests.storage.history_builder import MRR, finish, make_dataset, open_run, result_of, retrieval_of
+
+F1 = "lexical.f1"
+
+
+def item(number: int, category: str, *documents: str) -> Item:
+    evidence = tuple(Evidence(document) for document in documents)
+    return Item(f"Question {number}?", ("yes",), evidence, category, answerable=bool(documents))
+
+
+ITEMS = [
+    item(1, "factual_lookup", "a"),
+    item(2, "factual_lookup", "a"),
+    item(3, "temporal", "b"),
+    item(4, "multi_hop", "a", "b"),
+    item(5, "off topic"),
+]
+SCORES = [1.0, 0.5, 0.2, 0.4, None]
+
+
+@pytest.fixture
+def evaluated(project: Project) -> Project:
+    db = project.database()
+    evaluation = open_run(db, make_dataset(db, "acme", ITEMS), "first", system="assistant", declared=None)
+    retrievals = [retrieval_of(each) for each in ITEMS]
+    result_storage.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
+    results = [result_of(found) for found in retrievals]
+    result_storage.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
+    for result, value in zip(results, SCORES, strict=True):
+        outcome = Outcome.undefined("the question is unanswerable") if value is None else Outcome.scored(value)
+        score_storage.save_scores(db, evaluation.id, [(result.result_id, MRR, "1", outcome)])
+        worse = Outcome.error("timeout") if value == 0.2 else outcome
+        score_storage.save_scores(db, evaluation.id, [(result.result_id, F1, "1", worse)])
+    finish(db, evaluation, {MRR: 0.525, F1: 0.4}, unknown=3)
+    return project
+
+
+def table(printed: str) -> list[list[str]]:
+    lines = printed.split("\n\n")[1].splitlines()
+    return [re.split("  +", line.strip()) for line in lines]
+
+
+def test_categories_worst_first_with_their_counts(evaluated: Project, run: Run) -> None:
+    ended = run("runs", "show", 1, "--by", "category")
+    assert ended.code == 0, ended.err
+    header, *rows = table(ended.out)
+    assert header == ["category", "metric", "mean", "low", "high", "n", "scored", "undefined", "errors"]
+    assert [(row[0], row[2], row[5], row[6], row[7]) for row in rows] == [
+        ("temporal", "0.200", "1", "1", "0"),
+        ("multi_hop", "0.400", "1", "1", "0"),
+        ("factual_lookup", "0.750", "2", "2", "0"),
+        ("off topic", "-", "1", "0", "1"),
+    ]
+    assert {row[1] for row in rows} == {MRR}
+
+
+def test_a_question_counts_in_each_of_its_documents_and_one_without_in_none(evaluated: Project, run: Run) -> None:
+    ended = run("runs", "show", 1, "--by", "document")
+    _, *rows = table(ended.out)
+    assert [(row[0], row[2], row[5]) for row in rows] == [("b", "0.300", "2"), ("a", "0.633", "3")]
+    assert "1 question without a document" in ended.out
+
+
+def test_as_json_inside_the_run(evaluated: Project, run: Run) -> None:
+    options = ("--metric", "lexical.*", "--metric", MRR, "--json")
+    printed = json.loads(run("runs", "show", 1, "--by", "category", *options).out)
+    assert printed["metrics"][MRR]["mean"] == 0.525
+    found = printed["breakdown"]
+    assert (found["by"], found["ungrouped"]) == ("category", 0)
+    assert [group["group"] for group in found["groups"]] == ["temporal", "multi_hop", "factual_lookup", "off topic"]
+    temporal = found["groups"][0]["metrics"]
+    assert list(temporal) == [F1, MRR]
+    assert temporal[F1] == {
+        **dict.fromkeys(("mean", "ci_low", "ci_high")),
+        **{"n": 1, "n_scored": 0, "n_undefined": 0, "n_error": 1},
+    }, "a group with nothing but errors comes first"
+    assert "breakdown" not in json.loads(run("runs", "show", 1, "--json").out)
+
+
+def test_what_cannot_be_shown_is_refused(evaluated: Project, run: Run) -> None:
+    refused(run("runs", "show", 1, "--by", "colour"), "category or document", "'colour'")
+    refused(run("runs", "show", 1, "--by", "category", "--metric", "lexical.g1"), "'lexical.g1'", "runs show 1")
+    refused(run("runs", "show", 1, "--metric", MRR), "--by")
+
+
+def test_chunks_that_the_store_does_not_have_are_said(evaluated: Project, run: Run) -> None:
+    assert "assistant returned 3 chunks that the document store does not have" in run("runs", "show", 1).out
+    [check] = [
+        each
+        for each in json.loads(run("runs", "show", 1, "--json").out)["checks"]
+        if each["name"] == "no_unknown_chunks"
+    ]
+    assert check == {"name": "no_unknown_chunks", "passed": False, "chunks": 3}
+
+
+def test_where_lower_is_better_the_highest_is_worst(evaluated: Project, run: Run) -> None:
+    db = evaluated.database()
+    [stored] = [each for each in score_storage.load_summaries(db, 1) if each.metric_id == MRR]
+    score_storage.save_summaries(db, 1, [replace(stored, higher_is_better=False)])
+    _, *rows = table(run("runs", "show", 1, "--by", "category").out)
+    assert [row[0] for row in rows] == ["factual_lookup", "multi_hop", "temporal", "off topic"]

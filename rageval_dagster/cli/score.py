@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from rageval_dagster.cli.console import (
     say,
     score_rows,
 )
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Outcome
 
 MAX_LISTED = 20
@@ -50,6 +52,7 @@ def score(
     ground_truth: Annotated[Path | None, typer.Option(help="The references by query id (test-results).")] = None,
     answers: Annotated[Path | None, typer.Option(help="The answers by question id (expected-outputs).")] = None,
     client: Annotated[str | None, typer.Option(help="Score with this client's settings and its own metrics.")] = None,
+    by: Annotated[str | None, typer.Option(help="Also each category or document.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
@@ -57,9 +60,18 @@ def score(
     """Scores what a system said. A bad row is refused by row and field, and the rest is scored."""
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
-    from rageval_dagster.evaluation.recorded import metrics_and_tools, redacted_outputs, score_outputs, shape_of
+    from rageval_dagster.evaluation.breakdown import GROUPINGS
+    from rageval_dagster.evaluation.recorded import (
+        broken_down,
+        metrics_and_tools,
+        redacted_outputs,
+        score_outputs,
+        shape_of,
+    )
     from rageval_dagster.settings import load_settings
 
+    if by is not None and by not in GROUPINGS:
+        raise RagevalError(f"--by takes {' or '.join(GROUPINGS)}, not {by!r}")
     settings = load_settings()
     if client is not None:
         settings = settings.for_client(client)
@@ -79,6 +91,12 @@ def score(
         "refused": [refusal.to_dict() for refusal in report.refused],
         "unused_columns": list(report.unused),
     }
+    groups = {
+        group: {metric_id: asdict(summary) for metric_id, summary in summaries.items()}
+        for group, summaries in (broken_down(outputs, found, by) if by is not None else {}).items()
+    }
+    if by is not None:
+        shape["breakdown"] = {"by": by, "groups": groups}
     if out is not None:
         with written_whole(out, force) as draft:
             draft.write_text(dumped(shape, indent=2) + "\n", encoding="utf-8")
@@ -87,6 +105,10 @@ def score(
         print_json(shape)
     else:
         print_table(score_rows(shape), SCORE_COLUMNS, "no metrics were chosen")
+        if by is not None:
+            print()
+            rows = [{by: group, **row} for group, scores in groups.items() for row in score_rows({"scores": scores})]
+            print_table(rows, [by, *SCORE_COLUMNS], f"no question has a {by}")
     _say_unmeasured(found)
     for refusal in report.refused[:MAX_LISTED]:
         say(f"refused: {cell(refusal)}")

@@ -7,6 +7,7 @@ from typing import Any
 from rageval_dagster.benchmark.formats.outputs import EVALUATION_DATA, Output, OutputOptions, outputs_of
 from rageval_dagster.benchmark.redacted import redacted_item
 from rageval_dagster.errors import DatasetError
+from rageval_dagster.evaluation.breakdown import GROUPINGS
 from rageval_dagster.evaluation.result_shape import result_shape
 from rageval_dagster.evaluation.summary import mean_ceiling
 from rageval_dagster.metrics.interface import Metric, Tools
@@ -14,6 +15,7 @@ from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, opt
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.redaction import Redactor, load_redactor
 from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.statistics.summaries import Summary, breakdown
 
 BATCH = 256
 """Outputs scored at once: what a family holds in memory of a batch is let go after it."""
@@ -141,6 +143,23 @@ def shape_of(
         clusters={output.id: _cluster(output) for output in outputs},
         ceilings={metric_id: ceiling for metric_id, ceiling in ceilings.items() if ceiling is not None},
     )
+
+
+def broken_down(
+    outputs: Sequence[Output], scores: Mapping[str, Mapping[str, Outcome]], by: str
+) -> dict[str, dict[str, Summary]]:
+    """The summaries by `category` or `document`, {group: {metric id: summary}}, of metrics that have values there.
+
+    An output with evidence in several documents counts in each of them, one with none in no group.
+    """
+    groups = {output.id: GROUPINGS[by](output.result.item) for output in outputs}
+    clusters = {output.id: _cluster(output) for output in outputs}
+    found: dict[str, dict[str, Summary]] = {}
+    for metric_id, column in scores.items():
+        for group, summary in breakdown(column, groups, clusters).items():
+            if summary.n_scored or summary.n_error:
+                found.setdefault(group, {})[metric_id] = summary
+    return dict(sorted(found.items()))
 
 
 def _cluster(output: Output) -> str:

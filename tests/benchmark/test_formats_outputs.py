@@ -269,6 +269,16 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
         read_outputs(path, "csv", OutputOptions({"reply": "Said"}))
 
 
+def test_a_table_of_expected_outputs_with_answers_beside_them(tmp_path: Path) -> None:
+    table = 'id,expected_output,Said,Seen\nEF_1,April,May,"[""a""]"\n,April,,\n'
+    options = OutputOptions({"answer": "Said", "contexts": "Seen"})
+    report = read_outputs(write(tmp_path, table, "expected.csv"), "expected-outputs", options)
+    assert report.refused == []
+    first, second = report.rows
+    assert (first.id, first.result.answer, first.result.contexts) == ("EF_1", Answer("May"), ("a",))
+    assert (second.id, second.result.answer, second.result.tells_contexts) == ("q1", Answer(""), False)
+
+
 @pytest.mark.parametrize("content", [[{**RECORDED, "label": 1}], [{"a": 1}], [3], "question,answer\na,b\n"])
 def test_a_file_that_fits_no_format_or_several_needs_to_be_told(tmp_path: Path, content: object) -> None:
     with pytest.raises(DatasetError, match="--format"):

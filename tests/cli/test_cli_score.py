@@ -140,6 +140,28 @@ def test_a_client_s_settings_and_own_metrics(run: Run) -> None:
     assert "house.polite" not in json.loads(run("score", file, "--metrics", "lexical.*", "--json").out)["scores"]
 
 
+def test_scores_by_document_and_by_category(run: Run) -> None:
+    rows = [
+        {
+            "question": f"Where is {number}?",
+            "answers": ["Here."],
+            "answer": "Here." if number else "There.",
+            "evidence": [{"document_id": "atlas" if number else "diary"}],
+            "category": "temporal" if number else "multi_hop",
+        }
+        for number in range(3)
+    ]
+    file = write("".join(json.dumps(row) + "\n" for row in rows), "native.jsonl")
+    for by, names in (("document", ["atlas", "diary"]), ("category", ["multi_hop", "temporal"])):
+        ended = run("score", file, "--metrics", "lexical.exact_match", "--by", by, "--json")
+        groups = json.loads(ended.out)["breakdown"]["groups"]
+        assert list(groups) == names
+        counts = {group: columns["lexical.exact_match"]["n_scored"] for group, columns in groups.items()}
+        assert sorted(counts.values()) == [1, 2]
+    assert "atlas" in run("score", file, "--metrics", "lexical.*", "--by", "document").out
+    refused(run("score", file, "--by", "colour"), "--by", "category")
+
+
 def test_the_json_goes_to_a_file_that_is_never_replaced_unasked(run: Run) -> None:
     file = write(SEED_000)
     ended = run("score", file, "--metrics", "lexical.*", "--out", "scores.json")

@@ -182,7 +182,7 @@ def _ai4rag(row: Row, options: OutputOptions) -> _Draft:
 
 def _native(row: Row, options: OutputOptions) -> _Draft:
     """An item's fields, `answer`, `contexts[]` (texts, or objects with ids), `declined?`, `citations[]?`, `error?`."""
-    only_fields(row, frozenset((*native.FIELDS, *ID_FIELDS, *_SAID)))
+    only_fields(row, frozenset((*native.FIELDS, *ID_FIELDS, *_SAID, "error")))
     if not any(name in row for name in ("answer", "contexts", "error")):
         raise RowError("answer", "is missing, and so are contexts")
     item = native.item_from_row({name: value for name, value in row.items() if name in native.FIELDS})
@@ -192,13 +192,13 @@ def _native(row: Row, options: OutputOptions) -> _Draft:
 
 def _csv(row: Row, options: OutputOptions) -> _Draft:
     """The columns of a dataset, `response`, and what is a list as JSON: `contexts`, `citations`."""
-    declared = {name: json_value(row[name], name) for name in ("contexts", "citations") if optional_text(row, name)}
-    said = {"response": row["response"], "declined": csv_format.boolean(row, "declined"), **declared}
+    cells = {name: cell for name, cell in row.items() if cell or name == "response"}
+    said = _with_lists(cells)
     item = csv_format.item_from_cells({name: cell for name, cell in row.items() if csv_format.is_field(name)})
-    return _Draft(_own_id(row), item, _answer(said, "response", options), _contexts(declared))
+    return _Draft(_own_id(cells), item, _answer(said, "response", options), _contexts(said))
 
 
-_SAID = ("answer", "contexts", "declined", "citations", "error")
+_SAID = ("answer", "contexts", "declined", "citations")
 _CONTEXT_FIELDS = frozenset(["text", "document_id", "chunk_id", "page", "score"])
 _JUDGED_FIELDS = ("question", "contexts", "answer", "gold_answers", "label", "other_judges")
 EVALUATION_DATA = (
@@ -274,7 +274,7 @@ def _read_expected_outputs(path: Path, options: OutputOptions) -> OutputsReport:
     def draft(row: Row) -> _Draft:
         question_id = _own_id(row)
         item = expected_item(row, queries.known_text(row, "question", question_id))
-        said = row
+        said = _with_lists(row)
         if options.answers is not None:
             if question_id not in answers:
                 return _Draft(question_id, item, None, _Contexts(told=False), error=NOT_RECORDED)
@@ -307,6 +307,7 @@ def _recorded_answers(path: Path | None) -> tuple[dict[str, tuple[int, Row]], li
         question_id = _own_id(row)
         if question_id is None:
             raise RowError("id", "is missing")
+        row = _with_lists(row)
         _text_or_none(row, "answer")
         _contexts(row)
         return question_id, row
@@ -320,25 +321,26 @@ def _recorded_answers(path: Path | None) -> tuple[dict[str, tuple[int, Row]], li
 def _json_or_table(
     path: Path, options: ReadOptions, required: Sequence[str], more: Sequence[str]
 ) -> tuple[Rows, Sequence[str]]:
-    """The rows of JSON (also by id) or of a table whose `contexts`, `citations` and `checks` are JSON."""
+    """The rows of JSON (also by id) or of a table; an empty cell is no field, but for that of an empty answer."""
     if read_bytes(path).lstrip().startswith((b"[", b"{")):
         return json_rows(path, key="id"), ()
     known = {*ID_FIELDS, "item_id", *_SAID, "checks", *more}
     advice = f"say which one is meant with --map {required[0]}=COLUMN"
     table = read_table(path, options.columns, required, known.__contains__, advice)
-    return ((number, _with_lists(row)) for number, row in table.rows), table.unused
+    answer = options.columns.get("answer", "answer")
+    rows = (
+        (number, row if isinstance(row, RowError) else {name: row[name] for name in row if row[name] or name == answer})
+        for number, row in table.rows
+    )
+    return rows, table.unused
 
 
-def _with_lists(row: Row | RowError) -> Row | RowError:
-    if isinstance(row, RowError):
-        return row
-    try:
-        lists = {name: json_value(row[name], name) for name in ("contexts", "citations") if optional_text(row, name)}
-        declined = csv_format.boolean(row, "declined")
-    except RowError as error:
-        return error
-    kept = {name: cell for name, cell in row.items() if name not in ("contexts", "citations", "declined")}
-    return {**kept, **lists, "declined": declined}
+def _with_lists(row: Row) -> Row:
+    """A row whose lists, and whether it declined, may be written as texts."""
+    texts = {name: row[name] for name in ("contexts", "citations", "declined") if isinstance(row.get(name), str)}
+    lists = {name: json_value(text, name) for name, text in texts.items() if name != "declined"}
+    declined = {"declined": csv_format.boolean(texts, "declined")} if "declined" in texts else {}
+    return {**row, **lists, **declined}
 
 
 def _by_id(
@@ -581,7 +583,7 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
     ),
     "native": OutputFormat(
         partial(_read_lines, _native),
-        fields=(*native.FIELDS, *_SAID),
+        fields=(*native.FIELDS, *_SAID, "error"),
         needs=frozenset({"question"}),
         marks=frozenset({"answers", "evidence", "answerable", "item_id", "checks", "declined", "citations"}),
         strict=True,

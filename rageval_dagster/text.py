@@ -1,10 +1,12 @@
 """How text is cut: sentences by a real segmenter, and words in any script."""
 
+import itertools
 import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Literal
 
 # Scripts without spaces between words, and Hangul, whose words carry their particles: in them a character is a token,
 # as in the evaluation scripts of the Chinese, Japanese and Korean question answering sets.
@@ -30,6 +32,9 @@ _BLOCK = 2_000
 _BEFORE_DIGIT = re.compile(r"(?<=[。！？])(?=\d)")
 """The segmenter takes a digit after these marks for the rest of a number; only the ASCII full stop is within one."""
 
+_PILE = re.compile(r"[^\w\s]{64}")
+"""So many characters in a row that are no letters may be marks piled up on one: Unicode's own limit is 30."""
+
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 
 TURNS_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -37,6 +42,17 @@ TURNS_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 _LINE_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def normalised(text: str, form: Literal["NFC", "NFKC", "NFD", "NFKD"] = "NFC") -> str:
+    """The text in a Unicode normal form, in linear time also where marks are piled up without end.
+
+    Such piles are cut, as in the Stream-Safe Text Format of Unicode's Annex 15: sorting a whole one is quadratic.
+    """
+    if text.isascii():
+        return text
+    cuts = [0, *(match.end() for match in _PILE.finditer(text)), len(text)]
+    return "".join(unicodedata.normalize(form, text[start:end]) for start, end in itertools.pairwise(cuts))
 
 
 def sentences(text: str, language: str = "en") -> list[str]:

@@ -1,10 +1,13 @@
 """Sentences and words in any script."""
 
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.text import segments, sentences, separate_characters, word_spans
+from rageval_dagster.text import normalised, segments, sentences, separate_characters, word_spans
 
 
 @pytest.mark.parametrize(
@@ -60,3 +63,14 @@ def test_words(text, expected):
 
 def test_separated_characters_count_as_words():
     assert separate_characters("巴黎 is 大").split() == ["巴", "黎", "is", "大"]
+
+
+@given(st.text(alphabet="aé\u0301\u0323e -中\uac00", max_size=60), st.sampled_from(["NFC", "NFKC", "NFKD"]))
+def test_a_text_is_normalised_as_unicode_says(text, form):
+    assert normalised(text, form) == unicodedata.normalize(form, text)
+
+
+def test_piled_up_marks_are_normalised_in_linear_time():
+    started = time.process_time()
+    assert normalised("a" + "\u0301\u0323" * 250_000).startswith("\u1ea1")
+    assert time.process_time() - started < 10

@@ -8,7 +8,7 @@ from math import ceil
 
 from rageval_dagster.benchmark.english import AUXILIARIES, COPULAS, STOPWORDS
 from rageval_dagster.languages import stop_words
-from rageval_dagster.text import is_character, is_mark, word_spans
+from rageval_dagster.text import is_character, is_mark, normalised, word_spans
 
 BLANK = "____"
 """What stands for the answer in a cloze question."""
@@ -16,7 +16,7 @@ BLANK = "____"
 
 def tokens(text: str) -> list[str]:
     """The words and numbers of a text, case-folded; in scripts without spaces every character is one."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normalised(text, "NFKC").casefold()
     return [match.group() for match in word_spans(folded)]
 
 

@@ -1,13 +1,12 @@
 """Whether an answer declines, in any of the languages that are known well."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages.known import LANGUAGES
-from rageval_dagster.text import is_character
+from rageval_dagster.text import is_character, normalised
 
 OPENING = 300
 """Characters within which a declining answer declines: what comes later is a caveat to an answer."""
@@ -81,4 +80,4 @@ def _whole_words(phrase: str) -> re.Pattern[str]:
 
 def plain(text: str) -> str:
     """The text case-folded, with single spaces and straight apostrophes, as phrases are compared."""
-    return " ".join(unicodedata.normalize("NFC", text).casefold().replace("’", "'").split())
+    return " ".join(normalised(text).casefold().replace("’", "'").split())

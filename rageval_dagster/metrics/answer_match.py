@@ -5,14 +5,13 @@ a threshold of 0.5, and on 80.9 % at thresholds chosen on other questions; BEM, 
 """
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rageval_dagster import languages
 from rageval_dagster.metrics.numbers import numbers
-from rageval_dagster.text import character_pairs, is_character, word_spans
+from rageval_dagster.text import character_pairs, is_character, normalised, word_spans
 
 VERSION = "1"
 
@@ -63,7 +62,7 @@ class Words:
 @lru_cache(maxsize=4096)
 def words_of(text: str, language: str | None) -> Words:
     """The words and numbers of a text without stop words; with them where there is nothing else."""
-    text = unicodedata.normalize("NFKC", _ACCENT.sub("", unicodedata.normalize("NFKD", text.casefold())))
+    text = normalised(_ACCENT.sub("", normalised(text.casefold(), "NFKD")), "NFKC")
     text = _POSSESSIVE.sub("", text)
     initials = [re.sub(r"[.\s]", "", match.group()) for match in _INITIALS.finditer(text)]
     matches = list(word_spans(_INITIALS.sub(" ", text)))

@@ -12,7 +12,7 @@ from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, To
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.metrics.patterns import PatternError, Patterns
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import WORD_ENDS, WORD_STARTS, is_character, is_mark
+from rageval_dagster.text import WORD_ENDS, WORD_STARTS, is_character, is_mark, normalised
 
 VERSION = "1"
 
@@ -289,7 +289,7 @@ def _without_emphasis(text: str) -> str:
 def _plain(text: str) -> str:
     """The text as texts are compared: folded, with single spaces, plain dashes and plain quotation marks."""
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text).translate(_SAME)
+        text = normalised(text).translate(_SAME)
     return " ".join(text.casefold().split())
 
 

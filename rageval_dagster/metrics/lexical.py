@@ -13,7 +13,7 @@ from rageval_dagster.metrics.answer_match import VERSION as MATCH_VERSION
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import character_pairs, is_character, is_latin, separate_characters, word_spans
+from rageval_dagster.text import character_pairs, is_character, is_latin, normalised, separate_characters, word_spans
 
 VERSION = "1"
 KEYWORDS_VERSION = "2"
@@ -215,7 +215,7 @@ class _Text:
     """One text with what the measures read of it, each computed when first asked for."""
 
     def __init__(self, text: str) -> None:
-        self.text = text if text.isascii() else unicodedata.normalize("NFC", text)
+        self.text = normalised(text)
         self._phrases: dict[int, set[str]] = {}
 
     @cached_property

@@ -1,6 +1,5 @@
 """The `overlap` family: token overlap between answer, reference and contexts, without a model (seed 001)."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -10,6 +9,7 @@ from rageval_dagster.metrics.lexical import plain_squad_tokens, squad_tokens
 from rageval_dagster.metrics.support import VERSION as SUPPORT_VERSION
 from rageval_dagster.metrics.support import support
 from rageval_dagster.records import Outcome, Result
+from rageval_dagster.text import normalised
 
 VERSION = "1"
 COMPAT_VERSION = f"{VERSION};compat"
@@ -175,7 +175,7 @@ def _reciprocal_rank(documents: Sequence[str], correct: frozenset[str]) -> float
 
 
 def _tokens(text: str) -> Tokens:
-    return Counter(squad_tokens(text if text.isascii() else unicodedata.normalize("NFC", text)))
+    return Counter(squad_tokens(normalised(text)))
 
 
 def _plain_tokens(text: str) -> Tokens:

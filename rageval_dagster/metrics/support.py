@@ -1,13 +1,12 @@
 """How far an answer is supported by its contexts, told from words, numbers, names and negations, without a model."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster import languages
 from rageval_dagster.metrics.numbers import numbers
-from rageval_dagster.text import is_character, word_spans
+from rageval_dagster.text import is_character, normalised, word_spans
 
 VERSION = "1"
 
@@ -41,7 +40,6 @@ _NEGATIONS = frozenset(
 """Words that negate, all taken for one. In scripts without spaces a negation makes other pairs of characters."""
 
 _SHORT_NOT = re.compile(r"n ?['’] ?t\b", re.IGNORECASE)
-_RUN = re.compile(r"\S{1,1000}")
 _OPPOSITE_PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
 _SHORTEST_OPPOSITE = 4
 """Letters of a word that has an opposite by its prefix: `until` is not one of `til`."""
@@ -183,9 +181,8 @@ def _plain(text: str) -> str:
     text = _SHORT_NOT.sub(" not", text)
     if text.isascii():
         return text
-    # Cut where marks are piled up without end: they take quadratic time. The stemmer takes UTF-8: no lone surrogates.
-    text = _RUN.sub(lambda run: unicodedata.normalize("NFKC", run.group()), text)
-    return text.encode("utf-8", "replace").decode("utf-8")
+    # The stemmer takes UTF-8: no lone surrogates.
+    return normalised(text, "NFKC").encode("utf-8", "replace").decode("utf-8")
 
 
 def _words(text: str) -> Iterator[str]:

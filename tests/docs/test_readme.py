@@ -40,8 +40,18 @@ def test_every_rageval_command_works(project: Project, monkeypatch: pytest.Monke
     folder.mkdir()
     for row in documents("lighthouse"):
         (folder / f"{row['id']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n", encoding="utf-8")
-    [example] = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
-    (project.folder / "questions.jsonl").write_text(json.dumps(json.loads(example)), encoding="utf-8")
+    question, answer = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
+    (project.folder / "questions.jsonl").write_text(json.dumps(json.loads(question)), encoding="utf-8")
+    (project.folder / "answers.jsonl").write_text(json.dumps(json.loads(answer)), encoding="utf-8")
+    (project.folder / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
+    (project.folder / "run.txt").write_text("q1 Q0 d2 1 2.0 mine\nq1 Q0 d1 2 1.0 mine\n", encoding="utf-8")
+    (project.folder / "judged.jsonl").write_text(
+        "\n".join(
+            json.dumps({"question": "Who?", "contexts": [], "answer": said, "gold_answers": ["Ada"], "label": label})
+            for said, label in (("Ada", "correct"), ("Grace", "wrong"))
+        ),
+        encoding="utf-8",
+    )
     beir = project.folder / "beir-folder"
     beir.mkdir()
     (beir / "corpus.jsonl").write_text('{"_id": "d1", "text": "A text."}\n', encoding="utf-8")
@@ -62,7 +72,10 @@ def test_every_rageval_command_works(project: Project, monkeypatch: pytest.Monke
             code = ended.code
         assert not code, line
         ran.append(words[1])
-    assert {"ingest", "evaluate", "status", "runs", "datasets", "doctor", "init", "clients", "config"} <= set(ran)
+    assert {
+        *("ingest", "evaluate", "status", "runs", "datasets", "doctor", "init", "clients", "config"),
+        *("score", "trec", "metrics"),
+    } <= set(ran)
 
 
 def make_store(folder: Path) -> None:

@@ -16,6 +16,9 @@ from rageval_dagster.text import WORD_ENDS, WORD_STARTS, is_character, is_mark, 
 
 VERSION = "1"
 
+MOST_ITEMS = 10_000
+"""Items of a list: each is looked for in the whole answer."""
+
 Check = Mapping[str, Any]
 
 _INABILITY = tuple(
@@ -60,7 +63,8 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             f"numbered lists. {how}".rstrip(),
             edge_cases="Repeated items count once; an entry in which `pattern` finds something is what it finds; "
             "`any_of` is one item, found if any of its texts is. Several references: the one that is covered best. "
-            f"Several lists: their mean. No list declared, or nothing expected: undefined. {common}",
+            f"More than {MOST_ITEMS:,} items: an error. Several lists: their mean. No list declared, or nothing "
+            f"expected: undefined. {common}",
         ),
         declare(
             id="checks.fact_score",
@@ -105,6 +109,8 @@ def _list_coverage(checks: Sequence[Check], answer: "_Answer") -> Outcome:
             found, expected = _covered(check, answer)
         except PatternError as error:
             return _unusable(name, error)
+        if expected > MOST_ITEMS:
+            return Outcome.error(f"the check {name!r} expects more than {MOST_ITEMS:,} items")
         counts[name] = {"found": found, "expected": expected}
         if expected:
             shares[name] = found / expected
@@ -200,6 +206,8 @@ def _covered(check: Check, answer: "_Answer") -> tuple[int, int]:
 
 def _found(items: Iterable[Any], answer: "_Answer") -> tuple[int, int]:
     distinct = {_wanted(_written(item), False) for item in items}
+    if len(distinct) > MOST_ITEMS:
+        return 0, len(distinct)
     return sum(answer.has_wanted(wanted) for wanted in distinct), len(distinct)
 
 

@@ -308,6 +308,12 @@ def test_a_pattern_that_takes_too_long_is_an_error_of_its_check(monkeypatch):
     assert {outcome.status for outcome in found["list_coverage"]} == {"scored"}
 
 
+def test_a_list_of_too_many_items_is_an_error():
+    reference = "".join(f"* item {number}\n" for number in range(10_001))
+    outcome = outcomes(reference, [{"name": "items", "kind": "list"}], [reference])["list_coverage"]
+    assert (outcome.status, outcome.reason) == ("error", "the check 'items' expects more than 10,000 items")
+
+
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [("(", "is not a regular expression"), ("a" * 1_001, "is longer than 1,000 characters")],

@@ -12,7 +12,7 @@ from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, To
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.metrics.patterns import PatternError, Patterns
 from rageval_dagster.records import Outcome, Result
-from rageval_dagster.text import WORD_ENDS, WORD_STARTS, is_character, is_mark, normalised
+from rageval_dagster.text import WORD_STARTS, is_character, is_mark, normalised
 
 VERSION = "1"
 
@@ -36,6 +36,7 @@ _STEPS = re.compile(
 
 # The emphasis of Markdown: its marks stand at the edge of a word. `2 * 3`, `2*3` and `a_b` keep theirs.
 _EMPHASIS = re.compile(r"(?<![\w*`~])[*_`~]++(?=\S)|(?<=[^\s*_`~])[*_`~]++(?!\w)")
+_WORD_START = re.compile(rf"{WORD_STARTS}\w")
 _BULLET = re.compile(r"^[ \t]*(?:[*+•‣▪–-]|\d{1,3}[.)])[ \t]+(\S.*)$", re.MULTILINE)
 _SAME = str.maketrans(dict.fromkeys("‐‑‒–−", "-") | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"'))
 _NUMBER_CHARACTERS = frozenset(" .,'’+-−–%‰٪％\u00a0\u202f\u2009")
@@ -145,7 +146,7 @@ def _calculation_correct(checks: Sequence[Check], answer: "_Answer") -> Outcome:
         except PatternError as error:
             return _unusable(name, error)
         forbid = check.get("forbid")
-        forbidden = any(answer.says(phrase) for phrase in (_INABILITY if forbid is None else _listed(forbid)))
+        forbidden = any(answer.has(phrase) for phrase in (_INABILITY if forbid is None else _listed(forbid)))
         correct[name] = float(has_result and not forbidden)
         intermediates = check.get("intermediates") or {}
         reported[name] = {
@@ -245,9 +246,6 @@ class _Answer:
     def has_wanted(self, wanted: "_Wanted") -> bool:
         return wanted <= self._numbers if isinstance(wanted, frozenset) else _stands_in(wanted, self._plain)
 
-    def says(self, phrase: Any) -> bool:
-        return _stands_in(_plain(_without_emphasis(_written(phrase))), self._plain)
-
     def matches(self, pattern: str) -> bool:
         return self._patterns.found(pattern, self._text) or (
             self._text != self._original and self._patterns.found(pattern, self._original)
@@ -303,20 +301,17 @@ def _plain(text: str) -> str:
 
 def _stands_in(phrase: str, text: str) -> bool:
     """Whether a phrase stands in a text as whole words and numbers."""
-    found = _whole_words(phrase).search(text) if phrase else None
-    while found is not None:
-        if not _goes_on(text, found.start()) and not _goes_on(text, found.end()):
+    at = text.find(phrase) if phrase else -1
+    while at >= 0:
+        if not _goes_on(text, at) and not _goes_on(text, at + len(phrase)):
             return True
-        found = _whole_words(phrase).search(text, found.start() + 1)
+        after = at + 1
+        if _in_word(phrase[0]):
+            # Not character by character: in a long run of one letter, all places but the first are within the word.
+            start = _WORD_START.search(text, after)
+            after = start.start() if start else len(text)
+        at = text.find(phrase, after)
     return False
-
-
-@lru_cache(maxsize=4096)
-def _whole_words(phrase: str) -> re.Pattern[str]:
-    """Finds the phrase; as whole words where it begins and ends with letters or digits, but for what marks make."""
-    starts = WORD_STARTS if _in_word(phrase[0]) else ""
-    ends = WORD_ENDS if _in_word(phrase[-1]) else ""
-    return re.compile(starts + re.escape(phrase) + ends)
 
 
 def _goes_on(text: str, at: int) -> bool:

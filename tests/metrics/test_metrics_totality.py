@@ -155,6 +155,7 @@ ONE_SENTENCE = " ".join(random.Random(0).choices([f"word{number}" for number in 
         pytest.param("TERRITORY " * (MEGABYTE // 10), id="one phrase in capitals", marks=pytest.mark.slow),
         pytest.param("「あ。" * (MEGABYTE // 3), id="unclosed quotes", marks=pytest.mark.slow),
         pytest.param("[1" * (MEGABYTE // 2), id="unclosed citations", marks=pytest.mark.slow),
+        pytest.param("e" + "\u0301\u0323" * (MEGABYTE // 2), id="piled marks", marks=pytest.mark.slow),
         pytest.param("*a" * (MEGABYTE // 2), id="emphasis", marks=pytest.mark.slow),
         pytest.param("* a\n" * (MEGABYTE // 4), id="bullets", marks=pytest.mark.slow),
         pytest.param("".join(f"* a{n}\n" for n in range(100_000)), id="distinct bullets", marks=pytest.mark.slow),

@@ -98,8 +98,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             unanswerable="if_answered",
             description="How far the contexts support the answer, told without a model: the weighted share of its "
             "words that they have. Stop words weigh .3, others 1, names and numbers 2; a word loses an eighth for each "
-            "known neighbour that no context has near it in that order; each unknown number, each negation and each opposite "
-            "(popular, unpopular) that no context has halves its sentence.",
+            "known neighbour that no context has near it in that order; each unknown number, each negation and each "
+            "opposite (popular, unpopular) that no context has halves its sentence.",
             edge_cases="An answer without words: undefined. No contexts: 0. Citations and the numbers of lists do not "
             "count. A further context lowers it only where it has the opposite of a word of the answer.",
             source="own",

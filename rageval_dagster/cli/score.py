@@ -34,7 +34,7 @@ def score(
         typer.Option(
             "--format",
             help="recorded, ai4rag, ragas, judged, test-results, expected-outputs, native or csv; default: what the "
-            "fields of the first row say.",
+            "fields of the rows say.",
         ),
     ] = None,
     metrics: Annotated[

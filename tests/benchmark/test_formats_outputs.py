@@ -285,6 +285,49 @@ def test_a_file_that_fits_no_format_or_several_needs_to_be_told(tmp_path: Path, 
         detect_format(write(tmp_path, content), {})
 
 
+def test_references_further_down_tell_the_format(tmp_path: Path) -> None:
+    plain = {"question": QUESTION, "answer": "In May.", "contexts": ["a"]}
+    path = write(tmp_path, [plain, {**plain, "answers": ["In April."], "answer": "In April."}])
+    assert detect_format(path, {}) == "native"
+    assert detect_format(write(tmp_path, [plain, plain]), {}) == "recorded"
+
+
+def test_a_row_with_references_and_an_unknown_field_is_not_read_without_its_references(tmp_path: Path) -> None:
+    row = {"question": QUESTION, "answers": ["In April."], "answer": "In May.", "contexts": ["a"], "model": "m"}
+    path = write(tmp_path, [row])
+    assert detect_format(path, {}) == "native"
+    [refusal] = read_outputs(path, "native").refused
+    assert (refusal.row, refusal.field) == (1, "model")
+    [refusal] = outputs_of([row], OutputOptions()).refused
+    assert refusal.field == "model"
+    said = {"question": QUESTION, "answer": "In May.", "item_id": "i", "citations": ["1"], "model": "m"}
+    assert detect_format(write(tmp_path, [said]), {}) == "recorded"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("question", "\ud800"),
+        ("answer", "a\0b"),
+        ("contexts", [{"text": "a", "document_id": "d", "score": float("nan")}]),
+        ("contexts", [{"text": "a", "document_id": "d", "score": float("inf")}]),
+    ],
+)
+def test_what_no_file_could_hold_is_refused_in_memory_too(field: str, value: object) -> None:
+    report = outputs_of([{**RECORDED, field: value}, RECORDED], OutputOptions())
+    assert len(report.rows) == 1
+    [refusal] = report.refused
+    assert refusal.row == 1
+    assert refusal.field is not None
+    assert refusal.field.startswith(field)
+
+
+def test_document_ids_may_be_numbers_on_both_sides(tmp_path: Path) -> None:
+    row = {**EVALUATION_DATA, "contexts": ["a"], "context_ids": [7], "ground_truths_context_ids": [7]}
+    [output] = read(tmp_path, [row], "ai4rag").rows
+    assert output.result.item.document_ids == {hit.document_id for hit in output.result.hits}
+
+
 def test_files_by_id_are_for_the_formats_that_take_them(tmp_path: Path) -> None:
     path = write(tmp_path, [RECORDED])
     with pytest.raises(DatasetError, match="--ground-truth is for the formats test-results"):

@@ -1,5 +1,6 @@
 """What RAG systems said, as files: each format's questions with answers, contexts and references, read row by row."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +24,7 @@ from rageval_dagster.benchmark.formats.rows import (
     RowError,
     Rows,
     boolean_field,
+    check_storable,
     json_rows,
     json_value,
     list_field,
@@ -175,7 +177,7 @@ def _ai4rag(row: Row, options: OutputOptions) -> _Draft:
     item = Item(
         question=_question(row, "question"),
         answers=texts_field(row, "ground_truths"),
-        evidence=documents(texts_field(row, "ground_truths_context_ids")),
+        evidence=documents(_identifiers(row, "ground_truths_context_ids")),
     )
     return _Draft(_own_id(row), item, _answer(row, "answer", options), _contexts_of_documents(row))
 
@@ -404,6 +406,10 @@ def _identifier(value: Any, name: str) -> str:
     return str(value)
 
 
+def _identifiers(row: Row, name: str) -> tuple[str, ...]:
+    return tuple(_identifier(value, f"{name}[{index}]") for index, value in enumerate(list_field(row, name)))
+
+
 def _optional_id(row: Row, name: str, where: str) -> str | None:
     value = row.get(name)
     return None if value is None or value == "" else _identifier(value, where)
@@ -433,9 +439,7 @@ def _answer(row: Row, name: str, options: OutputOptions) -> Answer | None:
     """The answer, an empty text being an empty answer and null none; whether it declines its row may say."""
     text = _text_or_none(row, name)
     declined = boolean_field(row, "declined", default=False)
-    citations = tuple(
-        _identifier(value, f"citations[{index}]") for index, value in enumerate(list_field(row, "citations"))
-    )
+    citations = _identifiers(row, "citations")
     if text is None and not declined:
         return None
     if row.get("declined") is None:
@@ -472,7 +476,7 @@ def _contexts_of_documents(row: Row) -> _Contexts:
     contexts = _plain_contexts(row, "contexts")
     if row.get("context_ids") is None:
         return contexts
-    ids = [_identifier(value, f"context_ids[{i}]") for i, value in enumerate(list_field(row, "context_ids"))]
+    ids = _identifiers(row, "context_ids")
     texts = contexts.texts if contexts.told else ("",) * len(ids)
     if len(ids) != len(texts):
         raise RowError("context_ids", f"has {len(ids)} entries, and contexts has {len(texts)}")
@@ -535,9 +539,12 @@ def _score(chunk: Row, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RowError(where, f"takes a number, not {json_kind(value)}")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise RowError(where, "holds a number that is too large") from None
+    if not math.isfinite(number):
+        raise RowError(where, "is no finite number")
+    return number
 
 
 # --- the formats by name ----------------------------------------------------------------------------------------------
@@ -598,6 +605,8 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
 
 _BY_ROW = {"recorded": _recorded, "ai4rag": _ai4rag, "ragas": _ragas, "judged": _judged, "native": _native}
 _TABLES = ("csv", "expected-outputs")
+_READ_OF_ALL = {*ID_FIELDS, "item_id", *_SAID}
+"""What is read of the rows of each format."""
 _FILES = {"queries": "--queries", "ground_truth": "--ground-truth", "answers": "--answers"}
 
 
@@ -627,40 +636,62 @@ def read_outputs(path: Path, format_name: str, options: OutputOptions | None = N
 
 
 def detect_format(path: Path, columns: Mapping[str, str]) -> str:
-    """The only format that the fields of the first row fit; `columns` gives the file's own names of fields.
+    """The only format that the fields of the rows fit: of the first row that one of them marks, else of the first row.
+
+    `columns` gives the file's own names of fields.
 
     Raises:
         DatasetError: several fit, or none; or the file cannot be read.
     """
     is_table = not read_bytes(path).lstrip().startswith((b"[", b"{"))
-    if not is_table:
-        first = next((row for _, row in json_rows(path, key="id") if not isinstance(row, RowError)), None)
+    if is_table:
+        rows: Iterable[Collection[str]] = [read_table(path, {}, [], lambda _: True, "").columns]
     else:
-        table = read_table(path, {}, [], lambda _: True, "")
-        first = dict.fromkeys(table.columns, "")
-    if first is None:
-        raise DatasetError(f"{path} has no row that can be read; its format can be said with --format")
-    names = set(first) | {name for name, column in columns.items() if column in first}
+        rows = (row for _, row in json_rows(path, key="id") if not isinstance(row, RowError))
     possible = _TABLES if is_table else [name for name in OUTPUT_FORMATS if name != "csv"]
-    found = _formats_of(names, possible)
+    found: list[str] | None = None
+    for row in rows:
+        names = set(row) | {name for name, column in columns.items() if column in row}
+        marked = _marked(names, possible)
+        if found is None or marked:
+            found = marked or _formats_of(names, possible)
+        if marked:
+            break
+    if found is None:
+        raise DatasetError(f"{path} has no row that can be read; its format can be said with --format")
     if len(found) != 1:
         known = ", ".join(found or possible)
-        why = "the fields of its first row fit several formats" if found else "its first row fits no format of outputs"
+        why = "the fields of a row fit several formats" if found else "its first row fits no format of outputs"
         raise DatasetError(f"{path}: {why}; say which with --format: {known}")
     return found[0]
 
 
 def _formats_of(names: Collection[str], possible: Collection[str]) -> list[str]:
     """The formats that rows with these fields may be of: those that one of the fields marks, else the plainest."""
-    fitting = {name: OUTPUT_FORMATS[name] for name in possible if OUTPUT_FORMATS[name].fits(names)}
-    marked = [name for name, each in fitting.items() if each.marks & set(names)]
-    return marked or list(fitting)[:1]
+    return _marked(names, possible) or [name for name in possible if OUTPUT_FORMATS[name].fits(names)][:1]
+
+
+def _marked(names: Collection[str], possible: Collection[str]) -> list[str]:
+    """The formats that one of a row's fields marks.
+
+    Where there is none, a strict one is, although the row has further fields: it names them, where a plainer one would
+    pass over the references.
+    """
+    formats = {name: OUTPUT_FORMATS[name] for name in possible}
+    fitting = [name for name, each in formats.items() if each.fits(names) and each.marks & set(names)]
+    own = set(names) - _READ_OF_ALL
+    return fitting or [
+        name for name, each in formats.items() if each.strict and each.needs <= set(names) and each.marks & own
+    ]
 
 
 def outputs_of(items: Iterable[Mapping[str, Any]], options: OutputOptions) -> OutputsReport:
     """The outputs of rows in memory, each of a format that `_BY_ROW` names, told by its fields."""
 
     def draft(row: Row) -> _Draft:
+        for name, value in row.items():
+            check_storable(name, name)
+            check_storable(name, value)
         found = _formats_of(row, _BY_ROW)
         if not found:
             raise RowError(None, f"is of no known shape ({', '.join(_BY_ROW)})")

@@ -172,7 +172,8 @@ def _foreign_hits() -> Metric:
         unanswerable="scored",
         description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
         edge_cases="Nothing retrieved: undefined. Scored on unanswerable items too, because a leak there is a leak. "
-        "A repeated id counts once. The detail counts foreign and unknown chunks apart.",
+        "A repeated id counts once, as foreign if it is that anywhere. The detail counts foreign and unknown chunks "
+        "apart.",
         source="own",
         higher_is_better=False,
         good_value=0.0,
@@ -188,6 +189,6 @@ def _foreign_share(hits: Sequence[Hit]) -> Outcome:
         return _NOTHING_RETRIEVED
     if {hit.owner for hit in hits} == {"own"}:
         return scored(0.0)
-    owners = {hit.chunk_id: hit.owner for hit in hits}
-    counts = {kind: list(owners.values()).count(kind) for kind in ("foreign", "unknown")}
-    return Outcome.scored(sum(counts.values()) / len(owners), detail=counts)
+    foreign, unknown = ({hit.chunk_id for hit in hits if hit.owner == kind} for kind in ("foreign", "unknown"))
+    counts = {"foreign": len(foreign), "unknown": len(unknown - foreign)}
+    return Outcome.scored(len(foreign | unknown) / len({hit.chunk_id for hit in hits}), detail=counts)

@@ -124,6 +124,13 @@ def test_foreign_hits_counts_each_chunk_once_and_tells_the_kinds_apart():
     assert outcome.detail == {"foreign": 1, "unknown": 1}
 
 
+@pytest.mark.parametrize("owners", [["foreign", "own"], ["own", "foreign"], ["foreign", "unknown"]])
+def test_a_leak_is_not_hidden_by_the_same_id_at_another_rank(owners):
+    (outcome,) = scores([make_result(["a", "a"], owners=owners)])["foreign_hits"]
+    assert value_of(outcome) == 1.0
+    assert outcome.detail == {"foreign": 1, "unknown": 0}
+
+
 def test_a_leak_on_an_unanswerable_question_is_seen():
     (outcome,) = scores([make_result(["a"], owners=["foreign"], answerable=False)])["foreign_hits"]
     assert value_of(outcome) == 1.0

@@ -36,7 +36,7 @@ _FORMS = (
     f"more than {WIDEST_RANGE}, cites nothing that was retrieved."
 )
 _PLACES = (
-    "A citation belongs to the sentence that it stands in or after. One given apart, or in a line of sources, is of "
+    "A citation belongs to the sentence that it stands in or after. One given apart, or in a list of sources, is of "
     "the whole answer: of every claim where no claim has its own."
 )
 _CLAIMS = (
@@ -50,7 +50,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
     threshold = options.citation_threshold
     supported = partial(
         Metric,
-        version=f"{VERSION};model={options.embedder_version or 'none'};threshold={threshold:g}",
+        version=f"{VERSION};model={options.embedder_version or 'none'};threshold={threshold}",
         score=_support_score(threshold),
         needs=frozenset({"answer", "contexts", "embedder"}),
         unanswerable="if_answered",

@@ -26,7 +26,7 @@ _LABEL = re.compile(rf"\s{{0,3}}(?:{SOURCE_WORDS})\s{{0,3}}[:：]", re.IGNORECAS
 _LINK_TARGET = re.compile(r"\([^()\s]{0,2000}\)")
 _NUMBERS = re.compile(
     r"(?:(?P<word>(?:context|source|citation|document|doc|passage|chunk|reference|ref)s?)[ :]{1,2})?"
-    r"(?P<first>\d+)(?:\s?[-–—]\s?(?P<last>\d+))?(?:†.*)?",
+    r"(?P<first>\d{1,200})(?:\s?[-–—]\s?(?P<last>\d{1,200}))?(?:†.*)?",  # more digits Python takes for no number
     re.IGNORECASE,
 )
 _PAGE_WORD = r"(?:pages?|pp?|pg|seiten?|s|páginas?|pág|pagina|strona|str|стр|ページ|页|頁|第)\.?\s?"

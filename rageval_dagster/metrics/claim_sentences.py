@@ -71,8 +71,8 @@ def read_answer(text: str, retrieved: Retrieved) -> CitedAnswer:
     a table, or entry of a list of sources. List items and rows of a table are read sentence by sentence, too.
 
     A citation belongs to the sentence that it stands in or after (also on the next line), and to the next one where it
-    begins a line, or where the words right after it go on in lower case (`[2] says ...`). Those in lines of sources
-    (`Sources: [1], [2]`; `[1] handbook.pdf`) belong to the answer as a whole.
+    begins a line, or where the words right after it go on in lower case (`[2] says ...`). Those in lists of sources
+    (`Sources: [1], [2]`, in a line or behind a sentence; `[1] handbook.pdf`) belong to the answer as a whole.
     """
     text = without_code(text)
     marks = list(retrieved.marks(text))
@@ -96,11 +96,19 @@ def read_answer(text: str, retrieved: Retrieved) -> CitedAnswer:
             at += len(sentence)
     places = [_trimmed(plain, place) for place in places if says_something(plain[place[0] : place[1]])]
     cited, of_the_whole = _assigned(plain, marks, blocks, places)
-    sentences = [
-        _sentence(plain, place, blocks[place[2]].kind, citations)
-        for place, citations in zip(places, cited, strict=True)
-    ]
+    sentences: list[Sentence] = []
+    for place, citations in zip(places, cited, strict=True):
+        if _lists_sources(plain[place[0] : place[1]]):
+            of_the_whole += citations
+        else:
+            sentences.append(_sentence(plain, place, blocks[place[2]].kind, citations))
     return CitedAnswer(sentences, of_the_whole)
+
+
+def _lists_sources(sentence: str) -> bool:
+    """Whether a sentence without its citations is but a list of sources: `Sources:`, `Source: handbook.pdf`."""
+    label = _SOURCE_LABEL.match(sentence)
+    return label is not None and (not _WORD.search(sentence, label.end()) or _NAMES_A_FILE.search(sentence) is not None)
 
 
 def _language(text: str) -> str:

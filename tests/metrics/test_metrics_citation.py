@@ -290,6 +290,23 @@ def test_what_is_given_apart_and_in_the_text_counts_once():
     assert scores(f"{FEE} [1] {TAX}\n\nSources:\n[1] Fee Rules.pdf") == (1.0, 0.5, 0.5)
 
 
+def test_a_number_of_any_length_given_apart_is_of_nothing_retrieved():
+    assert scores(FEE, "9" * 5_000) == (0.0, 1.0, 0.0)
+    assert scores(FEE, "1-" + "9" * 5_000) == (0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [f"{FEE} Sources: [1]", f"{FEE} Source: [1].", f"{FEE}\nSources: [1]", f"{FEE} Source: [1] docs/Fee Rules.pdf"],
+)
+def test_sources_listed_behind_the_last_sentence_are_of_the_whole_answer(answer):
+    assert scores(answer) == (1.0, 1.0, 1.0)
+
+
+def test_a_sentence_that_begins_with_the_word_source_is_read_as_one():
+    assert scores("It is so. Source: [1] The fee is five dollars a year.")[1] == 0.5
+
+
 def test_ids_come_before_numbers_where_they_are_given_apart():
     hits = (Hit("2", "d", 1, 1.0, FEE), Hit("1", "d", 2, 1.0, TAX))
     assert scores(FEE, "2", hits=hits) == (1.0, 1.0, 1.0)

@@ -79,7 +79,7 @@ def assess_answer(
             document_id=str(chunk.get("document_id") or chunk.get("doc_id") or ""),
             rank=rank,
             score=score,
-            text=chunk["text"],
+            text=chunk["text"] or " ",  # a hit without a text is one whose words are not known
             page=chunk.get("page") if isinstance(chunk.get("page"), int) else None,
         )
         for rank, (chunk, score) in enumerate(zip(chunks, scores, strict=False), start=1)

@@ -18,7 +18,11 @@ REFUSAL_VERSION = "2"
 SHORT_LIST = 12
 """Words up to which an answer of two things joined by `and` is a list."""
 
-_LIST_LINE = re.compile(r"^[ \t>]*(?:[-*+•‣◦▪·–—]|\(?(?:\d{1,3}|[a-zA-Z])[.)、]|\|)[ \t]*\S", re.MULTILINE)
+# No bullets: "**Norway**", "-5 degrees", "1.5 million", "U.S.".
+_LIST_LINE = re.compile(
+    r"^[ \t>]*(?:[-*+–—][ \t]+|(?:[•‣◦▪·|]|\(?(?:\d{1,3}(?:[.)](?!\d)|、)|[a-zA-Z]\)))[ \t]*|\(?[a-zA-Z]\.[ \t]+)\S",
+    re.MULTILINE,
+)
 _INLINE_NUMBER = re.compile(r"(?<!\w)\(?(?:\d{1,2}|[a-h])\)\s")
 _SEPARATOR = re.compile(r"[,;؛،]\s|[，；、،]")
 _AND = r"\s(?:and|or|und|oder|et|ou|y|e|o|en|of|i|oraz|lub|и|или|و|और)\s|和|及|以及|と"
@@ -29,7 +33,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？।](?:\s|$)")
 def metrics(options: MetricOptions) -> list[Metric]:
     minimum, required = options.minimum_retrieval_score, options.citation_required
     phrases = f"phrases={declines_version()[:8]}"
-    wanted = f"minimum={'none' if minimum is None else f'{minimum:g}'}"
+    wanted = f"minimum={'none' if minimum is None else minimum}"
     declare = partial(
         Metric,
         version=VERSION,

@@ -76,6 +76,11 @@ def test_chunks_may_say_their_document_and_page():
     assert assess_answer("Fee?", "It is $5. [fees]", ["The fee is $5."], settings=SETTINGS)["has_citation"] is False
 
 
+@pytest.mark.parametrize("context", ["", " ", {"text": ""}])
+def test_a_blank_context_supports_no_answer(context):
+    assert assess_answer("Fee?", "$5 [1]", [context], settings=SETTINGS)["has_context"] is False
+
+
 @pytest.mark.parametrize("context", [7, None, {"content": "x"}, {"text": None}])
 def test_a_context_without_a_text_is_refused(context):
     with pytest.raises(TypeError, match="context 2"):

@@ -184,6 +184,9 @@ def test_questions_that_do_not(question):
     "answer",
     [
         "- Norway",
+        "•Norway",
+        "1.Norway",
+        "1、挪威",
         "There are two:\n* Norway\n* Sweden",
         "1. Norway\n2. Sweden",
         "a) Norway\nb) Sweden",
@@ -210,6 +213,12 @@ def test_answers_that_are_lists(answer):
         "The union was founded long ago by a king whose name nobody remembers and whose land is gone.",
         "```\n- rows\n```",
         "However, nobody knows.",
+        "**Norway** was founded long ago.",
+        "*Norway* was.",
+        "1.5 million people live there.",
+        "-5 degrees.",
+        "U.S. citizens.",
+        "---",
     ],
 )
 def test_answers_that_are_none(answer):

@@ -152,7 +152,8 @@ def best_threshold(values: Sequence[float], labels: Sequence[bool]) -> float:
     for level, following in zip(levels, [*levels[1:], None], strict=True):
         bad, good = counts[level]
         right += bad - good
-        found.append((right, math.nextafter(level, math.inf) if following is None else (level + following) / 2))
+        above = math.nextafter(level, math.inf)  # between two neighbouring floats there is none
+        found.append((right, above if following is None else max(above, (level + following) / 2)))
     best = [threshold for correct, threshold in found if correct == max(found)[0]]
     return best[len(best) // 2]
 

@@ -158,6 +158,12 @@ def test_the_best_threshold_parts_good_from_bad(values, labels, expected):
     assert best_threshold(values, labels) == pytest.approx(expected)
 
 
+def test_the_best_threshold_lies_above_a_bad_score_that_is_next_to_a_good_one():
+    bad = 0.30000000000000004
+    good = math.nextafter(bad, 1.0)
+    assert bad < best_threshold([bad, good], [False, True]) <= good
+
+
 @given(PAIRS)
 def test_no_threshold_is_better_than_the_best(pairs):
     values, labels = both(pairs)

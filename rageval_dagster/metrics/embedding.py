@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from rageval_dagster.languages import sentences
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
 from rageval_dagster.records import Outcome, Result
+from rageval_dagster.text import says_something
 
 if TYPE_CHECKING:
     import numpy as np
 
 VERSION = "1"
-HALLUCINATION_VERSION = "2"
+HALLUCINATION_VERSION = "3"
 
 Split = Callable[[str], Sequence[str]]
 
@@ -22,6 +23,7 @@ _COSINES_AT_ONCE = 4_000_000
 
 _NO_QUESTION_TEXT = Outcome.undefined("the question is empty")
 _NO_ANSWER_TEXT = Outcome.undefined("the answer is empty")
+_NO_SENTENCES = Outcome.undefined("the answer has no sentences")
 _NO_REFERENCE_TEXT = Outcome.undefined("the reference answer is empty")
 
 
@@ -44,7 +46,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         ),
         declare(
             id="embedding.context_sufficiency",
-            version=f"{version};threshold={sufficiency_threshold:g}",
+            version=f"{version};threshold={sufficiency_threshold}",
             needs=frozenset({"contexts", "embedder"}),
             unanswerable="undefined",
             description=f"Share of the contexts whose cosine with the question is at least {sufficiency_threshold:g}.",
@@ -71,13 +73,13 @@ def metrics(options: MetricOptions) -> list[Metric]:
         ),
         declare(
             id="embedding.answer_hallucination",
-            version=f"{HALLUCINATION_VERSION};model={model};threshold={hallucination_threshold:g}",
+            version=f"{HALLUCINATION_VERSION};model={model};threshold={hallucination_threshold}",
             needs=frozenset({"answer", "contexts", "embedder"}),
             unanswerable="if_answered",
             description="Share of the answer's sentences whose best cosine with any context is below "
             f"{hallucination_threshold:g}.",
             edge_cases="Empty answer: undefined. No contexts: 1. Sentences that hold only marks or citations do not "
-            f"count. {windows}",
+            f"count; an answer that has no others: undefined. {windows}",
             higher_is_better=False,
             good_value=0.3,
         ),
@@ -111,7 +113,12 @@ class _Texts:
         return (text for text in texts if text.strip())
 
 
-def family_score(sufficiency_threshold: float, hallucination_threshold: float, split: Split = sentences) -> Score:
+def _said(answer: str) -> list[str]:
+    """The sentences of an answer that say something."""
+    return [sentence for sentence in sentences(answer) if says_something(sentence)]
+
+
+def family_score(sufficiency_threshold: float, hallucination_threshold: float, split: Split = _said) -> Score:
     """The family's score at these thresholds; `split` gives an answer's sentences."""
 
     def score(results: Sequence[Result], tools: Tools) -> Columns:
@@ -169,7 +176,7 @@ def _hallucination(texts: _Texts, vectors: Mapping[str, "np.ndarray"], threshold
     if not texts.contexts:
         return scored(1.0)
     if not texts.sentences:
-        return _NO_ANSWER_TEXT
+        return _NO_SENTENCES
     best = _best_cosines(texts.sentences, texts.contexts, vectors)
     return scored(int((best < threshold).sum()) / len(texts.sentences))
 

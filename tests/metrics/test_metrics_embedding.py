@@ -74,6 +74,11 @@ def test_an_empty_answer():
     assert found["context_relevance"] == pytest.approx(1.0)
 
 
+def test_an_answer_of_marks_and_citations_has_no_sentences():
+    for answer in ("[1]", "…", "[1] [2].", "👍"):
+        assert score(answer=answer, contexts=["red"])["answer_hallucination"] is None
+
+
 def test_no_reference_is_undefined():
     for references in ([], [" "]):
         found = score(answer="red", references=references)

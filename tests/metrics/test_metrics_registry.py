@@ -76,6 +76,15 @@ def outcomes(result):
     return {metric_id: column[0] for metric_id, column in columns.items()}
 
 
+def test_a_version_tells_parameters_apart_that_differ_by_little():
+    fields = ("sufficiency_threshold", "hallucination_threshold", "citation_threshold", "minimum_retrieval_score")
+    one, other = (
+        {metric.version for metric in all_metrics(MetricOptions(5, "m@1", **dict.fromkeys(fields, value)))}
+        for value in (1234567.1, 1234567.2)
+    )
+    assert {version for version in one & other if "threshold" in version or "minimum" in version} == set()
+
+
 def test_a_failed_system_is_an_error_everywhere():
     found = outcomes(make_result(["a"], ["a"], answer="Paris", references=["Paris"], error="TimeoutError"))
     assert {(outcome.status, outcome.reason) for outcome in found.values()} == {("error", "TimeoutError")}

@@ -33,7 +33,7 @@ def load_object(name: str, folder: Path, kind: str, is_one: Callable[[Any], bool
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         trouble = f"there is no module {error.name!r}, neither in {folder} nor installed"
-    except Exception as error:  # noqa: BLE001 - whatever the user's module does when it is imported
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module does when it is imported
         trouble = f"importing {module_name} fails with {type(error).__name__}"
     found: Any = reduce(lambda value, part: getattr(value, part, None), attribute.split("."), module)
     if trouble is None and not is_one(found):

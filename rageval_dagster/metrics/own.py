@@ -1,5 +1,6 @@
 """Metrics of the user's own: declared with `@metric`, named in the settings or installed as entry points."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, get_args
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.functions import load_object
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Need, Tools, Unanswerable
-from rageval_dagster.records import Outcome, Result
+from rageval_dagster.records import Outcome, OutcomeStatus, Result
 from rageval_dagster.settings import Settings
 
 GROUP = "rageval_dagster.metrics"
@@ -43,9 +44,10 @@ def metric(
 ) -> Callable[[Function], Metric]:
     """Makes a metric of a function that takes a batch of results and the tools, and gives one value a result.
 
-    A number in [0, 1] (or True, False) is a score, None is undefined, an `Outcome` stands as it is. Anything else is an
-    error for that result; an exception, or a wrong number of values, for all of them. The function only gets results
-    that the metric applies to: `needs={"answer"}` means that each has an answer, and so on.
+    A number in [0, 1] (or True, False) is a score, None is undefined, an `Outcome` stands as it is (its detail takes
+    what JSON does). Anything else is an error for that result; an exception, or a wrong number of values, for all of
+    them. The function only gets results that the metric applies to: `needs={"answer"}` means that each has an answer,
+    and so on.
 
     `version` is the user's to change, whenever the number for the same result may change: scores that are stored under
     a version are not computed again. (A metric that needs the embedder has the model in its version by itself.)
@@ -90,7 +92,7 @@ def installed_metrics(options: MetricOptions, built_in: Collection[str]) -> list
         where = f"the entry point {point.name} = {point.value}{package}"
         try:
             loaded = point.load()
-        except Exception as error:  # noqa: BLE001  (whatever the user's module does when it is imported)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the user's module does when it is imported)
             raise SettingsError(
                 f"{where} cannot be loaded ({type(error).__name__}): mend or uninstall the package"
             ) from None
@@ -128,7 +130,7 @@ def _values(metric_id: str, given: Iterable[Any], count: int) -> list[Outcome]:
 
 def _outcome(metric_id: str, value: Any) -> Outcome:
     if isinstance(value, Outcome):
-        return value
+        return _usable(metric_id, value)
     if value is None:
         return Outcome.undefined(f"{metric_id} has no value")
     if getattr(value, "ndim", None) == 0:  # a scalar of numpy or torch
@@ -145,12 +147,25 @@ def _outcome(metric_id: str, value: Any) -> Outcome:
     return Outcome.scored(number)
 
 
+def _usable(metric_id: str, outcome: Outcome) -> Outcome:
+    """The outcome in plain Python values, or an error where the history could not hold or count it."""
+    if outcome.status not in get_args(OutcomeStatus):
+        return Outcome.error(f"{metric_id} gave an outcome that is none of {', '.join(get_args(OutcomeStatus))}")
+    if outcome.reason is not None and not isinstance(outcome.reason, str):
+        return Outcome.error(f"{metric_id} gave {type(outcome.reason).__name__} as a reason, not a text")
+    try:
+        detail = None if outcome.detail is None else json.loads(json.dumps(dict(outcome.detail), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return Outcome.error(f"{metric_id} gave a detail that is no JSON object")
+    return replace(outcome, value=None if outcome.value is None else float(outcome.value), detail=detail)
+
+
 def _metrics(where: str, loaded: Any, options: MetricOptions, built_in: Collection[str]) -> list[Metric]:
     """What was loaded as a list: it is a metric, several of them, or a function that makes these of the options."""
     if callable(loaded):
         try:
             loaded = loaded(options)
-        except Exception as error:  # noqa: BLE001  (whatever the user's function does)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the user's function does)
             raise SettingsError(
                 f"{where} fails with {type(error).__name__} when it is given the metric options; a function that "
                 "scores results is made a metric by @metric"

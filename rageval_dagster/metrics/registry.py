@@ -167,7 +167,7 @@ def compute_scores(
     for done, metric in enumerate(metrics, start=1):
         try:
             scores[metric.id] = metric.compute(results, tools)
-        except Exception as error:  # noqa: BLE001  (the other metrics go on)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (the other metrics go on)
             # Only the class: the message may hold the user's texts.
             failure = Outcome.error(type(error).__name__)
             logger.warning("metric %s failed on %d results: %s", metric.id, len(results), type(error).__name__)

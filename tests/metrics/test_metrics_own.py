@@ -149,7 +149,9 @@ def test_one_name_may_give_several_metrics(tmp_path: Path, module: str, found: l
         ("acme_metrics:rudeness", MODULE, "acme_metrics has no metric 'rudeness'"),
         ("acme_absent:politeness", MODULE, "there is no module 'acme_absent'"),
         ("acme_metrics:politeness", "1 / 0", "importing acme_metrics fails with ZeroDivisionError"),
+        ("acme_metrics:politeness", "import sys\nsys.exit(0)", "importing acme_metrics fails with SystemExit"),
         ("acme_metrics:wrong", "wrong = 3", "is int; it takes a Metric"),
+        ("acme_metrics:wrong", "def wrong(options): raise SystemExit", "fails with SystemExit"),
         ("acme_metrics:wrong", "def wrong(results, tools): ...", "fails with TypeError .* @metric"),
         ("acme_metrics:wrong", "def wrong(options): return None", "is NoneType; it takes a Metric"),
     ],
@@ -228,12 +230,20 @@ def test_the_function_sees_only_what_the_metric_applies_to() -> None:
         (np.array([0.5]), "error", "acme.test gave ndarray"),
         (np.array(0.5), "scored", 0.5),
         pytest.param(10**400, "error", "acme.test gave inf", id="huge"),
+        (Outcome.scored(0.5, {"share": 0.5}), "scored", 0.5),
+        (Outcome("scored", np.float32(0.5)), "scored", 0.5),  # pyright: ignore[reportArgumentType]
+        (Outcome.scored(0.5, {"share": np.float32(0.5)}), "error", "acme.test gave a detail that is no JSON object"),
+        (Outcome.scored(0.5, {"share": float("nan")}), "error", "acme.test gave a detail"),
+        (Outcome.scored(0.5, [0.5]), "error", "acme.test gave a detail"),  # pyright: ignore[reportArgumentType]
+        (Outcome.error(5), "error", "acme.test gave int as a reason"),  # pyright: ignore[reportArgumentType]
+        (Outcome("skipped"), "error", "acme.test gave an outcome that is none of"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_what_a_function_gives_becomes_an_outcome(value: object, status: str, said: object) -> None:
     outcome = scores(declared(lambda results, _tools: [value for _ in results]))[0]
     assert outcome.status == status
     assert outcome.value == said if status == "scored" else str(said) in str(outcome.reason)
+    assert outcome.value is None or type(outcome.value) is float
 
 
 @pytest.mark.parametrize("given_values", [[], [0.5], [0.5] * 3, iter([0.5] * 5)])
@@ -243,7 +253,10 @@ def test_a_wrong_number_of_values_is_an_error_of_all(given_values: object) -> No
     assert "values for 2 results" in str(found[0].reason)
 
 
-@pytest.mark.parametrize("function", [lambda _results, _tools: 1 / 0, lambda _results, _tools: None, lambda: []])
+@pytest.mark.parametrize(
+    "function",
+    [lambda _results, _tools: 1 / 0, lambda _results, _tools: None, lambda: [], lambda _results, _tools: sys.exit(0)],
+)
 def test_a_function_that_fails_is_an_error_of_all_and_the_others_go_on(function: object) -> None:
     good = declared(lambda results, _tools: [0.5 for _ in results], id="acme.good")
     columns = compute_scores([declared(function), good], ANSWERED, Tools())

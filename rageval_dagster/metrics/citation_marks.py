@@ -10,6 +10,9 @@ from rageval_dagster.records import Hit, Result
 WIDEST_RANGE = 50
 """Contexts that `[a-b]` may name; a wider range is no list of sources, and one citation of nothing."""
 
+LONGEST_GIVEN = 2_000
+"""Characters of a citation given apart that are read; a longer one that is no id is one citation of nothing."""
+
 SOURCE_WORDS = (
     "sources?|references?|citations?|quellen?|fuentes?|références?|fontes?|fonti?|bron(?:nen)?|źródł[oa]|источники?"
     "|المصدر|المصادر|स्रोत|来源|來源|参考|參考|参考文献|參考文獻|出典|출처"
@@ -108,6 +111,8 @@ class Retrieved:
         for name in names:
             if known := self._named(name):
                 found.append(Citation(known, _plain(name)))
+            elif len(name) > LONGEST_GIVEN:
+                found.append(Citation((), _plain(name)))
             elif name.strip():
                 found.extend(self._read(name, certain=True))
         return found

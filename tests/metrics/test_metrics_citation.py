@@ -295,6 +295,12 @@ def test_a_number_of_any_length_given_apart_is_of_nothing_retrieved():
     assert scores(FEE, "1-" + "9" * 5_000) == (0.0, 1.0, 0.0)
 
 
+def test_a_long_text_given_apart_is_read_in_bounded_time():
+    start = time.monotonic()
+    assert scores(FEE, "a.pdf:" * 20_000 + "\n") == (0.0, 1.0, 0.0)
+    assert time.monotonic() - start < 5
+
+
 @pytest.mark.parametrize(
     "answer",
     [f"{FEE} Sources: [1]", f"{FEE} Source: [1].", f"{FEE}\nSources: [1]", f"{FEE} Source: [1] docs/Fee Rules.pdf"],

@@ -98,9 +98,9 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             "agrees with people on 80 % of the answers in NQ301.",
             edge_cases=f"Words that begin with the same {LETTERS} letters count as one, accents and possessives do not "
             "count, English number words below a hundred are numbers (seventh = 7), and initials match what they stand "
-            "for (DMV). In scripts without spaces, pairs of characters. Contradicting numbers (each side has some that the "
-            "other has not): 0. Empty answer: 0. No word or number in the reference: undefined. Only words of the question in "
-            f"the reference: they count. {best}",
+            "for (DMV). In scripts without spaces, pairs of characters. Contradicting numbers (each side has some that "
+            "the other has not): 0. Empty answer: 0. No word or number in the reference: undefined. Only words of the "
+            f"question in the reference: they count. {best}",
             source="own; words cut to five letters as McNamee & Mayfield (2004)",
         ),
     ]

@@ -130,6 +130,10 @@ def agreement(
         chosen = [metric for metric in chosen if "answer" in metric.needs]
     options = OutputOptions(mapped_columns(columns or ()), k=settings.k, decline_phrases=settings.decline_phrases)
     report = read_outputs(file, format_name, options)
+    for refusal in report.refused[:MAX_LISTED]:
+        say(f"refused: {cell(refusal)}")
+    if len(report.refused) > MAX_LISTED:
+        say(f"and {len(report.refused) - MAX_LISTED} more rows refused: --json lists them all")
     outputs = redacted_outputs(report.rows, settings)
     known, unlabelled = labelled(outputs, positive)
     with progress_bar("scoring") as progress:
@@ -158,10 +162,6 @@ def agreement(
     unscored = [row.name for row in rows if not row.n_scored]
     if unscored:
         say(f"nothing scored, so nothing to agree: {', '.join(unscored)}")
-    for refusal in report.refused[:MAX_LISTED]:
-        say(f"refused: {cell(refusal)}")
-    if len(report.refused) > MAX_LISTED:
-        say(f"and {len(report.refused) - MAX_LISTED} more rows refused: --json lists them all")
     if report.refused:
         raise typer.Exit(DONE_IN_PART)
 

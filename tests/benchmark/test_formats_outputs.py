@@ -138,6 +138,10 @@ def test_the_label_and_other_judges_are_texts(tmp_path: Path) -> None:
     assert (output.id, output.label, output.others) == ("7", "0", {"BEM": "No"})
     [output] = read(tmp_path, [{**JUDGED, "label": True}], "judged").rows
     assert output.label == "true"
+    [output] = read(tmp_path, [{**JUDGED, "label": 1.0}], "judged").rows
+    assert output.label == "1"
+    [output] = read(tmp_path, [{**JUDGED, "label": 0.5}], "judged").rows
+    assert output.label == "0.5"
 
 
 def test_a_blank_question_is_judged_without_it(tmp_path: Path) -> None:

@@ -185,6 +185,10 @@ def test_a_file_may_call_its_fields_otherwise(project: Project, run: Run) -> Non
 def test_a_file_without_labels_has_nothing_to_agree_with(project: Project, run: Run) -> None:
     path = judged(project.folder, [{"question": "Who?", "answer": "I.", "label": None}])
     refused(run("metrics", "agreement", path, "--positive", "good"), "no answer has a label")
+    path = judged(project.folder, [{"question": "Who?", "label": "good"}])
+    ended = run("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.token_f1")
+    assert ended.code == 2
+    assert "row 1, field answer: is missing" in ended.err
 
 
 def test_bad_rows_are_refused_and_the_rest_is_compared(project: Project, run: Run) -> None:

@@ -452,6 +452,8 @@ def _label(value: Any, name: str) -> str | None:
         return "true" if value else "false"
     if value is not None and not isinstance(value, str | int | float):
         raise RowError(name, f"takes a string, a number, or true or false, not {json_kind(value)}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1.0 is the label 1
     return None if value is None else str(value)
 
 

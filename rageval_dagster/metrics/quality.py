@@ -74,7 +74,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="1 if the best retrieval score of the contexts is at least the minimum that is set "
             "(RAGEVAL_MINIMUM_RETRIEVAL_SCORE), else 0.",
             edge_cases="The best one, because a good context is no worse for the poor ones behind it. No minimum set, "
-            "or no score that is a finite number: undefined.",
+            "or no finite score other than 0, which is what systems are given that tell none: undefined.",
         ),
         declare(
             id="quality.list_formatted",
@@ -153,7 +153,7 @@ def _reaches(result: Result, minimum: float | None) -> bool | None:
     if minimum is None or not result.tells_contexts:
         return None
     scores = [hit.score for hit in result.hits[: len(result.contexts)] if math.isfinite(hit.score)]
-    return max(scores) >= minimum if scores else None
+    return max(scores) >= minimum if any(scores) else None
 
 
 def is_list(text: str) -> bool:

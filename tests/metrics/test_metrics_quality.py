@@ -106,6 +106,8 @@ def test_the_best_retrieval_score_counts():
     assert reached(0.4, 0.3, 0.9) == 0.0, "the answerer did not see the third"
     assert reached(-0.2, -0.4, minimum=-0.3) == 1.0
     assert reached(float("nan")) is reached() is reached(0.9, minimum=None) is None
+    assert reached(0.0, 0.0) is None, "the system told no scores"
+    assert reached(0.0, -0.7) == 0.0
 
 
 def test_contexts_that_are_not_told_or_not_known():

@@ -57,7 +57,10 @@ def score(
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
 ) -> None:
-    """Scores what a system said. A bad row is refused by row and field, and the rest is scored."""
+    """Scores what a system said. A bad row is refused by row and field, and the rest is scored.
+
+    Ends with 4 where rows were refused or metrics have errors.
+    """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
     from rageval_dagster.evaluation.breakdown import GROUPINGS
@@ -72,6 +75,8 @@ def score(
 
     if by is not None and by not in GROUPINGS:
         raise RagevalError(f"--by takes {' or '.join(GROUPINGS)}, not {by!r}")
+    if out is not None and out.exists() and file.exists() and out.samefile(file):
+        raise RagevalError(f"--out {out} is the file that is scored: write elsewhere")
     settings = load_settings()
     if client is not None:
         settings = settings.for_client(client)
@@ -88,6 +93,9 @@ def score(
         found = score_outputs(outputs, chosen, tools, progress)
     shape = {
         **shape_of(outputs, chosen, found),
+        "format": format_name,
+        "k": k,
+        "versions": {metric.id: metric.version for metric in chosen},
         "refused": [refusal.to_dict() for refusal in report.refused],
         "unused_columns": list(report.unused),
     }
@@ -116,11 +124,13 @@ def score(
         say(f"and {len(report.refused) - MAX_LISTED} more rows refused: --json lists them all")
     if report.unused:
         say(f"columns not read: {', '.join(map(repr, report.unused))}; --map FIELD=COLUMN says what one is")
-    say(f"{plural(len(outputs), 'answer')} scored, {plural(len(report.refused), 'row')} refused")
+    unanswered = sum(output.result.answer is None for output in outputs)
+    without = f" ({unanswered} without an answer)" if unanswered else ""
+    say(f"{plural(len(outputs), 'row')} scored{without}, {plural(len(report.refused), 'row')} refused")
     if not any(score["n_scored"] for score in shape["scores"].values()):
         say("nothing could be scored")
         raise typer.Exit(2)
-    if report.refused:
+    if report.refused or any(score["n_error"] for score in shape["scores"].values()):
         raise typer.Exit(DONE_IN_PART)
 
 

@@ -13,11 +13,22 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
+numerals = st.integers(-999, 9999) | st.from_regex(r"\$?[1-9][0-9]{0,3}(\.[0-9]{2})?%?", fullmatch=True)
+
+
+def declared(kinds: list[str], expected: st.SearchStrategy) -> st.SearchStrategy:
+    return st.fixed_dictionaries(
+        {"name": texts, "kind": st.sampled_from(kinds), "expect": expected},
+        optional={
+            "any_of": st.lists(expected),
+            "forbid": st.lists(texts),
+            "intermediates": st.dictionaries(texts, texts),
+        },
+    )
+
+
 checks = st.lists(
-    st.fixed_dictionaries(
-        {"name": texts, "kind": st.sampled_from(["list", "fact", "number", "calculation"]), "expect": texts},
-        optional={"any_of": st.lists(texts), "forbid": st.lists(texts), "intermediates": st.dictionaries(texts, texts)},
-    ),
+    declared(["list", "fact"], texts) | declared(["number", "calculation"], numerals),
     max_size=2,
     unique_by=lambda check: str(check["name"]),
 )

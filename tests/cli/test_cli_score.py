@@ -170,6 +170,29 @@ def test_the_json_goes_to_a_file_that_is_never_replaced_unasked(run: Run) -> Non
     assert json.loads(Path("scores.json").read_text(encoding="utf-8"))["scores"]["lexical.token_f1"]["n"] == 1
     refused(run("score", file, "--metrics", "lexical.*", "--out", "scores.json"), "--force")
     assert run("score", file, "--metrics", "lexical.*", "--out", "scores.json", "--force").code == 0
+    written = json.loads(Path("scores.json").read_text(encoding="utf-8"))
+    assert (written["format"], written["k"]) == ("recorded", 5)
+    assert set(written["versions"]) == set(written["scores"])
+    before = Path(file).read_bytes()
+    refused(run("score", file, "--out", file, "--force"), "write elsewhere")
+    assert Path(file).read_bytes() == before
+
+
+def test_what_the_system_failed_on_is_an_error_and_said_by_the_exit_code(run: Run) -> None:
+    good = {"question": "Who?", "answers": ["Ada"], "answer": "Ada", "contexts": ["Ada did."]}
+    ended = run("score", write([good, {**good, "question": "Where?", "error": "timeout"}]), "--metrics", "lexical.*")
+    assert ended.code == 4
+    assert "0 rows refused" in ended.err
+
+
+def test_each_declared_check_is_told(run: Run) -> None:
+    checks = [{"name": name, "kind": "fact", "expect": name} for name in ("Ada", "Grace")]
+    row = {"question": "Who?", "answer": "Ada did.", "contexts": [], "checks": checks}
+    ended = run("score", write([row]), "--format", "native", "--metrics", "checks.*", "--json")
+    found = json.loads(ended.out)
+    [(item, score)] = found["question_scores"]["checks.fact_score"].items()
+    assert score == 0.5
+    assert found["details"]["checks.fact_score"][item]["checks"] == {"Ada": 1.0, "Grace": 0.0}
 
 
 def test_what_cannot_be_done_is_one_line(run: Run) -> None:

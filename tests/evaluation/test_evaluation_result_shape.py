@@ -23,9 +23,10 @@ def test_what_was_not_scored_is_null_with_its_reason() -> None:
                 "q2": Outcome.undefined("no reference answer"),
                 "q3": Outcome.error("timeout"),
             },
-            "retrieval.mrr": {"q1": Outcome.scored(1.0), "q2": Outcome.scored(0.5)},
+            "retrieval.mrr": {"q1": Outcome.scored(1.0), "q2": Outcome.scored(0.5, {"rank": 2})},
         }
     )
+    assert shape["details"] == {"retrieval.mrr": {"q2": {"rank": 2}}}
     assert shape["question_scores"] == {
         "lexical.f1": {"q1": 0.0, "q2": None, "q3": None},
         "retrieval.mrr": {"q1": 1.0, "q2": 0.5},

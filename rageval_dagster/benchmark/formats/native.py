@@ -22,6 +22,7 @@ from rageval_dagster.benchmark.formats.rows import (
     texts_field,
 )
 from rageval_dagster.errors import DatasetError
+from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.metrics.patterns import PatternError, compile_pattern
 from rageval_dagster.records import Evidence, Item
 
@@ -138,11 +139,12 @@ def _check_expectation(check: Row, field: str) -> None:
 
     A list may have none of them: then it is the one that the reference's bullets make.
     """
-    if check["kind"] != "list" and all(check.get(name) is None for name in ("expect", "any_of", "pattern")):
-        raise RowError(f"{field}.expect", "is missing")
-    _check_expected(check.get("expect"), f"{field}.expect")
+    if check["kind"] != "list" and all(check.get(name) in (None, []) for name in ("expect", "any_of", "pattern")):
+        raise RowError(f"{field}.expect", "is empty" if check.get("expect") == [] else "is missing")
+    as_number = check["kind"] in ("number", "calculation")
+    _check_expected(check.get("expect"), f"{field}.expect", as_number)
     for index, value in enumerate(list_field(check, "any_of", f"{field}.any_of")):
-        _check_single(value, f"{field}.any_of[{index}]")
+        _check_single(value, f"{field}.any_of[{index}]", as_number)
     texts_field(check, "forbid", f"{field}.forbid")
     if check.get("pattern") is not None:
         try:
@@ -155,16 +157,18 @@ def _check_expectation(check: Row, field: str) -> None:
             _check_expected(value, f"{field}.intermediates.{name}")
 
 
-def _check_expected(value: Any, field: str) -> None:
+def _check_expected(value: Any, field: str, as_number: bool = False) -> None:
     if isinstance(value, list):
         for index, entry in enumerate(value):
-            _check_single(entry, f"{field}[{index}]")
+            _check_single(entry, f"{field}[{index}]", as_number)
     elif value is not None:
-        _check_single(value, field)
+        _check_single(value, field, as_number)
 
 
-def _check_single(value: Any, field: str) -> None:
+def _check_single(value: Any, field: str, as_number: bool) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise RowError(field, "takes a text or a number")
     if isinstance(value, str):
         nonblank(value, field)
+        if as_number and not numbers(value):
+            raise RowError(field, "has no number in digits; a text is looked for by a check of the kind fact")

@@ -39,8 +39,7 @@ def read(path: Path, options: ReadOptions) -> ReadReport:
     Raises:
         DatasetError: the file cannot be read or is empty, or has no column that is named or required.
     """
-    advice = "say which one is meant with --map question=COLUMN"
-    table = read_table(path, options.columns, ["question"], is_field, advice)
+    table = read_table(path, options.columns, ["question"], is_field)
     return replace(read_items(path, table.rows, item_from_cells, options, repeated="question"), unused=table.unused)
 
 

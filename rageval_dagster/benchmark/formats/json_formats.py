@@ -126,8 +126,7 @@ def read_expected_outputs(path: Path, options: ReadOptions) -> ReadReport:
     if read_bytes(path).lstrip().startswith((b"[", b"{")):
         return read_items(path, json_rows(path, key="question_id"), item, options)
     known = {*ID_FIELDS, "question", "expected_output", "checks", "category"}
-    advice = "say which one is meant with --map expected_output=COLUMN"
-    table = read_table(path, options.columns, ["expected_output"], known.__contains__, advice)
+    table = read_table(path, options.columns, ["expected_output"], known.__contains__)
     return replace(read_items(path, table.rows, item, options), unused=table.unused)
 
 

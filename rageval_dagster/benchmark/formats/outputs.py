@@ -220,7 +220,6 @@ def _read_csv(path: Path, options: OutputOptions) -> OutputsReport:
         options.columns,
         ["question", "response"],
         lambda name: name in known or csv_format.is_field(name),
-        "say which one is meant with --map question=COLUMN or --map response=COLUMN",
     )
     return _read(path, table.rows, lambda row: _csv(row, options), options, unused=table.unused)
 
@@ -327,8 +326,7 @@ def _json_or_table(
     if read_bytes(path).lstrip().startswith((b"[", b"{")):
         return json_rows(path, key="id"), ()
     known = {*ID_FIELDS, "item_id", *_SAID, "checks", *more}
-    advice = f"say which one is meant with --map {required[0]}=COLUMN"
-    table = read_table(path, options.columns, required, known.__contains__, advice)
+    table = read_table(path, options.columns, required, known.__contains__)
     answer = options.columns.get("answer", "answer")
     rows = (
         (number, row if isinstance(row, RowError) else {name: row[name] for name in row if row[name] or name == answer})
@@ -647,7 +645,7 @@ def detect_format(path: Path, columns: Mapping[str, str]) -> str:
     """
     is_table = not read_bytes(path).lstrip().startswith((b"[", b"{"))
     if is_table:
-        rows: Iterable[Collection[str]] = [read_table(path, {}, [], lambda _: True, "").columns]
+        rows: Iterable[Collection[str]] = [read_table(path, {}, [], lambda _: True).columns]
     else:
         rows = (row for _, row in json_rows(path, key="id") if not isinstance(row, RowError))
     possible = _TABLES if is_table else [name for name in OUTPUT_FORMATS if name != "csv"]

@@ -32,7 +32,11 @@ class Table:
 
 
 def read_table(
-    path: Path, names: Mapping[str, str], required: Collection[str], is_known: Callable[[str], bool], advice: str
+    path: Path,
+    names: Mapping[str, str],
+    required: Collection[str],
+    is_known: Callable[[str], bool],
+    advice: str | None = None,
 ) -> Table:
     """Reads a CSV file in UTF-8, its columns separated by comma, semicolon or tab; its first row names them.
 
@@ -43,7 +47,7 @@ def read_table(
         names: the file's own names of fields (field -> column).
         required: the fields that have to have a column.
         is_known: whether a column of that name is read.
-        advice: what to do where a required column is missing.
+        advice: what to do where a required column is missing; None: say with --map which one it is.
 
     Raises:
         DatasetError: the file cannot be read or is empty, or lacks a column that is named or required, or has it twice.
@@ -91,7 +95,7 @@ def _fit(lines: Sequence[str], delimiter: str, wanted: set[str]) -> tuple[int, i
 
 
 def _check_columns(
-    path: Path, columns: Sequence[str], names: Mapping[str, str], required: Collection[str], advice: str
+    path: Path, columns: Sequence[str], names: Mapping[str, str], required: Collection[str], advice: str | None
 ) -> None:
     # The first row is not shown: where a file has no names of columns, it is somebody's question.
     for name, column in names.items():
@@ -101,6 +105,7 @@ def _check_columns(
             )
     for name in required:
         if name not in names and name not in columns:
+            advice = advice or f"say which one is meant with --map {name}=COLUMN"
             raise DatasetError(f"{path}: none of the {len(columns)} columns of its first row is {name!r}: {advice}")
 
 

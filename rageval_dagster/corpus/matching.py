@@ -57,10 +57,10 @@ def place_hits(
     """Says of every hit which chunk it is and whose, and what is relevant for each question then.
 
     A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of, else the
-    chunk that shares most with it where at least half of its words stand in the client's chunks in runs of six. Where
-    another client's chunks have all of it, or clearly more, it is `foreign` and kept without its text; where nobody's
-    have, `unknown`. One without a text is known by its id; an id alone that exactly one other client
-    has is `foreign`.
+    chunk that shares most with it where at least half of its words stand in the client's chunks in runs of six (all, of
+    fewer than six). Where another client's chunks have all of it, or clearly more, it is `foreign` and kept without its
+    text; where nobody's have, or it has fewer than six words that the client's do not have, it is `unknown`. One
+    without a text is known by its id; an id alone that exactly one other client has is `foreign`.
 
     A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, and then
     stands for a chunk that holds it too; each evidence counts once, however many of the store's chunks overlap it.
@@ -151,6 +151,8 @@ def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
         passages.look_in(known.client_id, [known.store.get(known.client_id, named)])
     if passages.uncertain():
         passages.look_in(known.client_id, _texts_of(known.store, known.client_id))
+    # A few words that stand among another client's prove nothing.
+    passages.leave_out_short()
     budget = FOREIGN_SCAN_CHUNKS
     for other in known.store.clients() if passages.uncertain() else ():
         if other != known.client_id:
@@ -170,10 +172,12 @@ class _Passages:
         self._words = {hit: _words(hit.text) for hit in hits}
         self._holders: dict[tuple[str, ...], list[tuple[Hit, int]]] = {}
         for hit, words in self._words.items():
-            for start, run in enumerate(_runs(words)):
+            for start, run in enumerate(_runs(words, min(len(words), SHINGLE_WORDS))):
                 self._holders.setdefault(run, []).append((hit, start))
-        # One that is too short for a run would be looked for everywhere and found nowhere.
-        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits if len(self._words[hit]) >= SHINGLE_WORDS}
+        # One that is too short for a run is one as it stands.
+        self._lengths = {min(len(words), SHINGLE_WORDS) for words in self._words.values() if words}
+        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits if self._words[hit]}
+        self._short: dict[Hit, dict[str, _Match]] = {}
 
     def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]]) -> None:
         """Notes what of each passage stands in the client's chunks, and which of them has most of it."""
@@ -182,9 +186,10 @@ class _Passages:
         for chunks in pages:
             for chunk in chunks:
                 own: dict[Hit, set[int]] = {}
-                for run in set(_runs(_words(chunk.text))):
+                words = _words(chunk.text)
+                for run in {run for length in self._lengths for run in _runs(words, length)}:
                     for hit, start in self._holders.get(run, ()):
-                        own.setdefault(hit, set()).update(range(start, start + SHINGLE_WORDS))
+                        own.setdefault(hit, set()).update(range(start, start + len(run)))
                 for hit, places in own.items():
                     covered.setdefault(hit, set()).update(places)
                     if hit not in nearest or len(places) > nearest[hit][0]:
@@ -192,6 +197,12 @@ class _Passages:
         for hit, (_, chunk) in nearest.items():
             share = len(covered[hit]) / len(self._words[hit])
             self._best[hit][client_id] = _Match(client_id, chunk.id, chunk.document_id, chunk.page, False, share)
+
+    def leave_out_short(self) -> None:
+        """From here on passages that are too short for a run are not looked for any more."""
+        self._short = {hit: found for hit, found in self._best.items() if len(self._words[hit]) < SHINGLE_WORDS}
+        self._best = {hit: found for hit, found in self._best.items() if hit not in self._short}
+        self._lengths = {SHINGLE_WORDS}
 
     def uncertain(self) -> bool:
         """Whether some passage may still be found better elsewhere."""
@@ -202,7 +213,7 @@ class _Passages:
     def matches(self, client_id: str) -> dict[Hit, _Match]:
         """Whose each passage is; the client's own unless another one has clearly more of it."""
         decided: dict[Hit, _Match] = {}
-        for hit, found in self._best.items():
+        for hit, found in (self._best | self._short).items():
             own = found.get(client_id)
             best = max(found.values(), key=lambda match: match.share, default=None)
             if own is not None and best is not None and best.share < own.share + CLEARLY_MORE:
@@ -216,8 +227,8 @@ def _words(text: str) -> list[str]:
     return [match.group().casefold() for match in word_spans(text)]
 
 
-def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(words[start : start + SHINGLE_WORDS]) for start in range(len(words) - SHINGLE_WORDS + 1)]
+def _runs(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)] if length else []
 
 
 def _texts_of(store: ChromaStore, client_id: str) -> Iterator[list[Chunk]]:

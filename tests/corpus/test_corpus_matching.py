@@ -123,6 +123,17 @@ def test_a_passage_cut_otherwise_is_relevant_where_it_holds_the_quote_itself(
     assert [each.owner for each in placed.hits or ()] == ["own", "own"]
 
 
+def test_a_passage_of_a_few_words_is_the_clients_where_its_chunks_have_it_and_never_anothers(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    item = Item("When does the last boat return?", ("at four",), (Evidence("ferry.md", quote="returns at four"),))
+    placed = place(sqlite_db, store, hit("boat returns at four", "x1"), hit("Prices rise in", "x2", rank=2), item=item)
+    assert [each.owner for each in placed.hits or ()] == ["own", "unknown"]
+    [own, unknown] = [each.chunk_id for each in placed.hits or ()]
+    assert own in (placed.resolution.chunks or ())
+    assert unknown not in (placed.resolution.chunks or ())
+
+
 def test_evidence_in_overlapping_chunks_counts_once_for_a_system_with_its_own_cut(
     sqlite_db: Database, store: ChromaStore
 ) -> None:

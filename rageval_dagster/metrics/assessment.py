@@ -65,9 +65,10 @@ def assess_answer(
             environment, `.env` and rageval.toml.
 
     Raises:
-        TypeError: a context is neither a text nor a mapping with one.
+        TypeError: `contexts` is one text or mapping and no list, or a context is neither a text nor a mapping with one.
         SettingsError: a setting is wrong.
     """
+    _check_list(contexts)
     settings = settings or load_settings()
     chunks = [_chunk(context, number) for number, context in enumerate(contexts or (), start=1)]
     scores = [float(score) for score in retrieval_scores or ()]
@@ -102,8 +103,19 @@ def assess_answer(
 
 
 def improve_answer(question: str, answer: str, contexts: Sequence[Context] | None, assessment: Assessment) -> str:
-    """The answer unchanged: to write another one takes a language model, and none is asked."""
+    """The answer unchanged: to write another one takes a language model, and none is asked.
+
+    Raises:
+        TypeError: `contexts` is one text or mapping and no list.
+    """
+    _check_list(contexts)
     return answer
+
+
+def _check_list(contexts: Sequence[Context] | None) -> None:
+    # A text is a sequence too, of characters.
+    if isinstance(contexts, str | bytes | Mapping):
+        raise TypeError(f"contexts is a list of texts or of mappings with a text, not one {type(contexts).__name__}")
 
 
 def _chunk(context: Context, number: int) -> Mapping[str, Any]:

@@ -29,8 +29,20 @@ def evaluate_all(
     scored faster by `score`.
 
     Raises:
+        TypeError: question or answer is no text, reference neither a text nor None, or `contexts` no list of texts.
         EmbeddingError: the model cannot be loaded.
     """
+    for name, text in {
+        "question": question,
+        "answer": answer,
+        "reference": "" if reference is None else reference,
+    }.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{name} is a text, not {type(text).__name__}")
+    # A text is a sequence too, of characters.
+    if isinstance(contexts, str | None) or not all(isinstance(context, str) for context in contexts):
+        raise TypeError("contexts is a list of texts; one text stands in a list too, and none is an empty list")
+
     from rageval_dagster.embedding.models import load_embedder
     from rageval_dagster.settings import load_settings
 

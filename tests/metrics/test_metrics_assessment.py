@@ -114,3 +114,12 @@ def test_any_answer_is_assessed_in_plain_json(question, answer, contexts, scores
     assert assessment["passed"] == (not assessment["issues"])
     if answer is not None:
         assert improve_answer(question, answer, contexts, assessment) == answer
+
+
+@pytest.mark.parametrize("contexts", ["The fee is $5.", {"text": "The fee is $5."}])
+def test_one_context_in_place_of_a_list_is_refused(contexts):
+    with pytest.raises(TypeError, match="contexts is a list of texts or of mappings"):
+        assess_answer("What is the fee?", "The fee is $5.", contexts, settings=SETTINGS)
+    assessment = assess_answer("What is the fee?", "The fee is $5.", [contexts], settings=SETTINGS)
+    with pytest.raises(TypeError, match="contexts is a list of texts or of mappings"):
+        improve_answer("What is the fee?", "The fee is $5.", contexts, assessment)

@@ -41,11 +41,12 @@ def metrics(_options: MetricOptions) -> list[Metric]:
         Metric, version=VERSION, score=_score, needs=frozenset({"answer", "reference"}), unanswerable="undefined"
     )
     best = "Several references: the best one."
+    marks = "Citation marks such as [1] count as words of the answer."
     return [
         declare(
             id="lexical.exact_match",
             description="1 if answer and reference are equal but for case and whitespace, else 0.",
-            edge_cases=best,
+            edge_cases=f"{marks} {best}",
             source="seed 003",
         ),
         declare(
@@ -86,7 +87,7 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             description="Harmonic mean of precision and recall of the answer's tokens against the reference's, after "
             "SQuAD's normalisation.",
             edge_cases="Characters of scripts without spaces are single tokens. Both empty after normalisation: 1; "
-            f"one: 0. {best}",
+            f"one: 0. {marks} {best}",
             source="SQuAD 2.0 (Rajpurkar et al. 2018)",
         ),
         declare(

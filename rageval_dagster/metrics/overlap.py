@@ -38,6 +38,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         source="unitxt 1.26.10, as ai4rag uses it (seed 001)" if compat else "seed 001",
     )
     tokens = "Tokens are SQuAD's; one that stands n times in the one text and m in the other is common min(n, m) times"
+    marks = "Citation marks such as [1] count as words of the answer (overlap.support ignores them)."
     documents = (
         "Documents are those of the first k chunks, in the order retrieved, a document again for each of its chunks. "
     )
@@ -53,10 +54,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
                 else "Share of the answer's tokens that the contexts, joined, have."
             ),
             edge_cases=(
-                f"{tokens}. An answer without tokens: 0. No contexts: undefined, where unitxt fails."
+                f"{tokens}. {marks} An answer without tokens: 0. No contexts: undefined, where unitxt fails."
                 if compat
-                else f"{tokens}, so that repeating a word of the contexts earns nothing. An answer without tokens: "
-                "undefined. No contexts: 0."
+                else f"{tokens}, so that repeating a word of the contexts earns nothing. {marks} An answer without "
+                "tokens: undefined. No contexts: 0."
             ),
         ),
         declare(

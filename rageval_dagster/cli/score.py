@@ -1,10 +1,10 @@
 """`rageval score`: recorded outputs of any system, from a file, scored without a document store or history."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,14 @@ from rageval_dagster.cli.console import (
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Outcome
 
+if TYPE_CHECKING:
+    from rageval_dagster.benchmark.formats.outputs import Output
+    from rageval_dagster.metrics.interface import Metric
+
 MAX_LISTED = 20
+
+LANGUAGE_SAMPLE = 500
+"""Texts whose language is detected, at most."""
 
 
 def score(
@@ -89,6 +96,7 @@ def score(
     options = OutputOptions(named, queries, ground_truth, answers, k, settings.decline_phrases)
     report = read_outputs(file, format_name, options)
     outputs = redacted_outputs(report.rows, settings)
+    warnings = _language_warnings(outputs, chosen, model or settings.metric_embedding_model)
     with progress_bar("scoring") as progress:
         found = score_outputs(outputs, chosen, tools, progress)
     shape = {
@@ -96,6 +104,7 @@ def score(
         "format": format_name,
         "k": k,
         "versions": {metric.id: metric.version for metric in chosen},
+        "warnings": warnings,
         "refused": [refusal.to_dict() for refusal in report.refused],
         "unused_columns": list(report.unused),
     }
@@ -117,6 +126,8 @@ def score(
             print()
             rows = [{by: group, **row} for group, scores in groups.items() for row in score_rows({"scores": scores})]
             print_table(rows, [by, *SCORE_COLUMNS], f"no question has a {by}")
+    for warning in warnings:
+        say(f"warning: {warning}")
     _say_unmeasured(found)
     for refusal in report.refused[:MAX_LISTED]:
         say(f"refused: {cell(refusal)}")
@@ -132,6 +143,20 @@ def score(
         raise typer.Exit(2)
     if report.refused or any(score["n_error"] for score in shape["scores"].values()):
         raise typer.Exit(DONE_IN_PART)
+
+
+def _language_warnings(outputs: "Sequence[Output]", metrics: "Sequence[Metric]", model: str) -> list[str]:
+    """What is to be said of the metrics' embedding model, if one is used, and the languages of questions and answers.
+
+    Of long files every n-th row is looked at.
+    """
+    from rageval_dagster.languages import language_shares, language_warnings
+
+    if not any("embedder" in metric.needs for metric in metrics):
+        return []
+    results = [output.result for output in outputs[:: 2 * len(outputs) // LANGUAGE_SAMPLE + 1]]
+    texts = [text for each in results for text in (each.item.question, each.answer.text if each.answer else "") if text]
+    return language_warnings([model], language_shares(texts))
 
 
 def _say_unmeasured(found: Mapping[str, Mapping[str, Outcome]]) -> None:

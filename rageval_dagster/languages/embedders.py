@@ -52,7 +52,7 @@ def language_warning(model_name: str, shares: Mapping[str, float]) -> str | None
     if rest:
         named.append(f"other languages ({rest:.0%})")
     return (
-        f"{model_name} knows English alone, and of the chunks looked at some are in {', '.join(named)}: what it finds "
+        f"{model_name} knows English alone, and of the texts looked at some are in {', '.join(named)}: what it finds "
         "alike there means little; take a multilingual model, for the chunks (embedded anew) and for the metrics "
         "(RAGEVAL_EMBEDDING_MODEL, RAGEVAL_METRIC_EMBEDDING_MODEL)"
     )

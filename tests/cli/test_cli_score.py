@@ -204,3 +204,28 @@ def test_what_cannot_be_done_is_one_line(run: Run) -> None:
     refused(run("score", file, "--queries", file), "--queries", "test-results")
     refused(run("score", write([{"a": 1}], "odd.json")), "--format")
     refused(run("score", write("", "empty.json")), "empty")
+
+
+GERMAN = {
+    "question": "Wann wurde die alte Brücke über den Fluss gebaut?",
+    "answer": "Die alte Brücke über den Fluss wurde im Jahr 1837 von den Bürgern der Stadt gebaut.",
+    "contexts": ["Die alte Brücke wurde 1837 gebaut."],
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "metrics", "warned"),
+    [
+        ([GERMAN], "embedding.*", True),
+        ([GERMAN] * 40 + SEED_000 * 560, "embedding.context_relevance", True),
+        ([GERMAN], "overlap.*", False),
+        (SEED_000, "embedding.*", False),
+    ],
+)
+def test_an_english_model_over_other_languages_is_warned_of(run: Run, rows: list, metrics: str, warned: bool) -> None:
+    ended = run("score", write(rows), "--model", "all-MiniLM-L6-v2", "--metrics", metrics, "--json")
+    assert ended.code == 0, ended.err
+    [*warnings] = json.loads(ended.out)["warnings"]
+    assert len(warnings) == warned
+    assert ("warning: all-MiniLM-L6-v2 knows English alone" in ended.err) == warned
+    assert all("German" in warning for warning in warnings)

@@ -93,11 +93,12 @@ def _score(scores: "RunScores", name: str) -> dict[str, Any]:
         return asdict(scores.summaries[name])
     counts = scores.counts[name]
     n_error = sum(query not in counts for query in scores.missing)
+    n_undefined = len(scores.unjudged) + sum(query not in counts for query in scores.without_relevant)
     return {
         "sum": sum(counts.values()),
-        "n": len(counts) + n_error + len(scores.unjudged),
+        "n": len(counts) + n_error + n_undefined,
         "n_scored": len(counts),
-        "n_undefined": len(scores.unjudged),
+        "n_undefined": n_undefined,
         "n_error": n_error,
     }
 

@@ -160,8 +160,8 @@ class RunScores:
     """What the measures say of a run, query by query.
 
     `outcomes` has, by measure name, each query's outcome, `counts` each query's number for the measures that count.
-    Queries are those of qrels and run together. `missing` are in the qrels and not in the run, `unjudged` in the run
-    and not in the qrels, `without_relevant` have no relevant document in the qrels.
+    Queries are those of qrels and run together. `missing` have relevant documents in the qrels and are not in the
+    run, `unjudged` are in the run and not in the qrels, `without_relevant` have no relevant document in the qrels.
     """
 
     measures: Sequence[Measure]
@@ -200,12 +200,11 @@ def score_run(qrels: Qrels, run: Run, measures: Iterable[Measure], *, complete: 
             f"{ours!r})"
         )
     relevant = {query for query, judged in qrels.items() if any(relevance >= 1 for relevance in judged.values())}
-    missing = [query for query in qrels if query not in run]
-    unscored = {query: _ABSENT if query in relevant else _NO_RELEVANT for query in missing}
-    unscored |= {query: _NO_RELEVANT for query in answered if query not in relevant}
+    missing = [query for query in qrels if query in relevant and query not in run]
+    without_relevant = [query for query in qrels if query not in relevant]
+    absent = scored(0.0) if complete else _ABSENT
+    unscored = dict.fromkeys(missing, absent) | dict.fromkeys(without_relevant, _NO_RELEVANT)
     unscored |= {query: _UNJUDGED for query in run if query not in qrels}
-    if complete:
-        unscored |= {query: scored(0.0) for query in missing if query in relevant}
     ranked = [query for query in answered if query in relevant]
     values = _values(qrels, run, ranked, {measure.trec_name for measure in measures if measure.aggregate != "sum"})
     return RunScores(
@@ -225,7 +224,7 @@ def score_run(qrels: Qrels, run: Run, measures: Iterable[Measure], *, complete: 
         },
         missing=missing,
         unjudged=[query for query in run if query not in qrels],
-        without_relevant=[query for query in qrels if query not in relevant],
+        without_relevant=without_relevant,
     )
 
 

@@ -158,6 +158,21 @@ def test_what_cannot_be_scored_is_counted_and_named(files: tuple[Path, Path], ru
     assert (score["mean"], score["n_scored"], score["n_error"]) == (0.5, 3, 0)
 
 
+def test_a_missing_query_without_a_relevant_document_is_undefined_in_words_and_table(
+    files: tuple[Path, Path], run: Run
+) -> None:
+    qrels, results = files
+    qrels.write_text(qrels.read_text() + "q3 0 a 0\n")
+    ended = run("trec", qrels, results, "-m", "RR", "-m", "NumRet")
+    assert ended.code == 0, "undefined is no failure"
+    assert ended.err == "1 query without a relevant document in the qrels: undefined: q3\n"
+    qrels.write_text(qrels.read_text() + "q4 0 a 1\n")
+    ended = run("trec", qrels, results, "-m", "RR", "-m", "NumRet", "--json")
+    assert "1 query of the qrels missing from the run: errors, outside the mean (-c counts each as 0): q4" in ended.err
+    for score in json.loads(ended.out)["scores"].values():
+        assert (score["n"], score["n_scored"], score["n_undefined"], score["n_error"]) == (4, 2, 1, 1)
+
+
 def test_what_cannot_be_done_is_one_clear_line(files: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
     qrels, results = files
     refused(run("trec", qrels, results, "-m", "ndcg@10"), "'ndcg@10'", "nDCG@10", "known: RR,")

@@ -240,7 +240,7 @@ def test_a_query_that_the_run_lacks_is_an_error_outside_the_mean():
     summary = found.summaries["RR"]
     assert (summary.n, summary.n_scored, summary.n_undefined, summary.n_error) == (5, 1, 3, 1)
     assert (summary.mean, summary.worst_low, summary.worst_high) == (1.0, 0.5, 1.0)
-    assert found.missing == ["missing", "neither"]
+    assert found.missing == ["missing"]
     assert found.without_relevant == ["nothing relevant", "neither"]
     assert found.unjudged == ["not judged"]
     assert {query: outcome.status for query, outcome in found.outcomes["RR"].items()} == {

@@ -1,8 +1,11 @@
 """The errors a user can meet: each is one clear line that says what is wrong, where, and what to do."""
 
+import os
+import sys
+import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
+from types import FrameType, TracebackType
 
 
 class RagevalError(Exception):
@@ -75,3 +78,38 @@ class Translating(AbstractContextManager[None]):
         if instead is not None:
             del error
             raise instead from None
+
+
+def class_and_place(error: BaseException) -> str:
+    """`ValueError at acme_metrics.py:12`: what the user's own code raised and where, never the message.
+
+    The message may hold texts. The place is the innermost line in the module that we called or imported, or in one
+    beside it, whatever library that called in turn; the innermost line of all where there is no such module.
+    """
+    name = type(error).__name__
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str) and os.path.isfile(error.filename):
+        return f"{name} at {place(error.filename, error.lineno)}"
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
+        return name
+    folder = next((os.path.dirname(_file(frame)) for frame, _ in frames if not _is_between(frame)), None)
+    own = [
+        (frame, line) for frame, line in frames if not _is_between(frame) and os.path.dirname(_file(frame)) == folder
+    ]
+    frame, line = (own or frames)[-1]
+    return f"{name} at {place(_file(frame), line)}"
+
+
+def place(file: str, line: int | None) -> str:
+    """`acme_metrics.py:12`: of the path only the name."""
+    return f"{os.path.basename(file)}:{line}"
+
+
+def _file(frame: FrameType) -> str:
+    return frame.f_code.co_filename
+
+
+def _is_between(frame: FrameType) -> bool:
+    """Whether it is this package's or the standard library's, such as the machinery of imports."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package == __name__.partition(".")[0] or package in sys.stdlib_module_names

@@ -7,7 +7,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import SettingsError, class_and_place
 
 
 def load_function(name: str, folder: Path) -> Callable[..., Any]:
@@ -34,7 +34,7 @@ def load_object(name: str, folder: Path, kind: str, is_one: Callable[[Any], bool
     except ModuleNotFoundError as error:
         trouble = f"there is no module {error.name!r}, neither in {folder} nor installed"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module does when it is imported
-        trouble = f"importing {module_name} fails with {type(error).__name__}"
+        trouble = f"importing {module_name} fails with {class_and_place(error)}"
     found: Any = reduce(lambda value, part: getattr(value, part, None), attribute.split("."), module)
     if trouble is None and not is_one(found):
         trouble = f"{module_name} has no {kind} {attribute!r}"

@@ -71,8 +71,14 @@ acme = "acme_metrics:politeness"
 
 The function gets the results that its needs are met for. It gives a number from 0 to 1 (or True, False), None for
 undefined, or an `Outcome`; anything else is an error for that result, an exception or a wrong number of values for all
-of the batch. An id is `family.name` with a family of your own. `tools.embed(texts)` gives vectors to a metric that
-needs the `embedder`, whose model is then part of its version by itself.
+of the batch. The reason of an exception is its class and the line, `ValueError at acme_metrics.py:12`, never its
+message, which may hold texts. **The reasons and details that you return are stored with the scores**, for longer than
+texts are kept: put no text of a question, answer or document in them.
+
+An id is `family.name` with a family of your own. `tools.embed(texts)` gives vectors to a metric that needs the
+`embedder`, whose model is then part of its version by itself: a mapping from each text to a float32 array of shape
+[windows, dimension], its rows of length 1, one for each part of the text that the model can read at once. It may have
+other texts too.
 
 **Change `version` whenever the number for the same result may change**, be it by the code or by a word list or model
 that it reads. Scores are stored under it and are not computed again, and runs are compared as long as it is the same.

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from numbers import Real
 from typing import Any, get_args
 
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import SettingsError, class_and_place
 from rageval_dagster.functions import load_object
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Need, Tools, Unanswerable
 from rageval_dagster.records import Outcome, OutcomeStatus, Result
@@ -94,7 +94,7 @@ def installed_metrics(options: MetricOptions, built_in: Collection[str]) -> list
             loaded = point.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the user's module does when it is imported)
             raise SettingsError(
-                f"{where} cannot be loaded ({type(error).__name__}): mend or uninstall the package"
+                f"{where} cannot be loaded ({class_and_place(error)}): mend or uninstall the package"
             ) from None
         found += _metrics(where, loaded, options, built_in)
     return found
@@ -167,7 +167,7 @@ def _metrics(where: str, loaded: Any, options: MetricOptions, built_in: Collecti
             loaded = loaded(options)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the user's function does)
             raise SettingsError(
-                f"{where} fails with {type(error).__name__} when it is given the metric options; a function that "
+                f"{where} fails with {class_and_place(error)} when it is given the metric options; a function that "
                 "scores results is made a metric by @metric"
             ) from None
     several = [loaded] if isinstance(loaded, Metric) else loaded

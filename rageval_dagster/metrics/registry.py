@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import SettingsError, class_and_place
 from rageval_dagster.metrics import checks, citation, embedding, lexical, overlap, quality, retrieval
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.metrics.own import installed_metrics, is_own, named_metrics
@@ -160,17 +160,16 @@ def compute_scores(
 ) -> Mapping[str, list[Outcome]]:
     """Each metric's outcomes by its id, one a result in order.
 
-    A metric that fails gives an error outcome, with the class of what it raised, for every result that it applies to;
-    the other metrics go on.
+    A metric that fails gives an error outcome, with the class of what it raised and the line, for every result that it
+    applies to; the other metrics go on.
     """
     scores: dict[str, list[Outcome]] = {}
     for done, metric in enumerate(metrics, start=1):
         try:
             scores[metric.id] = metric.compute(results, tools)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (the other metrics go on)
-            # Only the class: the message may hold the user's texts.
-            failure = Outcome.error(type(error).__name__)
-            logger.warning("metric %s failed on %d results: %s", metric.id, len(results), type(error).__name__)
+            failure = Outcome.error(class_and_place(error))
+            logger.warning("metric %s failed on %d results: %s", metric.id, len(results), failure.reason)
             scores[metric.id] = [metric.inapplicable(result) or failure for result in results]
         if progress is not None:
             progress(done, len(metrics))

@@ -5,12 +5,11 @@ import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import dagster as dg
 
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import RagevalError, place
 from rageval_dagster.settings import load_settings
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -64,5 +63,5 @@ def textless_errors() -> Iterator[None]:
 
 def _described(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    places = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    places = " > ".join(f"{place(frame.filename, frame.lineno)} {frame.name}" for frame in frames)
     return f"unexpected {type(error).__name__} at {places} (RAGEVAL_TEXT_IN_DAGSTER=true shows its message)"

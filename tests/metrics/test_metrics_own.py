@@ -148,10 +148,20 @@ def test_one_name_may_give_several_metrics(tmp_path: Path, module: str, found: l
     [
         ("acme_metrics:rudeness", MODULE, "acme_metrics has no metric 'rudeness'"),
         ("acme_absent:politeness", MODULE, "there is no module 'acme_absent'"),
-        ("acme_metrics:politeness", "1 / 0", "importing acme_metrics fails with ZeroDivisionError"),
+        (
+            "acme_metrics:politeness",
+            "1 / 0",
+            r"importing acme_metrics fails with ZeroDivisionError at acme_metrics\.py:1$",
+        ),
         ("acme_metrics:politeness", "import sys\nsys.exit(0)", "importing acme_metrics fails with SystemExit"),
+        ("acme_metrics:politeness", "import os\nos.stat(3.5)", r"fails with TypeError at acme_metrics\.py:2$"),
+        ("acme_metrics:politeness", "x = 1\n\ndef f(:\n", r"fails with SyntaxError at acme_metrics\.py:3$"),
         ("acme_metrics:wrong", "wrong = 3", "is int; it takes a Metric"),
-        ("acme_metrics:wrong", "def wrong(options): raise SystemExit", "fails with SystemExit"),
+        (
+            "acme_metrics:wrong",
+            "def wrong(options): raise SystemExit",
+            r"fails with SystemExit at acme_metrics\.py:1 when",
+        ),
         ("acme_metrics:wrong", "def wrong(results, tools): ...", "fails with TypeError .* @metric"),
         ("acme_metrics:wrong", "def wrong(options): return None", "is NoneType; it takes a Metric"),
     ],
@@ -262,6 +272,40 @@ def test_a_function_that_fails_is_an_error_of_all_and_the_others_go_on(function:
     columns = compute_scores([declared(function), good], ANSWERED, Tools())
     assert [outcome.status for outcome in columns["acme.test"]] == ["error", "error", "undefined"]
     assert [outcome.value for outcome in columns["acme.good"]] == [0.5, 0.5, None]
+
+
+FAILING = """
+import json
+from rageval_dagster.metrics.own import metric
+
+@metric("acme.failing", needs={"answer"}, version="1", description="Fails.")
+def failing(results, tools):
+    return [%s for result in results]
+
+def score_of(text):
+    raise ValueError(text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("1 / 0", "ZeroDivisionError at acme_metrics.py:7"),
+        ("score_of(result.answer.text)", "ValueError at acme_metrics.py:10"),
+        ("json.loads(result.answer.text)", "JSONDecodeError at acme_metrics.py:7"),
+        ("tools.embed([result.answer.text])", "LookupError at acme_metrics.py:7"),
+        ("__import__('ast').literal_eval(result.answer.text)", "SyntaxError at acme_metrics.py:7"),
+        ("__import__('numpy').linalg.inv([[0.0]])", "LinAlgError at acme_metrics.py:7"),
+    ],
+)
+def test_a_failing_function_is_told_by_class_and_line_without_its_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, expression: str, reason: str
+) -> None:
+    settings = settings_of(tmp_path, ["acme.*", "acme_metrics:failing"], FAILING % expression)
+    found = compute_scores(metrics_of(settings, 5), ANSWERED, Tools())["acme.failing"]
+    assert [outcome.reason for outcome in found[:2]] == [reason] * 2
+    assert reason in caplog.text
+    assert "Paris" not in caplog.text
 
 
 @given(st.lists(st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(), st.binary()), max_size=5))

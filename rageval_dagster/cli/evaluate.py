@@ -1,6 +1,7 @@
 """`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
 
 import uuid
+from collections import Counter
 from itertools import repeat
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from rageval_dagster.settings import Settings
 
 LEAK_CHECK = "no_foreign_chunks"
 MAX_NAMES = 10
+MAX_REASONS = 3
 
 HEADLINE_COLUMNS = [
     *("client", "dataset", "system", "questions", "scored", "k"),
@@ -103,8 +105,9 @@ def evaluate(
     else:
         print_reports(settings, reports)
     failing = [line for report in reports if (line := failed_questions(db, report))]
+    erring = [line for report in reports if (line := failed_metrics(settings, db, report))]
     leaking = [line for line in map(leak, reports, leaked) if line]
-    for line in [*failing, *leaking, *filter(None, map(unknown_chunks, reports))]:
+    for line in [*failing, *erring, *leaking, *filter(None, map(unknown_chunks, reports))]:
         say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {chosen} failed")
@@ -112,7 +115,7 @@ def evaluate(
         raise typer.Exit(GATE_FAILED)
     if failures == chosen or (reports and not any(_answered(report) for report in reports)):
         raise typer.Exit(2)
-    if failures or failing or refused:
+    if failures or failing or erring or refused:
         raise typer.Exit(DONE_IN_PART)
 
 
@@ -263,6 +266,46 @@ def failed_questions(db: Any, report: Any) -> str | None:
         f"{evaluation.client_id} / {evaluation.dataset_name}: {evaluation.system} failed on {reasons.total()} of "
         f"{plural(evaluation.item_count, 'question')}: {named}"
     )
+
+
+def failed_metrics(settings: Settings, db: Any, report: Any) -> str | None:
+    """One line on the metrics with more errors than allowed, beside those of the system; None if there are none."""
+    from rageval_dagster.evaluation.summary import metric_failures
+    from rageval_dagster.evaluation.verdict import with_too_many_errors
+
+    evaluation = report.evaluation
+    too_many = with_too_many_errors(report, settings.for_client(evaluation.client_id).max_error_share)
+    reasons = {name: found for name, found in metric_failures(db, report).items() if name in too_many}
+    if not reasons:
+        return None
+    named: list[str] = []
+    for name, found in list(reasons.items())[:MAX_NAMES]:
+        [(reason, count)] = found.most_common(1)
+        named.append(f"{name} {found.total()} of {report.summaries[name].n} ({cell(reason)}: {count})")
+    return (
+        f"{evaluation.client_id} / {evaluation.dataset_name}: more errors than RAGEVAL_MAX_ERROR_SHARE allows: "
+        + "; ".join(named)
+        + (f"; and {len(reasons) - MAX_NAMES} more metrics" if len(reasons) > MAX_NAMES else "")
+    )
+
+
+def metric_errors(db: Any, report: Any) -> str | None:
+    """One line with the commonest reasons of metrics' errors, beside those of the system; None if there are none."""
+    from rageval_dagster.evaluation.summary import metric_failures
+
+    reasons = Counter(
+        {
+            (name, reason): count
+            for name, found in metric_failures(db, report).items()
+            for reason, count in found.items()
+        }
+    )
+    if not reasons:
+        return None
+    commonest = reasons.most_common(MAX_REASONS)
+    named = "; ".join(f"{name}: {cell(reason)} ({count})" for (name, reason), count in commonest)
+    more = len(reasons) - len(commonest)
+    return f"metrics failed: {named}" + (f"; and {plural(more, 'reason')} more" if more else "")
 
 
 def leaks_of(db: Any, report: Any) -> list[Any]:

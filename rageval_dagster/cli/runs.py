@@ -41,7 +41,14 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
-    from rageval_dagster.cli.evaluate import evaluation_json, failed_questions, leak, leaks_of, unknown_chunks
+    from rageval_dagster.cli.evaluate import (
+        evaluation_json,
+        failed_questions,
+        leak,
+        leaks_of,
+        metric_errors,
+        unknown_chunks,
+    )
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import report_of, worst_questions
     from rageval_dagster.storage.evaluations import get_evaluation
@@ -63,7 +70,12 @@ def show(
         return
     rows = [_metric_row(metric_id, summary) for metric_id, summary in report.summaries.items()]
     print_table(rows, SCORE_COLUMNS, "no metrics yet")
-    lines = (failed_questions(db, report), leak(report, leaks_of(db, report)), unknown_chunks(report))
+    lines = (
+        failed_questions(db, report),
+        metric_errors(db, report),
+        leak(report, leaks_of(db, report)),
+        unknown_chunks(report),
+    )
     for line in filter(None, lines):
         print(f"\n{line}")
     questions = worst_questions(db, report, worst)

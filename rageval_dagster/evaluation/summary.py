@@ -134,6 +134,29 @@ def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
     return Counter(result.error for _, result in results.values() if result.error is not None)
 
 
+def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter[str]]:
+    """How many questions each metric failed on that the system did not fail on, by the reason; metrics without any are
+    left out."""
+    evaluation = report.evaluation
+    failing = {name: each for name, each in report.summaries.items() if each.n_error > evaluation.error_count}
+    if not failing:
+        return {}
+    unanswered = {
+        item_id
+        for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()
+        if result.error is not None
+    }
+    versions = {name: summary.metric_version for name, summary in failing.items()}
+    return {
+        name: Counter(
+            outcome.reason or "no reason"
+            for item_id, outcome in outcomes.items()
+            if outcome.status == "error" and item_id not in unanswered
+        )
+        for name, outcomes in score_storage.load_scores(db, evaluation.id, versions).items()
+    }
+
+
 def headline_level(summaries: Sequence[Summary]) -> str:
     """`chunk`, or `document` where only that is known: of the dataset's evidence, or of what the system returned."""
     scored = {summary.metric_id for summary in summaries if summary.n_scored}

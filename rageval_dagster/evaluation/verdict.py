@@ -126,13 +126,17 @@ def _is_scored(report: EvaluationReport) -> bool:
 def completeness(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:
     """Passes where no metric of any evaluation has a greater share of errors than allowed."""
     too_many = {
-        f"{_name(report)}/{summary.metric_id}": summary.n_error
+        f"{_name(report)}/{metric_id}": report.summaries[metric_id].n_error
         for report in reports
-        for summary in report.summaries.values()
-        if summary.n_error > max_error_share * summary.n
+        for metric_id in with_too_many_errors(report, max_error_share)
     }
     errors = sum(summary.n_error for report in reports for summary in report.summaries.values())
     return Finding(not too_many, {"errors": errors, "metrics_with_too_many": too_many})
+
+
+def with_too_many_errors(report: EvaluationReport, max_error_share: float) -> list[str]:
+    """The metrics that have a greater share of errors than allowed."""
+    return [name for name, summary in report.summaries.items() if summary.n_error > max_error_share * summary.n]
 
 
 def _name(report: EvaluationReport) -> str:

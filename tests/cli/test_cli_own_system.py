@@ -53,8 +53,47 @@ def test_a_system_that_fails_is_said_to_with_its_reasons(
     assert refused_all.code == 2
     assert "assistant failed on 8 of 8 questions: http_status: 401" in refused_all.err
     assert failed_one.code == 4
+    for ended in (refused_all, failed_one):
+        assert "RAGEVAL_MAX_ERROR_SHARE" not in ended.err, "what the system failed on is told once"
     assert "assistant failed on 1 of 8 questions: wrong_shape" in failed_one.err
-    assert "failed on 1 of 8" in run("runs", "show", "2").out
+    shown = run("runs", "show", "2").out
+    assert "failed on 1 of 8" in shown
+    assert "metrics failed" not in shown
+
+
+METRICS = """
+from rageval_dagster.metrics.own import metric
+
+@metric("acme_test.polite", needs={"answer"}, version="1", description="Fails.")
+def polite(results, tools):
+    raise ValueError(results[0].answer.text)
+
+@metric("acme_test.brief", version="1", description="Fails too.")
+def brief(results, tools):
+    return [2.0 for result in results]
+"""
+
+
+def test_a_metric_that_fails_is_said_to_with_its_reason(
+    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("acme_failing_metrics.py").write_text(METRICS, encoding="utf-8")
+    Path("rageval.toml").write_text(
+        '[defaults]\nmetrics = ["retrieval.*", "acme_failing_metrics:polite", "acme_failing_metrics:brief"]\n'
+    )
+    ended = run("evaluate", "--client", "acme")
+    assert ended.code == 4
+    [line] = [line for line in ended.err.splitlines() if "RAGEVAL_MAX_ERROR_SHARE" in line]
+    assert line.startswith("acme / ")
+    assert "acme_test.polite 8 of 8 (ValueError at acme_failing_metrics.py:6: 8)" in line
+    assert "acme_test.brief 8 of 8 (acme_test.brief gave 2, not a number from 0 to 1: 8)" in line
+    shown = run("runs", "show", "1")
+    assert shown.code == 0
+    assert "metrics failed: " in shown.out
+    assert "acme_test.polite: ValueError at acme_failing_metrics.py:6 (8)" in shown.out
+    monkeypatch.setenv("RAGEVAL_MAX_ERROR_SHARE", "1")
+    allowed = run("evaluate", "--client", "acme")
+    assert (allowed.code, "RAGEVAL_MAX_ERROR_SHARE" in allowed.err) == (0, False)
 
 
 def test_a_good_value_for_no_metric_is_refused(loaded: Project, run: Run) -> None:

@@ -358,11 +358,12 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         for name, summary in measured.items():
             interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
             print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
-        print(
-            f"  {verdict(report, own.thresholds)}"
-            if measured
-            else "  no headline metric has a value: nobody said what is right; the others: rageval runs show"
-        )
+        if measured:
+            print(f"  {verdict(report, own.thresholds)}")
+        elif not _answered(report):
+            print(f"  no headline metric has a value: {evaluation.system} failed on every question")
+        else:
+            print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
         print(f"  the questions that went worst: rageval runs show {evaluation.id}")
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):

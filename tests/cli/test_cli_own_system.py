@@ -52,6 +52,8 @@ def test_a_system_that_fails_is_said_to_with_its_reasons(
         failed_one = run("evaluate", "--client", "acme")
     assert refused_all.code == 2
     assert "assistant failed on 8 of 8 questions: http_status: 401" in refused_all.err
+    assert "no headline metric has a value: assistant failed on every question" in refused_all.out
+    assert "nobody said what is right" not in refused_all.out
     assert failed_one.code == 4
     for ended in (refused_all, failed_one):
         assert "RAGEVAL_MAX_ERROR_SHARE" not in ended.err, "what the system failed on is told once"

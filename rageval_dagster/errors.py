@@ -1,10 +1,10 @@
 """The errors a user can meet: each is one clear line that says what is wrong, where, and what to do."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import FrameType, TracebackType
 
 
@@ -87,22 +87,20 @@ def class_and_place(error: BaseException) -> str:
     beside it, whatever library that called in turn; the innermost line of all where there is no such module.
     """
     name = type(error).__name__
-    if isinstance(error, SyntaxError) and isinstance(error.filename, str) and os.path.isfile(error.filename):
-        return f"{name} at {place(error.filename, error.lineno)}"
+    if isinstance(error, SyntaxError) and str(error.filename).endswith(".py"):
+        return f"{name} at {place(str(error.filename), error.lineno)}"
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
         return name
-    folder = next((os.path.dirname(_file(frame)) for frame, _ in frames if not _is_between(frame)), None)
-    own = [
-        (frame, line) for frame, line in frames if not _is_between(frame) and os.path.dirname(_file(frame)) == folder
-    ]
+    folder = next((Path(_file(frame)).parent for frame, _ in frames if not _is_between(frame)), None)
+    own = [(frame, line) for frame, line in frames if not _is_between(frame) and Path(_file(frame)).parent == folder]
     frame, line = (own or frames)[-1]
     return f"{name} at {place(_file(frame), line)}"
 
 
 def place(file: str, line: int | None) -> str:
     """`acme_metrics.py:12`: of the path only the name."""
-    return f"{os.path.basename(file)}:{line}"
+    return f"{Path(file).name}:{line}"
 
 
 def _file(frame: FrameType) -> str:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.benchmark.importing import import_dataset
@@ -47,6 +48,7 @@ def test_a_question_with_other_checks_is_scored_again_and_embeds_nothing(loaded:
     assert kept_vectors(loaded) == vectors
 
 
+@pytest.mark.slow
 def test_a_question_that_turns_out_unanswerable_is_judged_as_such(loaded: Project) -> None:
     before = evaluated(loaded, "command:one", imported(loaded))
     after = evaluated(loaded, "command:two", imported(loaded, answerable=False))

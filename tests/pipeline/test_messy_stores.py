@@ -92,6 +92,7 @@ def evaluated(project: Project, client: str, trigger: str) -> Evaluation:
     return report.evaluation
 
 
+@pytest.mark.slow
 def test_new_ids_and_new_cuts_keep_every_question_and_the_history(
     project: Project, their_folder: Path, put: Put
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
     assert contents(their_folder) == before
 
 
+@pytest.mark.slow
 def test_clients_in_one_pot_are_kept_apart_behind_a_server_that_takes_no_writes(
     project: Project, put: Put, chroma_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

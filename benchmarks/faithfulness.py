@@ -26,7 +26,7 @@ import numpy as np
 
 from rageval_dagster.embedding.models import TransformerEmbedder
 from rageval_dagster.metrics.interface import MetricOptions, Tools
-from rageval_dagster.metrics.registry import compute_scores, metrics_for
+from rageval_dagster.metrics.registry import all_metrics, compute_scores
 from rageval_dagster.metrics.support import support
 from rageval_dagster.records import Answer, Item, Result
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL
@@ -49,7 +49,7 @@ Column = list[float | None]
 
 
 def shipped(results: Sequence[Result], tools: Tools, model: TransformerEmbedder) -> dict[str, Column]:
-    declared = metrics_for(MetricOptions(max(1, *(len(result.contexts) for result in results)), model.version))
+    declared = all_metrics(MetricOptions(max(1, *(len(result.contexts) for result in results)), model.version))
     chosen = [metric for metric in declared if metric.id in SIGNALS]
     outcomes = compute_scores(chosen, results, tools)
     columns: dict[str, Column] = {}

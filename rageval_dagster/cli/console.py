@@ -22,6 +22,8 @@ DONE_IN_PART = 4
 """Exit code: done, but part of the input (rows, files, clients) was refused or failed."""
 
 
+MAX_LISTED = 20
+
 SCORE_COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
 
 
@@ -60,12 +62,12 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
         print("  ".join(padded).rstrip())
 
 
-def score_rows(shape: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row of a table a metric, of results in their shape."""
+def score_rows(scores: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row of a table a metric, of {metric id: mean, interval and counts by name}."""
     names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
     return [
         dict(zip(SCORE_COLUMNS, (metric_id, *(score[name] for name in names)), strict=True))
-        for metric_id, score in shape["scores"].items()
+        for metric_id, score in scores.items()
     ]
 
 
@@ -95,6 +97,19 @@ def percent(share: float) -> str:
     if 0 < share < 0.001:
         return "under 0.1 %"
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def listed_patterns(text: str | None) -> list[str] | None:
+    """The patterns of --metrics, which commas separate; None where it was not given."""
+    return None if text is None else [pattern.strip() for pattern in text.split(",") if pattern.strip()]
+
+
+def say_refused(refused: Sequence[Any]) -> None:
+    """The rows that were refused, on standard error: the first ones, and how many more there are."""
+    for refusal in refused[:MAX_LISTED]:
+        say(f"refused: {cell(refusal)}")
+    if len(refused) > MAX_LISTED:
+        say(f"and {len(refused) - MAX_LISTED} more rows refused: --json lists them all")
 
 
 def mapped_columns(choices: Iterable[str]) -> dict[str, str]:

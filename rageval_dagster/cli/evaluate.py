@@ -149,7 +149,7 @@ def _evaluate_fast(
         name = f"{each.client_id} / {each.dataset_name} / {each.system}"
         if not as_json:
             print(f"{cell(name)}")
-            print_table(score_rows(each.shape), SCORE_COLUMNS, "no metric needs neither contexts nor a model")
+            print_table(score_rows(each.shape["scores"]), SCORE_COLUMNS, "no metric needs neither contexts nor a model")
             print()
         if each.not_recorded:
             say(f"{name}: {plural(each.not_recorded, 'question')} not recorded")

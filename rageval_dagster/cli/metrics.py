@@ -10,13 +10,16 @@ import typer
 
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
+    MAX_LISTED,
     cell,
+    listed_patterns,
     mapped_columns,
     plural,
     print_json,
     print_table,
     progress_bar,
     say,
+    say_refused,
 )
 from rageval_dagster.errors import RagevalError
 
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     from rageval_dagster.evaluation.agreement import Agreement
     from rageval_dagster.metrics.interface import Metric
     from rageval_dagster.settings import Settings
-
-MAX_LISTED = 20
 
 app = typer.Typer(help="Metrics: list, show, and agreement with human labels.", no_args_is_help=True)
 
@@ -124,16 +125,13 @@ def agreement(
     from rageval_dagster.evaluation.recorded import metrics_and_tools, redacted_outputs, score_outputs
 
     settings = _settings(client)
-    patterns = None if metrics is None else [pattern.strip() for pattern in metrics.split(",") if pattern.strip()]
+    patterns = listed_patterns(metrics)
     chosen, tools = metrics_and_tools(settings, patterns, settings.k, model)
     if patterns is None:
         chosen = [metric for metric in chosen if "answer" in metric.needs]
     options = OutputOptions(mapped_columns(columns or ()), k=settings.k, decline_phrases=settings.decline_phrases)
     report = read_outputs(file, format_name, options)
-    for refusal in report.refused[:MAX_LISTED]:
-        say(f"refused: {cell(refusal)}")
-    if len(report.refused) > MAX_LISTED:
-        say(f"and {len(report.refused) - MAX_LISTED} more rows refused: --json lists them all")
+    say_refused(report.refused)
     outputs = redacted_outputs(report.rows, settings)
     known, unlabelled = labelled(outputs, positive)
     with progress_bar("scoring") as progress:

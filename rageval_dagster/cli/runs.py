@@ -1,11 +1,12 @@
 """`rageval runs`: evaluations that were made, their questions, and their files for other tools."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import SCORE_COLUMNS, cell, open_all, plural, print_json, print_table
+from rageval_dagster.cli.console import SCORE_COLUMNS, cell, open_all, plural, print_json, print_table, score_rows
 from rageval_dagster.errors import RagevalError
 
 app = typer.Typer(help="Evaluations: list, show, export.", no_args_is_help=True)
@@ -68,8 +69,7 @@ def show(
     if broken_down is not None:
         _print_breakdown(broken_down)
         return
-    rows = [_metric_row(metric_id, summary) for metric_id, summary in report.summaries.items()]
-    print_table(rows, SCORE_COLUMNS, "no metrics yet")
+    print_table(_metric_rows(report.summaries), SCORE_COLUMNS, "no metrics yet")
     lines = (
         failed_questions(db, report),
         metric_errors(db, report),
@@ -153,24 +153,15 @@ def _row(evaluation: Any) -> dict[str, Any]:
     }
 
 
-def _metric_row(metric_id: str, summary: Any) -> dict[str, Any]:
-    return {
-        "metric": metric_id,
-        "mean": summary.mean,
-        "low": summary.ci_low,
-        "high": summary.ci_high,
-        "n": summary.n,
-        "scored": summary.n_scored,
-        "undefined": summary.n_undefined,
-        "errors": summary.n_error,
-    }
+def _metric_rows(summaries: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return score_rows({metric_id: vars(summary) for metric_id, summary in summaries.items()})
 
 
 def _print_breakdown(broken_down: Any) -> None:
     rows = [
-        {broken_down.by: group, **_metric_row(metric_id, summary)}
+        {broken_down.by: group, **row}
         for group, summaries in broken_down.groups.items()
-        for metric_id, summary in summaries.items()
+        for row in _metric_rows(summaries)
     ]
     print_table(rows, [broken_down.by, *SCORE_COLUMNS], f"no question has a {broken_down.by}")
     print("\nThe 95 % intervals hold for each line alone: of many, some lie below their true value by chance.")

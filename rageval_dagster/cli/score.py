@@ -13,12 +13,14 @@ from rageval_dagster.cli.console import (
     SCORE_COLUMNS,
     cell,
     dumped,
+    listed_patterns,
     mapped_columns,
     plural,
     print_json,
     print_table,
     progress_bar,
     say,
+    say_refused,
     score_rows,
 )
 from rageval_dagster.errors import RagevalError
@@ -27,8 +29,6 @@ from rageval_dagster.records import Outcome
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.formats.outputs import Output
     from rageval_dagster.metrics.interface import Metric
-
-MAX_LISTED = 20
 
 LANGUAGE_SAMPLE = 500
 """Texts whose language is detected, at most."""
@@ -87,7 +87,7 @@ def score(
     settings = load_settings()
     if client is not None:
         settings = settings.for_client(client)
-    patterns = None if metrics is None else [pattern.strip() for pattern in metrics.split(",") if pattern.strip()]
+    patterns = listed_patterns(metrics)
     chosen, tools = metrics_and_tools(settings, patterns, k, model)
     named = mapped_columns(columns or ())
     if format_name is None:
@@ -121,18 +121,15 @@ def score(
     if as_json:
         print_json(shape)
     else:
-        print_table(score_rows(shape), SCORE_COLUMNS, "no metrics were chosen")
+        print_table(score_rows(shape["scores"]), SCORE_COLUMNS, "no metrics were chosen")
         if by is not None:
             print()
-            rows = [{by: group, **row} for group, scores in groups.items() for row in score_rows({"scores": scores})]
+            rows = [{by: group, **row} for group, scores in groups.items() for row in score_rows(scores)]
             print_table(rows, [by, *SCORE_COLUMNS], f"no question has a {by}")
     for warning in warnings:
         say(f"warning: {warning}")
     _say_unmeasured(found)
-    for refusal in report.refused[:MAX_LISTED]:
-        say(f"refused: {cell(refusal)}")
-    if len(report.refused) > MAX_LISTED:
-        say(f"and {len(report.refused) - MAX_LISTED} more rows refused: --json lists them all")
+    say_refused(report.refused)
     if report.unused:
         say(f"columns not read: {', '.join(map(repr, report.unused))}; --map FIELD=COLUMN says what one is")
     unanswered = sum(output.result.answer is None for output in outputs)

@@ -1,13 +1,12 @@
 """An evaluation broken down by category or by document: where it is worst."""
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.exporting import results_of
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of
-from rageval_dagster.metrics.registry import generic_id
+from rageval_dagster.metrics.registry import matching_ids
 from rageval_dagster.records import Item
 from rageval_dagster.statistics.summaries import Summary, breakdown
 from rageval_dagster.storage.database import Database
@@ -78,11 +77,7 @@ def _chosen(report: EvaluationReport, patterns: Sequence[str]) -> list[str]:
     k = report.evaluation.k
     chosen: dict[str, None] = {}
     for pattern in patterns:
-        found = [
-            name
-            for name in report.summaries
-            if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(generic_id(name, k), pattern)
-        ]
+        found = matching_ids(pattern, report.summaries, k)
         if not found:
             number = report.evaluation.id
             raise RagevalError(f"run {number} has no metric {pattern!r}: rageval runs show {number} lists those it has")

@@ -93,16 +93,13 @@ def _from_history(db: Database, client_id: str, system: str, items: Sequence[Ite
     """The newest result of each item from a complete evaluation, unless its answer was deleted since."""
     wanted = {item.item_id for item in items}
     found: dict[str, Result] = {}
-    for evaluation in list_evaluations(db, client_id, status="complete", limit=_ALL):
+    for evaluation in list_evaluations(db, client_id, status="complete", limit=None):
         if evaluation.system != system or not wanted - found.keys():
             continue
         for item_id, (_, result) in load_results(db, evaluation.id).items():
             if item_id in wanted and item_id not in found and not result.texts_deleted:
                 found[item_id] = result
     return found
-
-
-_ALL = 1_000_000
 
 
 def _from_file(settings: Settings, client_id: str, system: str, items: Sequence[Item], k: int) -> dict[str, Result]:

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, get_args
 
 from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Citation, Retrieved
 from rageval_dagster.metrics.claim_sentences import Sentence, read_answer
+from rageval_dagster.metrics.cosines import cosine_blocks, stacked
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools
 from rageval_dagster.records import Answer, Outcome, Result
 
@@ -18,9 +18,6 @@ VERSION = "1"
 
 MOST_VERDICTS = 100
 """Citations whose verdicts are kept one by one."""
-
-_COSINES_AT_ONCE = 4_000_000
-"""Cosines held in memory at once when a very long answer meets very many contexts (16 MB)."""
 
 _EMPTY = Outcome.undefined("the answer is empty")
 _NO_CITATIONS = Outcome.undefined("the answer has no citations")
@@ -249,21 +246,10 @@ def _supports(
 
     if not sentences:
         return np.zeros((0, len(contexts)), dtype=bool)
-    rows, row_starts = _stacked(sentences, vectors)
-    columns, column_starts = _stacked(contexts, vectors)
-    at_once = max(1, _COSINES_AT_ONCE // len(columns))
+    rows, row_starts = stacked(sentences, vectors)
+    columns, column_starts = stacked(contexts, vectors)
     found = [
-        np.logical_or.reduceat(
-            (rows[first : first + at_once] @ columns.T).clip(0.0, 1.0) >= threshold, column_starts, axis=1
-        )
-        for first in range(0, len(rows), at_once)
+        np.logical_or.reduceat(block.clip(0.0, 1.0) >= threshold, column_starts, axis=1)
+        for block in cosine_blocks(rows, columns)
     ]
     return np.logical_or.reduceat(np.concatenate(found), row_starts, axis=0)
-
-
-def _stacked(texts: Sequence[str], vectors: Mapping[str, "np.ndarray"]) -> "tuple[np.ndarray, list[int]]":
-    """The windows of all the texts one below the other, and the row where each text begins."""
-    import numpy as np
-
-    found = [vectors[text] for text in texts]
-    return np.concatenate(found), [0, *accumulate(len(each) for each in found[:-1])]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rageval_dagster.languages import sentences
+from rageval_dagster.metrics.cosines import cosine_blocks, stacked
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import says_something
@@ -17,9 +18,6 @@ VERSION = "1"
 HALLUCINATION_VERSION = "3"
 
 Split = Callable[[str], Sequence[str]]
-
-_COSINES_AT_ONCE = 4_000_000
-"""Cosines held in memory at once when a very long answer meets very many contexts (16 MB)."""
 
 _NO_QUESTION_TEXT = Outcome.undefined("the question is empty")
 _NO_ANSWER_TEXT = Outcome.undefined("the answer is empty")
@@ -190,9 +188,7 @@ def _best_cosines(texts: Sequence[str], others: Sequence[str], vectors: Mapping[
 
     if not any(text.strip() for text in others):
         return np.zeros(len(texts), dtype=np.float32)
-    rows = np.concatenate([vectors[text] for text in texts])
-    columns = np.concatenate([vectors[text] for text in others]).T
-    at_once = max(1, _COSINES_AT_ONCE // columns.shape[1])
-    best = [(rows[first : first + at_once] @ columns).max(axis=1) for first in range(0, len(rows), at_once)]
-    starts = np.cumsum([0, *(len(vectors[text]) for text in texts[:-1])])
+    rows, starts = stacked(texts, vectors)
+    columns, _ = stacked(others, vectors)
+    best = [block.max(axis=1) for block in cosine_blocks(rows, columns)]
     return np.clip(np.maximum.reduceat(np.concatenate(best), starts), 0.0, 1.0)

@@ -92,12 +92,16 @@ class Metric:
         Raises:
             TypeError: the family's score did not give one outcome for every result that this metric applies to.
         """
-        barred = tools.once(results, (self.needs, self.unanswerable), lambda: list(map(self.inapplicable, results)))
+        barred = self.barred(results, tools)
         column = tools.once(results, self.score, lambda: self.score(results, tools))[self.name]
         outcomes = [reason or outcome for reason, outcome in zip(barred, column, strict=True)]
         if not all(isinstance(outcome, Outcome) for outcome in outcomes):
             raise TypeError(f"{self.id} left results without an outcome")
         return outcomes  # pyright: ignore[reportReturnType]
+
+    def barred(self, results: Sequence[Result], tools: "Tools") -> list[Outcome | None]:
+        """`inapplicable` of each result, told once a batch for all metrics that need the same."""
+        return tools.once(results, (self.needs, self.unanswerable), lambda: list(map(self.inapplicable, results)))
 
     def inapplicable(self, result: Result) -> Outcome | None:
         """The outcome of a result that this metric cannot or must not judge; None for all others."""

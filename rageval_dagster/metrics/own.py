@@ -56,7 +56,7 @@ def metric(
 
     def declared(function: Function) -> Metric:
         def score(results: Sequence[Result], tools: Tools) -> Columns:
-            barred = [made.inapplicable(result) is not None for result in results]
+            barred = made.barred(results, tools)
             # The batch itself where all of it applies: what the tools keep for a batch is then kept.
             applicable = results if not any(barred) else [r for r, out in zip(results, barred, strict=True) if not out]
             values = _values(id, function(applicable, tools), len(applicable)) if applicable else []

@@ -27,7 +27,7 @@ __all__ = [
     "compute_scores",
     "declared_metrics",
     "generic_id",
-    "metrics_for",
+    "matching_ids",
     "metrics_of",
     "nearest_id",
     "options_of",
@@ -64,16 +64,6 @@ def all_metrics(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metr
     return metrics
 
 
-def metrics_for(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metric]:
-    """The metrics that can be run: those that need an embedder only where the options name its version."""
-    return _runnable(all_metrics(options, own), options)
-
-
-def _runnable(metrics: Iterable[Metric], options: MetricOptions) -> list[Metric]:
-    with_embedder = options.embedder_version is not None
-    return [metric for metric in metrics if with_embedder or "embedder" not in metric.needs]
-
-
 def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -> MetricOptions:
     """What a client's settings say; the embedder is asked for its version alone, so that its model is not loaded."""
     return MetricOptions(
@@ -93,13 +83,14 @@ def metrics_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
     """The metrics that a client runs, as its setting `metrics` says.
 
     Its patterns choose among all metrics; with none of them all built-in and installed ones run. The user's own that it
-    names always run.
+    names always run. Without an embedder those that need one are left out.
 
     Raises:
         SettingsError: a pattern chooses nothing, or a metric of the user's own cannot be used.
     """
     options = options_of(settings, k, embedder)
-    return _runnable(chosen_metrics(settings, options), options)
+    chosen = chosen_metrics(settings, options)
+    return [metric for metric in chosen if embedder is not None or "embedder" not in metric.needs]
 
 
 def chosen_metrics(settings: Settings, options: MetricOptions, patterns: Sequence[str] | None = None) -> list[Metric]:
@@ -144,12 +135,17 @@ def _declared(settings: Settings, options: MetricOptions) -> tuple[list[Metric],
     return all_metrics(options, [*installed_metrics(options, BUILT_IN), *named]), named
 
 
-def _chosen(pattern: str, metrics: Sequence[Metric], k: int) -> list[str]:
-    found = [
-        metric.id
-        for metric in metrics
-        if fnmatch.fnmatchcase(metric.id, pattern) or fnmatch.fnmatchcase(generic_id(metric.id, k), pattern)
+def matching_ids(pattern: str, metric_ids: Iterable[str], k: int) -> list[str]:
+    """The ids that a pattern such as `retrieval.*` chooses; it may have `k` in the place of the cutoff."""
+    return [
+        metric_id
+        for metric_id in metric_ids
+        if fnmatch.fnmatchcase(metric_id, pattern) or fnmatch.fnmatchcase(generic_id(metric_id, k), pattern)
     ]
+
+
+def _chosen(pattern: str, metrics: Sequence[Metric], k: int) -> list[str]:
+    found = matching_ids(pattern, (metric.id for metric in metrics), k)
     if not found:
         raise SettingsError(f"metrics: {pattern!r} chooses no metric at k = {k}{nearest_id(pattern, metrics, k)}")
     return found

@@ -1,31 +1,9 @@
 """The summary of a metric, over an evaluation or each group of it: counts, mean with interval, range, bounds."""
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
 
-from rageval_dagster.records import Interval, Outcome
+from rageval_dagster.records import Interval, Outcome, Summary
 from rageval_dagster.statistics.intervals import mean_interval
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What the outcomes of one metric come to. Mean, interval and range are None where nothing was scored.
-
-    n = n_scored + n_undefined + n_error. `worst_low` and `worst_high` bound the mean that the scored and the failed
-    items would have together, had all the failed ones scored 0, or 1; None where there are neither.
-    """
-
-    n: int
-    n_scored: int
-    n_undefined: int
-    n_error: int
-    mean: float | None
-    ci_low: float | None
-    ci_high: float | None
-    min: float | None
-    max: float | None
-    worst_low: float | None
-    worst_high: float | None
 
 
 def summarise(

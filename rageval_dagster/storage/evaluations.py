@@ -159,9 +159,9 @@ def list_evaluations(
     dataset_id: int | None = None,
     trigger: str | None = None,
     status: EvaluationStatus | None = None,
-    limit: int = 50,
+    limit: int | None = 50,
 ) -> list[Evaluation]:
-    """Evaluations, newest first."""
+    """Evaluations, newest first; at most so many, or (None) all."""
     wanted = {
         evaluation_runs.c.client_id: client_id,
         evaluation_runs.c.dataset_id: dataset_id,

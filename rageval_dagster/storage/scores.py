@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from rageval_dagster import records
 from rageval_dagster.records import Outcome
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.database import Database, in_batches, retried, upsert
@@ -16,25 +17,14 @@ from rageval_dagster.storage.types import storable, utc_now
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A metric over an evaluation: counts, mean with its interval, range, and bounds with all errors as 0 or 1.
+class Summary(records.Summary):
+    """The summary of a metric over an evaluation, as the history keeps it.
 
     `ceiling` is the best mean that any ranking could reach; None where that is 1. `good_value` is what the metric
     declared when it was run; None where it declares none.
     """
 
     metric_id: str
-    n: int
-    n_scored: int
-    n_undefined: int
-    n_error: int
-    mean: float | None
-    ci_low: float | None
-    ci_high: float | None
-    min: float | None
-    max: float | None
-    worst_low: float | None
-    worst_high: float | None
     ceiling: float | None
     metric_version: str
     higher_is_better: bool = True

@@ -10,8 +10,9 @@ from rageval_dagster.benchmark.formats.outputs import OutputOptions, OutputsRepo
 from rageval_dagster.benchmark.formats.outputs_writing import OUTPUT_WRITERS, write_outputs
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.metrics.interface import MetricOptions, Tools
-from rageval_dagster.metrics.registry import compute_scores, metrics_for
+from rageval_dagster.metrics.registry import all_metrics, compute_scores, metrics_of
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Result
+from rageval_dagster.settings import Settings
 from tests.metrics.metric_samples import TinyEmbedder
 
 FIRST_REFERENCE_ONLY = ("recorded", "ragas", "test-results")
@@ -66,7 +67,7 @@ def test_the_scores_are_the_same_for_all_that_the_format_holds(
     assert [output.id for output in report.rows] == list(found)
     metrics = [
         metric
-        for metric in metrics_for(MetricOptions(k=5, embedder_version="tiny@1"))
+        for metric in all_metrics(MetricOptions(k=5, embedder_version="tiny@1"))
         if not (format_name in WITHOUT_IDS and metric.needs & {"hits", "evidence"})
         and not (format_name in FIRST_REFERENCE_ONLY and "reference" in metric.needs)
         # What is a chunk's own id, and what was said of a question beside its references, is another thing elsewhere.
@@ -107,7 +108,7 @@ def test_what_is_not_known_is_not_written_as_if_it_were(tmp_path: Path, format_n
     silent = Result(Item("Where?"), None, None, (), 5, Answer("There."), tells_contexts=False)
     wordless = Result(Item("When?"), None, None, hits, 5, Answer("Then."), contexts=("",))
     report = round_trip({"a": silent, "b": wordless}, format_name, tmp_path)
-    metrics = [metric for metric in metrics_for(MetricOptions(k=5)) if "contexts" in metric.needs]
+    metrics = [metric for metric in metrics_of(Settings(), 5) if "contexts" in metric.needs]
     assert metrics
     for column in compute_scores(metrics, [output.result for output in report.rows], Tools()).values():
         assert [outcome.status for outcome in column] == ["undefined", "undefined"]

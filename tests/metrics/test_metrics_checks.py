@@ -12,14 +12,14 @@ from metric_samples import make_result
 
 from rageval_dagster.benchmark.formats import read_dataset
 from rageval_dagster.metrics import patterns
-from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.records import Item
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "expected_outputs.json"
 
 
 def compute(results):
-    metrics = [metric for metric in metrics_for(MetricOptions(5)) if metric.family == "checks"]
+    metrics = [metric for metric in all_metrics(MetricOptions(5)) if metric.family == "checks"]
     columns = compute_scores(metrics, results, Tools())
     return {metric_id.removeprefix("checks."): column for metric_id, column in columns.items()}
 

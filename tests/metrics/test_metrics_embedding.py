@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import DATA_DIR, TinyEmbedder, make_result
 
-from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.records import Hit
 
 
@@ -19,7 +19,7 @@ def scores(results, embedder=None, **thresholds):
     embedder = embedder or TinyEmbedder()
     metrics = [
         metric
-        for metric in metrics_for(MetricOptions(5, embedder.version, **thresholds))
+        for metric in all_metrics(MetricOptions(5, embedder.version, **thresholds))
         if metric.family == "embedding"
     ]
     columns = compute_scores(metrics, results, Tools(embedder))
@@ -123,7 +123,7 @@ def test_a_long_context_counts_by_its_best_window():
 def test_each_distinct_text_is_embedded_once_for_all_metrics_and_items():
     embedder = TinyEmbedder()
     tools = Tools(embedder)
-    metrics = [metric for metric in metrics_for(MetricOptions(5, embedder.version)) if metric.family == "embedding"]
+    metrics = [metric for metric in all_metrics(MetricOptions(5, embedder.version)) if metric.family == "embedding"]
     contexts = ["red. blue.", "red. blue.", "green"]
     results = [
         make_result(question=question, answer="red. blue.", contexts=contexts, references=["red"])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from metric_samples import make_result
 
 from rageval_dagster.metrics.numbers import numbers
-from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 
-METRICS = [metric for metric in metrics_for(MetricOptions(5)) if metric.family == "lexical"]
+METRICS = [metric for metric in all_metrics(MetricOptions(5)) if metric.family == "lexical"]
 
 
 def score(answer, *references):

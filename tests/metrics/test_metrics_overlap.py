@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import make_result
 
-from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.metrics.support import support
 
 
 def outcomes(compat=False, **kwargs):
     options = MetricOptions(5, overlap_compat=compat)
-    metrics = [metric for metric in metrics_for(options) if metric.family == "overlap"]
+    metrics = [metric for metric in all_metrics(options) if metric.family == "overlap"]
     columns = compute_scores(metrics, [make_result(**kwargs)], Tools())
     return {metric_id.removeprefix("overlap."): column[0] for metric_id, column in columns.items()}
 
@@ -119,7 +119,7 @@ def test_composed_and_decomposed_letters_are_the_same():
 
 def test_compat_is_part_of_the_version_of_what_it_changes():
     own, compat = (
-        {metric.name: metric.version for metric in metrics_for(MetricOptions(5, overlap_compat=on))}
+        {metric.name: metric.version for metric in all_metrics(MetricOptions(5, overlap_compat=on))}
         for on in (False, True)
     )
     assert {name for name in own if own[name] != compat[name]} == {

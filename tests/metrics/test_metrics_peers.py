@@ -10,14 +10,14 @@ from metric_samples import TinyEmbedder, make_result, value_of
 
 from rageval_dagster.benchmark.trec import read_qrels, read_run
 from rageval_dagster.embedding.models import load_embedder
-from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.metrics.trec import parse_measure, score_run
 from rageval_dagster.records import Outcome
 from rageval_dagster.settings import Settings
 from rageval_dagster.statistics import mean_interval, summarise
 from rageval_dagster.text import sentences
 
-METRICS = metrics_for(MetricOptions(5, TinyEmbedder.version))
+METRICS = all_metrics(MetricOptions(5, TinyEmbedder.version))
 
 
 def outcomes(result, embedder=None, metrics=METRICS):
@@ -121,7 +121,7 @@ def test_the_verbatim_last_sentence_of_a_358_word_chunk_is_called_hallucinated()
     chunks = list(chunks_of_358_words(5))
     ends = [sentences(chunk)[-1] for chunk in chunks]
     results = [make_result(["c"], answer=end, contexts=[chunk]) for end, chunk in zip(ends, chunks, strict=True)]
-    metrics = [metric for metric in metrics_for(MetricOptions(5, embedder.version)) if metric.family == "embedding"]
+    metrics = [metric for metric in all_metrics(MetricOptions(5, embedder.version)) if metric.family == "embedding"]
     columns = compute_scores(metrics, results, Tools(embedder))
     assert [outcome.value for outcome in columns["embedding.answer_hallucination"]] == [0.0] * len(chunks)
     cut_off = np.sum(embedder.encode(ends) * embedder.encode(chunks), axis=1)

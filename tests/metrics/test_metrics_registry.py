@@ -6,8 +6,9 @@ import pytest
 from metric_samples import TinyEmbedder, make_result
 
 from rageval_dagster.metrics.interface import Metric
-from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores, metrics_of
 from rageval_dagster.records import Answer
+from rageval_dagster.settings import Settings
 
 
 def by_id(metrics):
@@ -20,7 +21,7 @@ def test_the_metrics_at_a_cutoff():
     lexical = ["exact_match", "keyword_coverage", "number_match", "answer_completeness", "source_citation", "token_f1"]
     lexical.append("answer_match")
     overlap = ["faithfulness", "answer_correctness", "context_correctness", "context_mrr", "support"]
-    assert [metric.id for metric in metrics_for(MetricOptions(3, TinyEmbedder.version))] == [
+    assert [metric.id for metric in all_metrics(MetricOptions(3, TinyEmbedder.version))] == [
         *(f"retrieval.{name}" for name in level),
         *(f"retrieval.document_{name}" for name in level),
         "retrieval.foreign_hits",
@@ -36,15 +37,13 @@ def test_the_metrics_at_a_cutoff():
 
 
 def test_ndcg_at_10_is_there_once_at_cutoff_10():
-    ids = [metric.id for metric in metrics_for(MetricOptions(10))]
+    ids = [metric.id for metric in metrics_of(Settings(), 10)]
     assert ids.count("retrieval.ndcg_at_10") == 1
 
 
 def test_without_an_embedder_its_metrics_are_not_run():
-    assert not [metric for metric in metrics_for(MetricOptions(5)) if metric.family == "embedding"]
-    assert [metric.id for metric in metrics_for(MetricOptions(5)) if metric.family == "citation"] == [
-        "citation.coverage"
-    ]
+    assert not [metric for metric in metrics_of(Settings(), 5) if metric.family == "embedding"]
+    assert [metric.id for metric in metrics_of(Settings(), 5) if metric.family == "citation"] == ["citation.coverage"]
 
 
 def test_every_metric_documents_itself():
@@ -151,7 +150,7 @@ def test_a_failing_metric_is_an_error_without_text_and_the_others_go_on(caplog):
     results = [make_result(answer="x", references=["x"]), make_result(answer="x", answerable=False)]
     columns = compute_scores(metrics, results, Tools())
     assert [(outcome.status, outcome.reason) for outcome in columns["own.first"]] == [
-        ("error", "KeyError at test_metrics_registry.py:134"),
+        ("error", f"KeyError at test_metrics_registry.py:{score.__code__.co_firstlineno + 2}"),
         ("undefined", "the question is unanswerable"),
     ]
     assert columns["own.second"] == columns["own.first"]
@@ -170,6 +169,6 @@ def test_a_metric_that_leaves_results_without_an_outcome_is_an_error(column):
 
 def test_progress_counts_the_metrics():
     seen: list[tuple[int, int]] = []
-    metrics = metrics_for(MetricOptions(5))[:3]
+    metrics = metrics_of(Settings(), 5)[:3]
     compute_scores(metrics, [], Tools(), lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import DATA_DIR, make_result, value_of
 
-from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores, metrics_for
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 
 
 def scores(results, k=5):
-    metrics = [metric for metric in metrics_for(MetricOptions(k)) if metric.family == "retrieval"]
+    metrics = [metric for metric in all_metrics(MetricOptions(k)) if metric.family == "retrieval"]
     columns = compute_scores(metrics, results, Tools())
     return {metric_id.removeprefix("retrieval."): column for metric_id, column in columns.items()}
 
@@ -65,7 +65,7 @@ def test_equal_to_the_plain_definitions_on_both_levels(questions, k):
 
 
 def test_precision_divides_by_k_and_has_a_ceiling():
-    precision = next(metric for metric in metrics_for(MetricOptions(5)) if metric.name == "precision_at_5")
+    precision = next(metric for metric in all_metrics(MetricOptions(5)) if metric.name == "precision_at_5")
     assert precision.ceiling is not None
     result = make_result(["a", "b"], ["a"])
     assert precision.compute([result], Tools())[0].value == precision.ceiling(result) == 0.2

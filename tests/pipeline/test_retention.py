@@ -10,7 +10,8 @@ from rageval_dagster.errors import TextsDeletedError
 from rageval_dagster.evaluation.scoring import run_scoring
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.metrics.interface import Tools
-from rageval_dagster.metrics.registry import MetricOptions, metrics_for
+from rageval_dagster.metrics.registry import metrics_of
+from rageval_dagster.settings import Settings
 from rageval_dagster.storage.results import load_results
 from tests.cli.conftest import run
 from tests.cli.running import Run
@@ -53,7 +54,7 @@ def test_the_job_deletes_texts_and_the_next_evaluation_finds_the_same_scores(
     assert run("runs", "export", before.evaluation.id).code == 0
     assert run("datasets", "show", before.evaluation.dataset_id).code == 0
     # Nobody scores an answer that is no longer there.
-    changed = [replace(metric, version="changed") for metric in metrics_for(MetricOptions(before.evaluation.k))]
+    changed = [replace(metric, version="changed") for metric in metrics_of(Settings(), before.evaluation.k)]
     with pytest.raises(TextsDeletedError, match="evaluate the client anew"):
         run_scoring(db, before.evaluation, changed, Tools())
     monkeypatch.delenv("RAGEVAL_RETENTION_DAYS_TEXT")

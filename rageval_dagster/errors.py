@@ -53,6 +53,10 @@ class LanguageModelError(RagevalError):
     """A language model endpoint refused, failed for good, or answered unusably."""
 
 
+class BudgetReachedError(LanguageModelError):
+    """What models may cost is spent: what they said is kept, and what is missing can be asked another time."""
+
+
 class RedactionError(RagevalError):
     """The user's own redaction failed: the text that it should have redacted is neither stored nor sent."""
 

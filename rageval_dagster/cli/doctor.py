@@ -16,7 +16,7 @@ from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
 
 if TYPE_CHECKING:
-    from rageval_dagster.llm.client import Endpoint
+    from rageval_dagster.llm.endpoints import Endpoint
 
 _CONNECT_TIMEOUT_S = 3
 _PORTS = {"http": 80, "https": 443}

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from string import Template
 
+from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 
 _SECTION = re.compile(r"^\[([a-z ]+)\]\n", re.MULTILINE)
@@ -26,9 +29,37 @@ class Prompt:
         return Template(self.sections[section]).substitute(values)
 
 
-def load_prompt(name: str) -> Prompt:
-    """The prompt of rageval_dagster/prompts/`name`.txt."""
-    text = resources.files("rageval_dagster").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8")
+@lru_cache
+def load_prompt(name: str, own: Path | None = None) -> Prompt:
+    """The prompt of `own`/`name`.txt where the user has one there, else of rageval_dagster/prompts/`name`.txt.
+
+    Raises:
+        SettingsError: the user's own prompt cannot be read, or lacks a section or a `$name` of the built-in one.
+    """
+    built_in = _parsed(resources.files("rageval_dagster").joinpath("prompts", f"{name}.txt").read_text("utf-8"))
+    file = None if own is None else own / f"{name}.txt"
+    if file is None or not file.is_file():
+        if own is not None and not own.is_dir():
+            raise SettingsError(f"prompts: there is no folder {own}")
+        return built_in
+    try:
+        prompt = _parsed(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"prompts: {file} cannot be read ({type(error).__name__})") from None
+    for section, text in built_in.sections.items():
+        if section not in prompt.sections:
+            raise SettingsError(f"prompts: {file} has no section [{section}]")
+        used, known = (set(Template(each).get_identifiers()) for each in (prompt.sections[section], text))
+        # A prompt that leaves the question or the contexts out asks about nothing.
+        for difference, what in ((known - used, "lacks"), (used - known, "has an unknown")):
+            if difference:
+                raise SettingsError(f"prompts: {file} [{section}] {what} ${min(difference)}")
+        if not Template(prompt.sections[section]).is_valid():
+            raise SettingsError(f"prompts: {file} [{section}]: write $$ for a dollar sign")
+    return prompt
+
+
+def _parsed(text: str) -> Prompt:
     parts = _SECTION.split(text)
     return Prompt({title: body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}, digest(text))
 

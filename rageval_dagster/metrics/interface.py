@@ -1,16 +1,20 @@
 """What a metric is: its declaration, how it scores a batch, and the tools that the metrics of one run share."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from rageval_dagster.llm.client import ChatRequest
 from rageval_dagster.records import Answer, Outcome, Result
+from rageval_dagster.settings import JudgeWeights
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rageval_dagster.embedding.models import Embedder
+    from rageval_dagster.llm.client import ChatClient
 
 T = TypeVar("T")
 
@@ -24,6 +28,26 @@ Columns = Mapping[str, Sequence[Outcome | None]]
 
 Score = Callable[[Sequence[Result], "Tools"], Columns]
 
+
+class Judge(Protocol):
+    """What a judged metric asks: the judge model, and the metrics' embedder, while other results are judged too."""
+
+    async def ask(self, request: ChatRequest, read: Callable[[str], T]) -> T:
+        """What `read` makes of the reply; a reply for which it raises UnusableReplyError is asked for again.
+
+        Raises:
+            ModelFailedError: no usable reply came; it becomes the outcome's error.
+        """
+        ...
+
+    async def embed(self, texts: Iterable[str]) -> Mapping[str, "np.ndarray"]:
+        """As `Tools.embed`."""
+        ...
+
+
+Judged = Callable[[Result, Judge], Awaitable[Outcome]]
+"""How one result is judged."""
+
 scored = lru_cache(maxsize=65_536)(Outcome.scored)
 """`Outcome.scored` with one shared object for equal values, because most scores take few distinct values."""
 
@@ -34,6 +58,8 @@ class MetricOptions:
 
     `k` is the cutoff (at least 1); thresholds are cosines. `minimum_retrieval_score` is in the retriever's own unit;
     None where nobody said what a good score is. `overlap_compat` gives unitxt's own numbers in the overlap family.
+    `judge_version` is that of the judge model, None where there is none; `prompts_dir` holds the user's own prompts,
+    and `judge_weights` are those of `judge.overall`.
     """
 
     k: int
@@ -45,6 +71,9 @@ class MetricOptions:
     citation_required: bool = True
     min_citation_coverage: float = 0.7
     overlap_compat: bool = False
+    judge_version: str | None = None
+    prompts_dir: Path | None = None
+    judge_weights: JudgeWeights = field(default_factory=JudgeWeights)
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -61,14 +90,15 @@ class Metric:
     """One metric as it is declared; its value is always in [0, 1].
 
     `id` is `family.name` with the cutoff filled in (`retrieval.precision_at_5`). `version` changes whenever the number
-    for the same result may change: it holds the definition's own version, its parameters and the embedding model.
+    for the same result may change: it holds the definition's own version, its parameters, the embedding model, and of
+    a judged metric the judge model and the prompts (at most 128 characters).
     `score` computes its whole family (it is called once per batch) and returns this metric's column under its name.
+    A metric that asks the judge model has `judged` instead, which judges one result; results are judged at once.
     `ceiling` is the highest value that a result allows, for metrics that cannot always reach 1.
     """
 
     id: str
     version: str
-    score: Score
     needs: frozenset[Need]
     unanswerable: Unanswerable
     description: str
@@ -77,6 +107,12 @@ class Metric:
     higher_is_better: bool = True
     good_value: float | None = None
     ceiling: Callable[[Result], float] | None = None
+    score: Score | None = None
+    judged: Judged | None = None
+
+    def __post_init__(self) -> None:
+        if (self.score is None) == (self.judged is None):
+            raise ValueError(f"{self.id}: a metric has either `score` or `judged`")
 
     @property
     def family(self) -> str:
@@ -87,13 +123,16 @@ class Metric:
         return self.id.partition(".")[2]
 
     def compute(self, results: Sequence[Result], tools: "Tools") -> list[Outcome]:
-        """One outcome a result, in order.
+        """One outcome a result, in order; of a metric that needs no judge.
 
         Raises:
             TypeError: the family's score did not give one outcome for every result that this metric applies to.
         """
+        score = self.score
+        if score is None:
+            raise TypeError(f"{self.id} is computed by metrics.judging")
         barred = self.barred(results, tools)
-        column = tools.once(results, self.score, lambda: self.score(results, tools))[self.name]
+        column = tools.once(results, score, lambda: score(results, tools))[self.name]
         outcomes = [reason or outcome for reason, outcome in zip(barred, column, strict=True)]
         if not all(isinstance(outcome, Outcome) for outcome in outcomes):
             raise TypeError(f"{self.id} left results without an outcome")
@@ -135,10 +174,11 @@ _NO_REFERENCE = Outcome.undefined("no reference answer")
 
 
 class Tools:
-    """What the metrics of one run share: the embedder, its vectors, and what a family computed for the batch."""
+    """What the metrics of one run share: embedder and judge, the vectors, and what a family computed for the batch."""
 
-    def __init__(self, embedder: "Embedder | None" = None) -> None:
+    def __init__(self, embedder: "Embedder | None" = None, judge: "ChatClient | None" = None) -> None:
         self.embedder = embedder
+        self.judge = judge
         self._vectors: dict[str, np.ndarray] = {}
         self._batch: Sequence[Result] | None = None
         self._made: dict[Hashable, tuple[Any, Exception | None]] = {}

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rageval_dagster.errors import SettingsError, class_and_place
+from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.metrics import checks, citation, embedding, lexical, overlap, quality, retrieval
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
+from rageval_dagster.metrics.judging import judge_scores
 from rageval_dagster.metrics.own import installed_metrics, is_own, named_metrics
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.settings import Settings
@@ -66,6 +68,7 @@ def all_metrics(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metr
 
 def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -> MetricOptions:
     """What a client's settings say; the embedder is asked for its version alone, so that its model is not loaded."""
+    judge = endpoint_of(settings, "judge")
     return MetricOptions(
         k=k,
         embedder_version=None if embedder is None else embedder.version,
@@ -76,6 +79,9 @@ def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
         citation_required=settings.citation_required,
         min_citation_coverage=settings.min_citation_coverage,
         overlap_compat=settings.overlap_compat,
+        judge_version=None if judge is None else judge.version,
+        prompts_dir=settings.prompts_dir,
+        judge_weights=settings.judge_weights,
     )
 
 
@@ -83,14 +89,15 @@ def metrics_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
     """The metrics that a client runs, as its setting `metrics` says.
 
     Its patterns choose among all metrics; with none of them all built-in and installed ones run. The user's own that it
-    names always run. Without an embedder those that need one are left out.
+    names always run. Without an embedder, or a judge model, those that need one are left out.
 
     Raises:
         SettingsError: a pattern chooses nothing, or a metric of the user's own cannot be used.
     """
     options = options_of(settings, k, embedder)
     chosen = chosen_metrics(settings, options)
-    return [metric for metric in chosen if embedder is not None or "embedder" not in metric.needs]
+    missing = ({"embedder"} if embedder is None else set()) | ({"judge"} if options.judge_version is None else set())
+    return [metric for metric in chosen if not missing & metric.needs]
 
 
 def chosen_metrics(settings: Settings, options: MetricOptions, patterns: Sequence[str] | None = None) -> list[Metric]:
@@ -158,9 +165,15 @@ def compute_scores(
 
     A metric that fails gives an error outcome, with the class of what it raised and the line, for every result that it
     applies to; the other metrics go on.
+
+    Raises:
+        LanguageModelError: as `judge_scores`.
     """
     scores: dict[str, list[Outcome]] = {}
-    for done, metric in enumerate(metrics, start=1):
+    judged = [metric for metric in metrics if metric.judged is not None]
+    if judged:
+        scores |= judge_scores(judged, results, tools)
+    for done, metric in enumerate((metric for metric in metrics if metric.judged is None), start=1 + len(judged)):
         try:
             scores[metric.id] = metric.compute(results, tools)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (the other metrics go on)
@@ -169,4 +182,4 @@ def compute_scores(
             scores[metric.id] = [metric.inapplicable(result) or failure for result in results]
         if progress is not None:
             progress(done, len(metrics))
-    return scores
+    return {metric.id: scores[metric.id] for metric in metrics}

@@ -22,7 +22,7 @@ CONFIG_VARIABLE = "RAGEVAL_CONFIG"
 
 _BUILT_IN = "default"
 _DEFAULTS = "[defaults]"
-_MERGED = ("systems", "thresholds")
+_MERGED = ("systems", "thresholds", "judge_weights")
 """Tables of which a client may change one part; all else is replaced as a whole."""
 
 _OUR_VARIABLES = ("RAGEVAL_", "EVALUATION_", "RAG__")
@@ -62,14 +62,17 @@ class SettingsSource:
         named = self.variables.get(CONFIG_VARIABLE)
         self.config_file = config_file or Path(named or CONFIG_FILE).expanduser().absolute()
         document = _read_toml(self.config_file, required=config_file is not None or bool(named))
-        unknown = sorted(set(document) - {"defaults", "clients"})
+        unknown = sorted(set(document) - {"defaults", "clients", *Settings.tables()})
         if unknown:
+            tables = "".join(f", [{name}]" for name in Settings.tables())
             raise SettingsError(
-                f"{self.config_file.name}: there is no table [{unknown[0]}]; known: [defaults], [clients.NAME]"
+                f"{self.config_file.name}: there is no table [{unknown[0]}]; known: [defaults], [clients.NAME]{tables}"
             )
         self._environment = self._read_variables(environment, "environment")
         self._dotenv = self._read_variables(dotenv, str(env_file))
         self._defaults = self._read_table(document.get("defaults", {}), _DEFAULTS)
+        own_tables = {name: document[name] for name in Settings.tables() if name in document}
+        self._tables = _Layer(own_tables, {name: f"{self.config_file.name} [{name}]" for name in own_tables})
         # Each is read when it is asked for: one client's mistake stops no other.
         self._clients = _table_of(document.get("clients", {}), "[clients]", self.config_file)
         self._made: dict[str | None, Settings] = {}
@@ -140,7 +143,7 @@ class SettingsSource:
 
     def _layers(self, client_id: str | None) -> list[_Layer]:
         """From the weakest to the strongest."""
-        layers = [self._defaults, self._dotenv, self._environment]
+        layers = [self._tables, self._defaults, self._dotenv, self._environment]
         if client_id is None:
             return layers
         return [*layers, self._read_table(self._clients[client_id], f"[clients.{client_id}]", client=True)]

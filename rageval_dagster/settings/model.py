@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, SystemDefinition
@@ -20,6 +20,7 @@ _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _MOST_DAYS = 36_500
 _Days = Annotated[float, Field(ge=0, le=_MOST_DAYS)]
 _DAYS = f"a number of days from 0 to {_MOST_DAYS}"
+_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
 
 
@@ -27,14 +28,64 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+_MODELS = ("generator_model", "answer_model", "judge_model")
+
 _Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
 def _setting(
-    variable: str | None, default: Any, takes: str, scope: Literal["client", "file", "machine"] = "file"
+    variable: str | None, default: Any, takes: str, scope: Literal["client", "file", "table", "machine"] = "file"
 ) -> Any:
-    """A setting. Scope `client`: rageval.toml may set it for one client; `machine`: it may not set it at all."""
+    """A setting. Scope `client`: rageval.toml may set it for one client; `machine`: it may not set it at all.
+
+    A `table` stands in rageval.toml by itself, beside [defaults].
+    """
     return Field(default=default, alias=variable, description=takes, json_schema_extra={"scope": scope})
+
+
+class Budget(BaseModel):
+    """What models may cost a day (UTC): US dollars, tokens in and out together, or both."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    tokens: _PositiveInt | None = None
+
+
+class Price(BaseModel):
+    """US dollars per million tokens sent to a model (`in`) and received from it (`out`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    into: Annotated[float, Field(ge=0, allow_inf_nan=False, alias="in")]
+    out: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class JudgeWeights(BaseModel):
+    """How much each dimension of `judge.overall` counts; only their ratios matter (seed 002's by default)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    faithfulness: _Weight = 0.35
+    answer_relevance: _Weight = 0.25
+    citation_quality: _Weight = 0.20
+    completeness: _Weight = 0.20
+    correctness: _Weight = 0.30
+
+    @model_validator(mode="after")
+    def _any_counts(self) -> Self:
+        # Correctness alone would leave nothing where there is no reference.
+        if not any((self.faithfulness, self.answer_relevance, self.citation_quality, self.completeness)):
+            raise ValueError("a weight above 0 for a dimension that needs no reference")
+        return self
+
+
+class Fleet(BaseModel):
+    """What holds for all clients together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget: Budget = Budget()
 
 
 class Settings(BaseModel):
@@ -58,6 +109,15 @@ class Settings(BaseModel):
     # Answers.
     citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false", "client")
     min_citation_coverage: _Share = _setting("RAG__MIN_CITATION_COVERAGE", 0.7, "a number from 0 to 1", "client")
+
+    verification_enabled: bool = _setting("RAG__VERIFICATION_ENABLED", True, "true or false", "client")
+    answer_context_tokens: Annotated[int, Field(ge=100)] = _setting(
+        "RAGEVAL_ANSWER_CONTEXT_TOKENS", 8_000, "a whole number of at least 100", "client"
+    )
+
+    # Generated questions: the shares of those over two documents, and of those that no document answers.
+    multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, "a number from 0 to 1", "client")
+    unanswerable_share: _Share = _setting("RAGEVAL_UNANSWERABLE_SHARE", 0.1, "a number from 0 to 1", "client")
 
     # Where things live.
     home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")
@@ -112,12 +172,29 @@ class Settings(BaseModel):
     answer_model: str | None = _setting("RAGEVAL_ANSWER_MODEL", None, "the name of a chat model", "client")
     answer_base_url: str | None = _setting("RAGEVAL_ANSWER_BASE_URL", None, "http(s)://host/v1", "client")
     answer_api_key: SecretStr | None = _setting("RAGEVAL_ANSWER_API_KEY", None, "an API key", "client")
+    judge_model: str | None = _setting("RAGEVAL_JUDGE_MODEL", None, "the name of a chat model", "client")
+    judge_base_url: str | None = _setting("RAGEVAL_JUDGE_BASE_URL", None, "http(s)://host/v1", "client")
+    judge_api_key: SecretStr | None = _setting("RAGEVAL_JUDGE_API_KEY", None, "an API key", "client")
+    prompts: str | None = _setting("RAGEVAL_PROMPTS", None, "a folder of prompts of your own", "client")
     llm_concurrency: _PositiveInt = _setting("RAGEVAL_LLM_CONCURRENCY", 16, "a whole number of at least 1", "client")
     llm_timeout_s: Annotated[float, Field(gt=0)] = _setting(
         "RAGEVAL_LLM_TIMEOUT_S", 60, "seconds, more than 0", "client"
     )
     llm_max_attempts: _PositiveInt = _setting("RAGEVAL_LLM_MAX_ATTEMPTS", 10, "a whole number of at least 1", "client")
     llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, _DAYS)
+
+    # What models may cost: a run, a client's day, and the day of all clients together.
+    llm_max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = _setting(
+        "RAGEVAL_LLM_MAX_COST_USD", None, "US dollars, more than 0", "client"
+    )
+    llm_max_tokens: _PositiveInt | None = _setting(
+        "RAGEVAL_LLM_MAX_TOKENS", None, "a whole number of at least 1", "client"
+    )
+    budget: Budget = _setting(None, Budget(), "a table with cost_usd, tokens, or both, a day", "client")
+    fleet: Fleet = _setting(None, Fleet(), "a table with a budget", "table")
+    prices: dict[str, Price] = _setting(
+        None, {}, "by model's name, {in = ..., out = ...} in US dollars per million tokens", "table"
+    )
 
     # Metrics.
     metrics: Annotated[_Names, Field(min_length=1)] = _setting(
@@ -128,6 +205,9 @@ class Settings(BaseModel):
     citation_threshold: _Share = _setting("RAGEVAL_CITATION_THRESHOLD", 0.4, "a cosine from 0 to 1", "client")
     minimum_retrieval_score: float | None = _setting(
         "RAGEVAL_MINIMUM_RETRIEVAL_SCORE", None, "a number in the retriever's own unit", "client"
+    )
+    judge_weights: JudgeWeights = _setting(
+        None, JudgeWeights(), "weights of 0 or more by dimension of the judge", "client"
     )
     overlap_compat: bool = _setting("RAGEVAL_OVERLAP_COMPAT", False, "true or false", "client")
 
@@ -145,8 +225,13 @@ class Settings(BaseModel):
 
     @classmethod
     def of_the_file(cls) -> list[str]:
-        """The names of the settings that rageval.toml may set."""
-        return [name for name in cls.model_fields if _scope(cls, name) != "machine"]
+        """The names of the settings that [defaults] in rageval.toml may set."""
+        return [name for name in cls.model_fields if _scope(cls, name) in ("client", "file")]
+
+    @classmethod
+    def tables(cls) -> list[str]:
+        """The names of the settings that are tables of rageval.toml, beside [defaults] and [clients.NAME]."""
+        return [name for name in cls.model_fields if _scope(cls, name) == "table"]
 
     @property
     def source(self) -> "SettingsSource":
@@ -169,13 +254,31 @@ class Settings(BaseModel):
         if taken:
             raise SettingsError(f"systems: {taken[0]} is the name of a built-in system; choose another")
         if self.llm == "allowed":
+            self._check_prices()
             return self
         for name in ("embedding_model", "metric_embedding_model"):
             if getattr(self, name).startswith("openai:"):
                 raise SettingsError(f"llm is forbidden, and {name} is a model behind an endpoint: name a local one")
-        kept = self.model_copy(update={"generator_model": None, "answer_model": None})
+        kept = self.model_copy(update=dict.fromkeys(_MODELS))
         kept._source = source
         return kept
+
+    def _check_prices(self) -> None:
+        """A limit on cost cannot hold where nobody said what a model costs."""
+        limits = {
+            "RAGEVAL_LLM_MAX_COST_USD": self.llm_max_cost_usd,
+            "budget.cost_usd": self.budget.cost_usd,
+            "[fleet] budget.cost_usd": self.fleet.budget.cost_usd,
+        }
+        limit = next((name for name, value in limits.items() if value is not None), None)
+        models = [getattr(self, name) for name in _MODELS]
+        unpriced = [model for model in models if model is not None and model not in self.prices]
+        if limit is not None and unpriced:
+            raise SettingsError(
+                f"{limit} limits what models may cost, and the price of {unpriced[0]!r} is not known: say it under "
+                f'[prices] in rageval.toml ("{unpriced[0]}" = {{in = ..., out = ...}}, USD per million tokens), or '
+                "limit the tokens instead"
+            )
 
     def for_client(self, client_id: str) -> "Settings":
         """The settings of one client: its own table in rageval.toml over what holds for all."""
@@ -195,6 +298,11 @@ class Settings(BaseModel):
     def path(self, name: str) -> Path:
         """A path that rageval.toml names, relative to the folder where that stands."""
         return self._source.config_file.parent / Path(name).expanduser()
+
+    @property
+    def prompts_dir(self) -> Path | None:
+        """The folder of the user's own prompts, relative to where rageval.toml stands."""
+        return None if self.prompts is None else self.path(self.prompts)
 
     @cached_property
     def home(self) -> Path:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -26,7 +26,47 @@ class LlmCall:
     cache_hit: bool
     retries: int
     error: str | None
-    dagster_run_id: str | None
+    run_id: str | None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What model calls took. `requests` are those that were asked for: `cache_hits` of them cost nothing.
+
+    `retries` are attempts beside the last one of each; `unpriced` are requests whose model has no price, which
+    `cost_usd` leaves out; `latency_s` is the time of successful attempts in all.
+    """
+
+    requests: int = 0
+    cache_hits: int = 0
+    errors: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    latency_s: float = 0.0
+
+    @property
+    def sent(self) -> int:
+        """Requests that went to the endpoint."""
+        return self.requests - self.cache_hits
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    def metadata(self) -> dict[str, int | float]:
+        """Counts by name; the cost only where every call has a price."""
+        counts: dict[str, int | float] = {
+            "model_calls": self.sent,
+            "cache_hits": self.cache_hits,
+            "model_errors": self.errors,
+            "retries": self.retries,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+        }
+        return counts if self.unpriced else counts | {"cost_usd": self.cost_usd}
 
 
 def load_vectors(db: Database, client_id: str, model: str, text_hashes: Iterable[str]) -> dict[str, bytes]:
@@ -57,37 +97,70 @@ def save_vectors(db: Database, client_id: str, model: str, vectors: Mapping[str,
         upsert(connection, embedding_cache, rows)
 
 
-def llm_get(db: Database, client_id: str, request_hash: str, max_age_days: float) -> str | None:
-    """The response to an equal request of this client, if it is at most so many days old."""
+def load_replies(db: Database, client_id: str, request_hashes: Iterable[str], max_age_days: float) -> dict[str, str]:
+    """{request hash: response} for those requests of this client that have one of at most so many days."""
+    found: dict[str, str] = {}
+    oldest = utc_now() - timedelta(days=max_age_days)
     with db.connect() as connection:
-        return connection.execute(
-            sa.select(llm_cache.c.response).where(
-                llm_cache.c.client_id == client_id,
-                llm_cache.c.request_hash == request_hash,
-                llm_cache.c.made_at > utc_now() - timedelta(days=max_age_days),
+        for batch in in_batches(request_hashes):
+            rows = connection.execute(
+                sa.select(llm_cache.c.request_hash, llm_cache.c.response).where(
+                    llm_cache.c.client_id == client_id,
+                    llm_cache.c.request_hash.in_(batch),
+                    llm_cache.c.made_at > oldest,
+                )
             )
-        ).scalar_one_or_none()
+            found.update((row.request_hash, row.response) for row in rows)
+    return found
 
 
 @retried
-def llm_put(db: Database, client_id: str, request_hash: str, model: str, response: str) -> None:
-    """Keeps a response, in place of an older one to the same request."""
-    row = {
-        "client_id": client_id,
-        "request_hash": request_hash,
-        "model": model,
-        "response": response,
-        "made_at": utc_now(),
-    }
-    with db.begin() as connection:
-        upsert(connection, llm_cache, [row], update=["model", "response", "made_at"])
-
-
-@retried
-def record_calls(db: Database, calls: Sequence[LlmCall]) -> None:
-    """Appends calls to the record."""
-    if not calls:
-        return
+def save_replies(
+    db: Database, client_id: str, replies: Sequence[tuple[str, str, str]], calls: Sequence[LlmCall] = ()
+) -> None:
+    """Keeps (request hash, model, response) in place of older ones, and appends calls to the record, at once."""
     now = utc_now()
+    rows = [
+        {"client_id": client_id, "request_hash": key, "model": model, "response": response, "made_at": now}
+        for key, model, response in replies
+    ]
     with db.begin() as connection:
-        connection.execute(sa.insert(llm_calls), [{**asdict(call), "called_at": now} for call in calls])
+        upsert(connection, llm_cache, rows, update=["model", "response", "made_at"])
+        if calls:
+            connection.execute(sa.insert(llm_calls), [{**asdict(call), "called_at": now} for call in calls])
+
+
+def model_usage(
+    db: Database,
+    client_id: str | None = None,
+    run_id: str | None = None,
+    role: str | None = None,
+    since: datetime | None = None,
+) -> Usage:
+    """What model calls took in all: of one client, run and role, and since a time, where these are given."""
+    calls = llm_calls.c
+    wanted = {calls.client_id: client_id, calls.run_id: run_id, calls.role: role}
+    conditions = [column == value for column, value in wanted.items() if value is not None]
+    if since is not None:
+        conditions.append(calls.called_at >= since)
+    paid = calls.prompt_tokens + calls.completion_tokens
+    with db.connect() as connection:
+        row = connection.execute(
+            sa.select(
+                sa.func.count().label("requests"),
+                _count(calls.cache_hit.is_(True)).label("cache_hits"),
+                _count(calls.error.is_not(None)).label("errors"),
+                sa.func.coalesce(sa.func.sum(calls.retries), 0).label("retries"),
+                sa.func.coalesce(sa.func.sum(calls.prompt_tokens), 0).label("prompt_tokens"),
+                sa.func.coalesce(sa.func.sum(calls.completion_tokens), 0).label("completion_tokens"),
+                sa.func.coalesce(sa.func.sum(calls.cost_usd), 0.0).label("cost_usd"),
+                _count(sa.and_(calls.cost_usd.is_(None), paid > 0)).label("unpriced"),
+                sa.func.coalesce(sa.func.sum(calls.latency_s), 0.0).label("latency_s"),
+            ).where(*conditions)
+        ).one()
+    numbers = {name: int(value) for name, value in row._mapping.items() if name not in {"cost_usd", "latency_s"}}
+    return Usage(**numbers, cost_usd=float(row.cost_usd), latency_s=float(row.latency_s))
+
+
+def _count(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.coalesce(sa.func.sum(sa.case((condition, 1), else_=0)), 0)

@@ -349,7 +349,9 @@ llm_calls = _table(
     Column("cache_hit", Boolean, nullable=False),
     Column("retries", Integer, nullable=False),
     Column("error", LongText),
-    Column("dagster_run_id", LongText),
+    Column("run_id", LongText),
     Column("called_at", UtcTime, nullable=False),
     Index(None, "client_id", "called_at"),
+    # What was spent today, by all clients.
+    Index("ix_llm_calls_time", "called_at"),
 )

@@ -45,8 +45,8 @@ class ScriptedServer:
     """Answers chat and embedding requests while the `with` block lasts.
 
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
-    each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies wait until n requests
-    are there at once.
+    each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies after the first one
+    (by which a client learns that somebody is there) wait until n requests are there at once.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class ScriptedServer:
                     server._done()
 
             def _answer(self, received: Received, fault: Fault | None) -> None:
-                if server._gate is not None:
+                if server._gate is not None and len(server.requests) > 1:
                     server._gate.wait(timeout=10)
                 kind = fault.kind if fault else None
                 if kind == "hang":

@@ -1,6 +1,8 @@
 """The caches: each client's own, and no older than asked."""
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 
 import sqlalchemy as sa
 from hypothesis import given
@@ -12,7 +14,7 @@ from rageval_dagster.storage import caches
 from rageval_dagster.storage.caches import LlmCall
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import llm_calls
-from rageval_dagster.storage.types import JsonText, storable
+from rageval_dagster.storage.types import JsonText, storable, utc_now
 
 
 def test_vectors_come_back_bit_by_bit_for_their_client_and_model_only(db: Database) -> None:
@@ -27,21 +29,35 @@ def test_vectors_come_back_bit_by_bit_for_their_client_and_model_only(db: Databa
 
 
 def test_a_response_is_kept_for_its_client_and_its_age(db: Database) -> None:
-    caches.llm_put(db, "acme", digest("request"), "model", "old")
-    caches.llm_put(db, "acme", digest("request"), "model", "new \x00 🦜")
-    assert caches.llm_get(db, "acme", digest("request"), max_age_days=30) == "new \ufffd 🦜"
-    assert caches.llm_get(db, "acme", digest("request"), max_age_days=0) is None
-    assert caches.llm_get(db, "other", digest("request"), max_age_days=30) is None
-    assert caches.llm_get(db, "acme", digest("another"), max_age_days=30) is None
+    key, another = digest("request"), digest("another")
+    caches.save_replies(db, "acme", [(key, "model", "old")])
+    caches.save_replies(db, "acme", [(key, "model", "new \x00 🦜")])
+    assert caches.load_replies(db, "acme", [key, another], max_age_days=30) == {key: "new \ufffd 🦜"}
+    assert caches.load_replies(db, "acme", [key], max_age_days=0) == {}
+    assert caches.load_replies(db, "other", [key], max_age_days=30) == {}
 
 
 def test_every_call_is_recorded(db: Database) -> None:
     call = LlmCall("acme", "judge", "model", 100, 20, 0.0015, 1.25, False, 2, None, "run")
-    caches.record_calls(db, [call, call])
-    caches.record_calls(db, [])
+    caches.save_replies(db, "acme", [], [call, call])
     with db.connect() as connection:
         rows = connection.execute(sa.select(llm_calls.c.prompt_tokens, llm_calls.c.cost_usd)).all()
     assert [tuple(row) for row in rows] == [(100, 0.0015)] * 2
+
+
+def test_what_calls_took_is_summed_up_by_client_run_and_role(db: Database) -> None:
+    call = LlmCall("acme", "judge", "model", 100, 20, 0.5, 1.25, False, 2, None, "run")
+    kept = replace(call, prompt_tokens=0, completion_tokens=0, cost_usd=0.0, latency_s=0.0, cache_hit=True, retries=0)
+    failed = replace(call, role="answer", cost_usd=None, error="HTTP 500", run_id="later")
+    caches.save_replies(db, "acme", [], [call, kept, failed])
+    caches.save_replies(db, "other", [], [replace(call, client_id="other")])
+    judged = caches.model_usage(db, "acme", "run", "judge")
+    assert judged == caches.Usage(2, 1, 0, 2, 100, 20, 0.5, 0, 1.25)
+    assert judged.metadata()["cost_usd"] == 0.5
+    everything = caches.model_usage(db, since=utc_now() - timedelta(hours=1))
+    assert (everything.requests, everything.errors, everything.unpriced, everything.cost_usd) == (4, 1, 1, 1.0)
+    assert "cost_usd" not in everything.metadata()
+    assert caches.model_usage(db, since=utc_now() + timedelta(hours=1)) == caches.Usage()
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -40,7 +40,7 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
                 work(own, evaluation, items[::-1] if number > 1 else items, batch=10)
                 corpus.upsert_manifest(own, "acme", entries[::-1] if number > 1 else entries)
                 caches.save_vectors(own, "acme", "model", {digest(str(n)): b"\x00" * 1536 for n in range(100)})
-                caches.llm_put(own, "acme", digest("request"), "model", f"answer {number}")
+                caches.save_replies(own, "acme", [(digest("request"), "model", f"answer {number}")])
                 clients.observe_probe(own, "acme", f"{turn}")
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             failures.append(error)

@@ -169,12 +169,13 @@ def upgrade() -> None:
         sa.Column("cache_hit", sa.Boolean(), nullable=False),
         sa.Column("retries", sa.Integer(), nullable=False),
         sa.Column("error", LongText()),
-        sa.Column("dagster_run_id", LongText()),
+        sa.Column("run_id", LongText()),
         sa.Column("called_at", UtcTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_llm_calls"),
         **TABLE_OPTIONS,
     )
     op.create_index("ix_llm_calls_called_at", "llm_calls", ["client_id", "called_at"], unique=False)
+    op.create_index("ix_llm_calls_time", "llm_calls", ["called_at"], unique=False)
     op.create_table(
         "metric_scores",
         sa.Column("client_id", identifier(200), nullable=False),

@@ -1,0 +1,50 @@
+"""Where each role's model is: its name, its address and its key."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.identity import digest_json
+from rageval_dagster.settings import Settings
+
+Role = Literal["generator", "answer", "judge"]
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a role's model is. `host` is what messages name; the URL itself may hold a password."""
+
+    model: str
+    base_url: str = field(repr=False)
+    api_key: SecretStr | None
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.base_url).netloc.rpartition("@")[2]
+
+    @property
+    def version(self) -> str:
+        """Changes when another model, or the same one at another address, would answer."""
+        return digest_json([self.model, self.base_url])
+
+
+def endpoint_of(settings: Settings, role: Role) -> Endpoint | None:
+    """The endpoint of a role; None where no model is set for it.
+
+    Raises:
+        SettingsError: a model is set, but neither a key nor an address.
+    """
+    own = {name: getattr(settings, f"{role}_{name}") for name in ("model", "base_url", "api_key")}
+    if own["model"] is None:
+        return None
+    base_url, api_key = own["base_url"] or settings.openai_base_url, own["api_key"] or settings.openai_api_key
+    if base_url is None and api_key is None:
+        raise SettingsError(
+            f"RAGEVAL_{role.upper()}_MODEL has no endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local one"
+        )
+    return Endpoint(own["model"], base_url or DEFAULT_BASE_URL, api_key)

@@ -1,0 +1,103 @@
+"""Judging results with a language model: every judged metric of every result, many at once."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from rageval_dagster.errors import LanguageModelError, class_and_place
+from rageval_dagster.llm.client import Asker, ChatRequest, Failure, ModelFailedError
+from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.records import Outcome, Progress, Result
+
+if TYPE_CHECKING:
+    import numpy as np
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def judge_scores(
+    metrics: Sequence[Metric], results: Sequence[Result], tools: Tools, progress: Progress | None = None
+) -> Mapping[str, list[Outcome]]:
+    """Each judged metric's outcomes by its id, one a result in order.
+
+    Requests that several metrics share (an answer's claims) are sent once. A judge that gives no usable reply, or a
+    metric that fails, gives an error outcome; the others go on.
+
+    Raises:
+        LanguageModelError: the judge's endpoint refuses, or does not answer any more (BudgetReachedError: its budget is
+            spent); what it said until then is in its cache.
+        LookupError: these tools have no judge.
+    """
+    if tools.judge is None:
+        raise LookupError("these tools have no judge")
+    scores = {metric.id: [metric.inapplicable(result) for result in results] for metric in metrics}
+    # Result by result: what is judged first is whole results.
+    pairs = [
+        _Pair(metric, row, result)
+        for row, result in enumerate(results)
+        for metric in metrics
+        if scores[metric.id][row] is None
+    ]
+    embedding = _Embedding(tools)
+
+    async def judge(asker: Asker, pair: _Pair) -> Outcome:
+        assert pair.metric.judged is not None  # noqa: S101  (for the type checker)
+        try:
+            return await pair.metric.judged(pair.result, _Judge(asker, embedding))
+        except (ModelFailedError, LanguageModelError):
+            raise
+        except Exception as error:  # noqa: BLE001  (the other metrics go on)
+            logger.warning("metric %s failed: %s", pair.metric.id, class_and_place(error))
+            return Outcome.error(class_and_place(error))
+
+    for pair, outcome in zip(pairs, tools.judge.converse(pairs, judge, progress), strict=True):
+        found = Outcome.error(f"judge: {outcome.reason}") if isinstance(outcome, Failure) else outcome
+        scores[pair.metric.id][pair.row] = found
+    return scores  # pyright: ignore[reportReturnType]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    metric: Metric
+    row: int
+    result: Result
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """The judge of one result."""
+
+    asker: Asker
+    embedding: "_Embedding"
+
+    async def ask(self, request: ChatRequest, read: Callable[[str], T]) -> T:
+        return await self.asker.ask(request, read)
+
+    async def embed(self, texts: Iterable[str]) -> "Mapping[str, np.ndarray]":
+        return await self.embedding.embed(texts)
+
+
+class _Embedding:
+    """Embeds what is asked for while the last batch was being embedded, as one batch beside the event loop."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._wanted: list[str] = []
+        self._turn: asyncio.Task[Mapping[str, np.ndarray]] | None = None
+        self._busy = asyncio.Lock()
+
+    async def embed(self, texts: Iterable[str]) -> "Mapping[str, np.ndarray]":
+        self._wanted += texts
+        if self._turn is None:
+            self._turn = asyncio.create_task(self._embed())
+        return await asyncio.shield(self._turn)
+
+    async def _embed(self) -> "Mapping[str, np.ndarray]":
+        async with self._busy:
+            await asyncio.sleep(0)
+            wanted, self._wanted, self._turn = self._wanted, [], None
+            return await asyncio.to_thread(self._tools.embed, wanted)

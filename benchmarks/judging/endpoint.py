@@ -1,0 +1,156 @@
+"""A scripted OpenAI-compatible endpoint in a process of its own: it waits before each reply, and counts.
+
+Started by judging_speed.py as `python endpoint.py SECONDS`; prints its address, and serves until its input ends.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+DIMENSION = 64
+RAGAS_SCHEMA = "following schema as specified in JSON Schema:\n"
+RAGAS_INPUT = "Now perform the same with the following input\ninput: "
+
+
+class UnknownPromptError(Exception):
+    """A request that nobody has written a reply for."""
+
+
+def sentences(text: str) -> list[str]:
+    return [sentence for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
+
+
+def follows(statement: str, context: str) -> int:
+    return int(statement.strip().rstrip(".") in context)
+
+
+RAGAS_REPLIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "StatementGeneratorOutput": lambda given: {"statements": sentences(given["answer"])},
+    "NLIStatementOutput": lambda given: {
+        "statements": [
+            {
+                "statement": statement,
+                "reason": "It is or is not in the context.",
+                "verdict": follows(statement, given["context"]),
+            }
+            for statement in given["statements"]
+        ]
+    },
+    "ResponseRelevanceOutput": lambda given: {
+        "question": f"What is said of {' '.join(given['response'].split()[:5])}?",
+        "noncommittal": 0,
+    },
+    "Verification": lambda given: {
+        "reason": "A sentence of the answer is or is not in the context.",
+        "verdict": max(follows(sentence, given["context"]) for sentence in sentences(given["answer"])),
+    },
+    "ContextRecallClassifications": lambda given: {
+        "classifications": [
+            {
+                "statement": sentence,
+                "reason": "It is or is not in the context.",
+                "attributed": follows(sentence, given["context"]),
+            }
+            for sentence in sentences(given["answer"])
+        ]
+    },
+}
+"""By the title of the schema that a prompt of ragas 0.4.3 asks for; given is the prompt's input."""
+
+
+def reply(body: dict[str, Any]) -> str:
+    """What the model says: the one place that knows whose prompt it is."""
+    text = "\n".join(message["content"] for message in body["messages"])
+    if RAGAS_SCHEMA in text:
+        read = json.JSONDecoder().raw_decode
+        schema, _ = read(text, text.index(RAGAS_SCHEMA) + len(RAGAS_SCHEMA))
+        given, _ = read(text, text.rindex(RAGAS_INPUT) + len(RAGAS_INPUT))
+        if schema["title"] not in RAGAS_REPLIES:
+            raise UnknownPromptError(schema["title"])
+        return json.dumps(RAGAS_REPLIES[schema["title"]](given))
+    if body.get("response_format", {}).get("type") == "json_schema":
+        # Our own prompts come here, by the schema's name.
+        raise UnknownPromptError(body["response_format"]["json_schema"].get("name", ""))
+    return "ok"
+
+
+class Endpoint:
+    """Answers `/chat/completions` after the wait, `/embeddings` at once, and `/counts` with what was asked so far."""
+
+    def __init__(self, wait: float) -> None:
+        self.wait = wait
+        self.chat = self.embeddings = self.at_once = self.most_at_once = 0
+
+    async def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path.endswith("/counts"):
+            counts = {"chat": self.chat, "embeddings": self.embeddings, "most_at_once": self.most_at_once}
+            self.most_at_once = 0
+            return counts
+        if path.endswith("/embeddings"):
+            self.embeddings += 1
+            texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+            rows = [
+                {"object": "embedding", "index": index, "embedding": vector(text)} for index, text in enumerate(texts)
+            ]
+            return {"object": "list", "model": body["model"], "data": rows, "usage": usage(prompt=len(texts), reply=0)}
+        self.chat += 1
+        text = reply(body)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(self.wait)
+        self.at_once -= 1
+        message = {"role": "assistant", "content": text}
+        count = body.get("n") or 1
+        return {
+            "id": f"chatcmpl-{self.chat}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": index, "message": message, "finish_reason": "stop"} for index in range(count)],
+            "usage": usage(prompt=100, reply=20 * count),
+        }
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, which is kept open."""
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+                length = re.search(r"\r\ncontent-length: *(\d+)", head)
+                body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+                status = "200 OK"
+                try:
+                    found = await self.answer(head.split(" ", 2)[1], body)
+                except UnknownPromptError as error:
+                    status = "400 Bad Request"
+                    found = {"error": {"message": f"no reply is written for {error}", "type": "invalid_request_error"}}
+                data = json.dumps(found).encode()
+                head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+                writer.write(head.encode() + data)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+def vector(text: str) -> list[float]:
+    return [byte / 128 for byte in hashlib.shake_256(text.encode()).digest(DIMENSION)]
+
+
+def usage(prompt: int, reply: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
+
+
+async def main() -> None:
+    endpoint = Endpoint(float(sys.argv[1]))
+    server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0, backlog=1024, limit=2**20)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -39,9 +39,8 @@ def counts(base_url: str) -> dict[str, int]:
         return json.load(response)
 
 
-async def run(base_url: str, items: list[dict[str, Any]], concurrency: int) -> dict[str, float]:
+async def run(llm: Any, embeddings: Any, items: list[dict[str, Any]], concurrency: int) -> dict[str, float]:
     """Scores the items; gives each metric's mean."""
-    access: Any = {"base_url": base_url, "api_key": "none"}
     dataset = EvaluationDataset.from_list(
         [
             {
@@ -54,12 +53,10 @@ async def run(base_url: str, items: list[dict[str, Any]], concurrency: int) -> d
         ]
     )
     metrics = [Faithfulness(), ResponseRelevancy(), LLMContextPrecisionWithReference(), LLMContextRecall()]
-    # Texts go as they are: counting tokens would load a vocabulary from the network.
-    embeddings = OpenAIEmbeddings(model="scripted", check_embedding_ctx_length=False, **access)
     found: Any = await aevaluate(
         dataset,
         metrics=metrics,
-        llm=ChatOpenAI(model="scripted", **access),
+        llm=llm,
         embeddings=embeddings,
         run_config=RunConfig(max_workers=concurrency),
         show_progress=False,
@@ -73,10 +70,14 @@ async def main() -> None:
         sys.exit(f"This environment has ragas {ragas.__version__}; the comparison is with {VERSION}.")
     given = json.load(sys.stdin)
     base_url, items, concurrency = given["base_url"], given["items"], given["concurrency"]
-    await run(base_url, items[:2], concurrency)
+    access: Any = {"base_url": base_url, "api_key": "none"}
+    llm = ChatOpenAI(model="scripted", **access)
+    # Texts go as they are: counting tokens would load a vocabulary from the network.
+    embeddings = OpenAIEmbeddings(model="scripted", check_embedding_ctx_length=False, **access)
+    await run(llm, embeddings, items[:2], concurrency)
     before = counts(base_url)
     started = time.perf_counter()
-    scores = await run(base_url, items, concurrency)
+    scores = await run(llm, embeddings, items, concurrency)
     seconds = time.perf_counter() - started
     after = counts(base_url)
     print(

@@ -20,12 +20,14 @@ from rageval_dagster.resources import (  # noqa: E402
     Embedding,
     EvaluationPlan,
     HistoryDatabase,
+    Judging,
     QuestionGenerator,
     RagSystems,
 )
 
 _database = HistoryDatabase()
 _store = DocumentStore()
+_embedding = Embedding(database=_database)
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
@@ -38,7 +40,8 @@ defs = dg.Definitions(
         "store": _store,
         "lease": ClientLease(database=_database),
         "plan": EvaluationPlan.configure_at_launch(),
-        "embedding": Embedding(database=_database),
+        "embedding": _embedding,
+        "judging": Judging(database=_database, embedding=_embedding),
         "generator": QuestionGenerator(database=_database),
         "systems": RagSystems(database=_database, store=_store),
     },

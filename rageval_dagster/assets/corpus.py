@@ -46,7 +46,7 @@ def corpus_version(
         store.open(),
         client_id,
         plan.default_systems(client_id),
-        log_progress(context, "chunks scanned"),
+        log_progress(context, "chunks scanned", database, client_id),
     )
     context.log_event(
         dg.AssetObservation(

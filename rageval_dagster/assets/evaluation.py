@@ -8,9 +8,9 @@ from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import (
     ClientLease,
     DocumentStore,
-    Embedding,
     EvaluationPlan,
     HistoryDatabase,
+    Judging,
     RagSystems,
 )
 from rageval_dagster.resources.textless import without_texts
@@ -37,13 +37,19 @@ def retrieval_runs(
     from rageval_dagster.evaluation.stages import each_evaluation, open_evaluations
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    load = systems.loader(client_id)
+    load = systems.loader(client_id, context.run_id)
     opened = open_evaluations(db, plan.request(client_id), load, context.run_id)
     documents = store.open()
     report = each_evaluation(
+        db,
         opened,
+        context.run_id,
         lambda evaluation: run_retrieval(
-            db, documents, load(evaluation.system), evaluation, log_progress(context, "questions retrieved")
+            db,
+            documents,
+            load(evaluation.system),
+            evaluation,
+            log_progress(context, "questions retrieved", database, client_id),
         ),
     )
     return dg.MaterializeResult(metadata=report)
@@ -70,15 +76,17 @@ def generated_answers(
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    load = systems.loader(client_id)
+    load = systems.loader(client_id, context.run_id)
     report = each_evaluation(
+        db,
         evaluations_of(db, plan.request(client_id)),
+        context.run_id,
         lambda evaluation: run_answers(
             db,
             load(evaluation.system),
             evaluation,
             systems.answers_max_age_days(client_id),
-            log_progress(context, "questions answered"),
+            log_progress(context, "questions answered", database, client_id),
         ),
     )
     return dg.MaterializeResult(metadata=report)
@@ -90,6 +98,7 @@ def generated_answers(
     owners=OWNERS,
     deps=[generated_answers],
     partitions_def=clients_partitions,
+    pool="llm",
 )
 @without_texts
 def metric_scores(
@@ -97,23 +106,26 @@ def metric_scores(
     database: HistoryDatabase,
     lease: ClientLease,
     plan: EvaluationPlan,
-    embedding: Embedding,
+    judging: Judging,
 ) -> dg.MaterializeResult:
     """Every metric of every question, each with a typed outcome: scored, undefined or error, never made up."""
     from rageval_dagster.evaluation.scoring import run_scoring
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
-    from rageval_dagster.metrics.interface import Tools
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    tools = Tools(embedding.for_metrics(client_id))
+    tools = judging.tools(client_id, context.run_id)
+    max_age = judging.verdicts_max_age_days(client_id)
     report = each_evaluation(
+        db,
         evaluations_of(db, plan.request(client_id)),
+        context.run_id,
         lambda evaluation: run_scoring(
             db,
             evaluation,
-            embedding.metrics(client_id, evaluation.k),
+            judging.metrics(client_id, evaluation.k),
             tools,
-            log_progress(context, "metrics computed"),
+            max_age,
+            log_progress(context, "outcomes computed", database, client_id),
         ),
     )
     return dg.MaterializeResult(metadata=report)

@@ -6,7 +6,7 @@ import dagster as dg
 
 from rageval_dagster.assets.evaluation import metric_scores
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
-from rageval_dagster.resources import ClientLease, Embedding, EvaluationPlan, HistoryDatabase
+from rageval_dagster.resources import ClientLease, EvaluationPlan, HistoryDatabase, Judging
 from rageval_dagster.resources.textless import without_texts
 
 VIEW_DESCRIPTIONS = {
@@ -34,7 +34,7 @@ def evaluation_runs(
     database: HistoryDatabase,
     lease: ClientLease,
     plan: EvaluationPlan,
-    embedding: Embedding,
+    judging: Judging,
 ) -> dg.MaterializeResult:
     """One row of history per evaluation: versions, counts, headline metrics with intervals, verdict."""
     from rageval_dagster.evaluation.stages import evaluations_of
@@ -47,7 +47,7 @@ def evaluation_runs(
         client_id,
         plan.default_systems(client_id),
         evaluations_of(db, plan.request(client_id)),
-        lambda evaluation: embedding.metrics(client_id, evaluation.k),
+        lambda evaluation: judging.metrics(client_id, evaluation.k),
     )
     return dg.MaterializeResult(metadata=run_metadata(reports, plan.thresholds(client_id)))
 

@@ -5,12 +5,18 @@ import time
 import dagster as dg
 
 from rageval_dagster.records import Progress
+from rageval_dagster.resources import HistoryDatabase
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
-def log_progress(context: dg.AssetExecutionContext, what: str) -> Progress:
-    """A callback that logs `what: done/total (rate)` at most every five seconds, and when all is done."""
+def log_progress(context: dg.AssetExecutionContext, what: str, database: HistoryDatabase, client_id: str) -> Progress:
+    """A callback that logs `what: done/total (rate; model calls, cost)` at most every five seconds, and when all is
+    done."""
+    from rageval_dagster.storage.caches import model_usage
+
+    db = database.open()
+    before = model_usage(db, client_id, context.run_id)
     started = time.monotonic()
     last_line = started
 
@@ -21,6 +27,7 @@ def log_progress(context: dg.AssetExecutionContext, what: str) -> Progress:
             return
         last_line = now
         rate = done / max(now - started, 1e-9)
-        context.log.info(f"{what}: {done}/{total} ({rate:.1f}/s)")
+        spent = (model_usage(db, client_id, context.run_id) - before).described()
+        context.log.info(f"{what}: {done}/{total} ({rate:.1f}/s{f'; {spent}' if spent else ''})")
 
     return report

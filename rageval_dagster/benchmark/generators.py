@@ -46,14 +46,14 @@ class ExtractiveGenerator:
         return generate(chunks, self._seed, sizes, language=self._language)
 
 
-def load_generator(settings: Settings, db: Database, client_id: str, seed: int) -> Generator:
+def load_generator(settings: Settings, db: Database, client_id: str, seed: int, run_id: str | None = None) -> Generator:
     """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one."""
     if settings.generator_model is None:
         return ExtractiveGenerator(db, client_id, seed, settings.language)
     from rageval_dagster.benchmark.prompted import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
-    return PromptedGenerator(ChatClient(settings, "generator", db, client_id))
+    return PromptedGenerator(ChatClient(settings, "generator", db, client_id, run_id))
 
 
 def generator_name(settings: Settings, seed: int) -> str:

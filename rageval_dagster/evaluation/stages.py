@@ -10,6 +10,7 @@ from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 
@@ -25,6 +26,11 @@ class StageReport:
     total: int
     reused: int
     errors: int
+
+    @property
+    def coverage(self) -> float:
+        """The share of outcomes that are no errors."""
+        return 1.0 if self.total == 0 else 1 - self.errors / self.total
 
 
 def in_batches(values: Sequence[str], size: int = BATCH) -> list[Sequence[str]]:
@@ -94,11 +100,22 @@ def evaluations_of(db: Database, request: EvaluationRequest) -> list[Evaluation]
     return [evaluation for evaluation in found if evaluation.status != "failed"]
 
 
-def each_evaluation(evaluations: Sequence[Evaluation], work: Callable[[Evaluation], StageReport]) -> dict[str, int]:
-    """Does one stage for every evaluation and gives its counts, named by dataset and system."""
-    counts: dict[str, int] = {}
+def each_evaluation(
+    db: Database, evaluations: Sequence[Evaluation], run_id: str, work: Callable[[Evaluation], StageReport]
+) -> dict[str, int | float]:
+    """Does one stage for every evaluation and gives its counts, named by dataset and system.
+
+    What the run's model calls took for an evaluation is added to its cost, also where the stage fails.
+    """
+    counts: dict[str, int | float] = {}
     for evaluation in evaluations:
-        report = work(evaluation)
-        for name, value in asdict(report).items():
-            counts[f"{evaluation.dataset_name}/{evaluation.system}/{name}"] = value
+        before = model_usage(db, evaluation.client_id, run_id)
+        try:
+            report = work(evaluation)
+        finally:
+            usage = model_usage(db, evaluation.client_id, run_id) - before
+            if usage.cost_usd:
+                evaluation_storage.add_cost(db, evaluation.id, usage.cost_usd)
+        found = asdict(report) | {"coverage": report.coverage} | (usage.metadata() if usage.requests else {})
+        counts |= {f"{evaluation.dataset_name}/{evaluation.system}/{name}": value for name, value in found.items()}
     return counts

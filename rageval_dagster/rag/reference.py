@@ -51,10 +51,12 @@ class ReferenceSystem:
         return self._answerer.answer(items, contexts, progress)
 
 
-def load_reference(name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str) -> ReferenceSystem:
+def load_reference(
+    name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str, run_id: str | None = None
+) -> ReferenceSystem:
     """A built-in system over one client's chunks in `store`, which must have been opened freshly (see there)."""
     return ReferenceSystem(
-        name, load_retriever(name, settings, db, store, client_id), load_answerer(settings, db, client_id)
+        name, load_retriever(name, settings, db, store, client_id), load_answerer(settings, db, client_id, run_id)
     )
 
 
@@ -68,13 +70,13 @@ def load_retriever(name: str, settings: Settings, db: Database, store: ChromaSto
     return dense if name == "dense" else FusedRetriever([dense, Bm25Retriever(store, client_id)])
 
 
-def load_answerer(settings: Settings, db: Database, client_id: str) -> Answerer:
+def load_answerer(settings: Settings, db: Database, client_id: str, run_id: str | None = None) -> Answerer:
     """Answers by the model of RAGEVAL_ANSWER_MODEL where it is set, else extracted from the contexts."""
     if settings.answer_model is not None:
         from rageval_dagster.llm.client import ChatClient
         from rageval_dagster.rag.prompted import PromptedAnswerer
 
-        chat = ChatClient(settings, "answer", db, client_id)
+        chat = ChatClient(settings, "answer", db, client_id, run_id)
         return PromptedAnswerer(chat, settings.citation_required, settings.decline_phrases)
     from rageval_dagster.rag.extractive import ExtractiveAnswerer
 

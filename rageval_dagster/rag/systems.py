@@ -19,8 +19,12 @@ def check_system_name(name: str, settings: Settings) -> None:
         )
 
 
-def load_system(name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str) -> RagSystem:
+def load_system(
+    name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str, run_id: str | None = None
+) -> RagSystem:
     """The system of that name as it serves the client whose `settings` these are.
+
+    A built-in one records its model calls under `run_id`.
 
     Raises:
         RagevalError: there is no system of that name.
@@ -28,7 +32,7 @@ def load_system(name: str, settings: Settings, db: Database, store: ChromaStore,
     """
     check_system_name(name, settings)
     if name in BUILT_IN_SYSTEMS:
-        system: RagSystem = load_reference(name, settings, db, store, client_id)
+        system: RagSystem = load_reference(name, settings, db, store, client_id, run_id)
     else:
         system = load_external(name, settings, client_id)
     redactor = store.redactor(client_id)

@@ -2,7 +2,7 @@
 
 from rageval_dagster.resources.database import HistoryDatabase
 from rageval_dagster.resources.lease import ClientLease
-from rageval_dagster.resources.models import Embedding, QuestionGenerator
+from rageval_dagster.resources.models import Embedding, Judging, QuestionGenerator
 from rageval_dagster.resources.plan import EvaluationPlan
 from rageval_dagster.resources.store import DocumentStore
 from rageval_dagster.resources.systems import RagSystems
@@ -13,6 +13,7 @@ __all__ = [
     "Embedding",
     "EvaluationPlan",
     "HistoryDatabase",
+    "Judging",
     "QuestionGenerator",
     "RagSystems",
 ]

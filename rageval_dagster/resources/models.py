@@ -1,4 +1,4 @@
-"""Embedding models and question generators as Dagster resources."""
+"""Embedding models, judges and question generators as Dagster resources."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from rageval_dagster.settings import load_settings
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.generators import Generator
     from rageval_dagster.embedding.cache import CachedEmbedder
-    from rageval_dagster.metrics.interface import Metric
+    from rageval_dagster.metrics.interface import Metric, Tools
 
 
 class Embedding(dg.ConfigurableResource):
@@ -24,12 +24,6 @@ class Embedding(dg.ConfigurableResource):
     def for_metrics(self, client_id: str) -> "CachedEmbedder":
         return self._cached(load_settings().for_client(client_id).metric_embedding_model, client_id)
 
-    def metrics(self, client_id: str, k: int) -> "list[Metric]":
-        """The metrics of a client at a cutoff."""
-        from rageval_dagster.metrics.registry import metrics_of
-
-        return metrics_of(load_settings().for_client(client_id), k, self.for_metrics(client_id))
-
     def _cached(self, model: str, client_id: str) -> "CachedEmbedder":
         from rageval_dagster.embedding.cache import CachedEmbedder
         from rageval_dagster.embedding.models import load_embedder
@@ -39,15 +33,50 @@ class Embedding(dg.ConfigurableResource):
         )
 
 
+class Judging(dg.ConfigurableResource):
+    """The metrics of a client, and what they ask: an embedding model, and a judge where RAGEVAL_JUDGE_MODEL is set."""
+
+    database: dg.ResourceDependency[HistoryDatabase]
+    embedding: dg.ResourceDependency[Embedding]
+
+    def metrics(self, client_id: str, k: int) -> "list[Metric]":
+        """The metrics of a client at a cutoff."""
+        from rageval_dagster.metrics.registry import metrics_of
+
+        return metrics_of(load_settings().for_client(client_id), k, self.embedding.for_metrics(client_id))
+
+    def tools(self, client_id: str, run_id: str) -> "Tools":
+        """What a run's metrics share."""
+        from rageval_dagster.llm.client import ChatClient
+        from rageval_dagster.metrics.interface import Tools
+
+        settings = load_settings().for_client(client_id)
+        judge = None
+        if settings.judge_model is not None:
+            judge = ChatClient(settings, "judge", self.database.open(), client_id, run_id)
+        return Tools(self.embedding.for_metrics(client_id), judge)
+
+    def verdicts_max_age_days(self, client_id: str) -> float:
+        """How long a judge's verdicts count, since hosted models drift."""
+        return load_settings().for_client(client_id).llm_cache_max_age_days
+
+
 class QuestionGenerator(dg.ConfigurableResource):
     """Writes questions: with a language model where RAGEVAL_GENERATOR_MODEL names one, else without any."""
 
     database: dg.ResourceDependency[HistoryDatabase]
 
-    def open(self, client_id: str) -> "Generator":
+    def open(self, client_id: str, run_id: str) -> "Generator":
         from rageval_dagster.benchmark.generators import load_generator
         from rageval_dagster.benchmark.renewal import BenchmarkSpec
 
         return load_generator(
-            load_settings().for_client(client_id), self.database.open(), client_id, BenchmarkSpec.seed
+            load_settings().for_client(client_id), self.database.open(), client_id, BenchmarkSpec.seed, run_id
         )
+
+    def usage(self, client_id: str, run_id: str) -> dict[str, int | float]:
+        """What the run's model calls took for questions; empty where no model writes them."""
+        from rageval_dagster.storage.caches import model_usage
+
+        found = model_usage(self.database.open(), client_id, run_id, "generator")
+        return found.metadata() if found.requests else {}

@@ -23,10 +23,11 @@ class RagSystems(dg.ConfigurableResource):
         settings = load_settings().for_client(client_id)
         return settings.llm_cache_max_age_days if settings.answer_model else None
 
-    def loader(self, client_id: str) -> "SystemLoader":
+    def loader(self, client_id: str, run_id: str) -> "SystemLoader":
+        """Loads the client's systems; their model calls are recorded under the run."""
         from functools import lru_cache
 
         from rageval_dagster.rag.systems import load_system
 
         db, store, settings = self.database.open(), self.store.open(), load_settings().for_client(client_id)
-        return lru_cache(maxsize=None)(lambda name: load_system(name, settings, db, store, client_id))
+        return lru_cache(maxsize=None)(lambda name: load_system(name, settings, db, store, client_id, run_id))

@@ -1,7 +1,7 @@
 """The caches of vectors and model responses, each client's own, and the record of model calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -55,6 +55,23 @@ class Usage:
     @property
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        """What came since."""
+        return Usage(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
+
+    def described(self) -> str:
+        """`12 model calls, 3 from the cache, 4,500 tokens, 0.0123 USD`; empty where no model was asked."""
+        if not self.requests:
+            return ""
+        parts = [
+            f"{self.sent:,} model calls",
+            f"{self.cache_hits:,} from the cache" if self.cache_hits else "",
+            f"{self.errors:,} failed" if self.errors else "",
+            f"{self.tokens:,} tokens",
+            f"{self.cost_usd:.4f} USD" if not self.unpriced else "",
+        ]
+        return ", ".join(filter(None, parts))
 
     def metadata(self) -> dict[str, int | float]:
         """Counts by name; the cost only where every call has a price."""

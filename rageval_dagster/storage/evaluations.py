@@ -208,14 +208,12 @@ def finish_evaluation(
     duration_s: float | None,
     error_count: int,
     judge_version: str | None = None,
-    cost_usd: float | None = None,
     foreign_chunks: int | None = None,
     unknown_chunks: int | None = None,
 ) -> None:
     """Closes an evaluation as complete or failed; what has a default and is None stays as it was."""
     given = {
         "judge_version": judge_version,
-        "cost_usd": cost_usd,
         "foreign_chunks": foreign_chunks,
         "unknown_chunks": unknown_chunks,
     }
@@ -231,6 +229,18 @@ def finish_evaluation(
                 finished_at=utc_now(),
                 **{name: value for name, value in given.items() if value is not None},
             )
+        )
+
+
+@retried
+def add_cost(db: Database, id: int, cost_usd: float) -> None:
+    """Adds to what an evaluation cost."""
+    cost = evaluation_runs.c.cost_usd
+    with db.begin() as connection:
+        connection.execute(
+            sa.update(evaluation_runs)
+            .where(evaluation_runs.c.id == id)
+            .values(cost_usd=sa.func.coalesce(cost, 0.0) + cost_usd)
         )
 
 

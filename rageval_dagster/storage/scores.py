@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -32,33 +33,59 @@ class Summary(records.Summary):
 
 
 def scored(
-    db: Database, client_id: str, result_ids: Iterable[str], metric_versions: Mapping[str, str]
-) -> set[tuple[str, str]]:
-    """The (result id, metric id) pairs that have an outcome without an error under the metric's version."""
-    found: set[tuple[str, str]] = set()
+    db: Database,
+    client_id: str,
+    result_ids: Iterable[str],
+    metric_versions: Mapping[str, str],
+    oldest: Mapping[str, datetime] | None = None,
+) -> dict[tuple[str, str], int | None]:
+    """{(result id, metric id): take} of the newest outcome without an error under the metric's version.
+
+    The take is None where it is the first one without an error, which counts where nothing else is said. `oldest` are
+    times by metric id: an outcome from before is as good as none.
+    """
+    found: dict[tuple[str, str], int | None] = {}
     with db.connect() as connection:
         for batch in in_batches(result_ids):
             rows = connection.execute(
-                sa.select(metric_scores.c.result_id, metric_scores.c.metric_id, metric_scores.c.metric_version).where(
+                sa.select(
+                    metric_scores.c.result_id,
+                    metric_scores.c.metric_id,
+                    metric_scores.c.metric_version,
+                    metric_scores.c.take,
+                    metric_scores.c.created_at,
+                )
+                .where(
                     metric_scores.c.client_id == client_id,
                     metric_scores.c.result_id.in_(batch),
                     metric_scores.c.status != "error",
                 )
-            )
-            found.update(
-                (row.result_id, row.metric_id)
-                for row in rows
-                if metric_versions.get(row.metric_id) == row.metric_version
-            )
+                .order_by(metric_scores.c.take)
+            ).all()
+            first: set[tuple[str, str]] = set()
+            for row in rows:
+                if metric_versions.get(row.metric_id) != row.metric_version:
+                    continue
+                key = (row.result_id, row.metric_id)
+                limit = (oldest or {}).get(row.metric_id)
+                if limit is None or row.created_at >= limit:
+                    found[key] = row.take if key in first else None
+                first.add(key)
     return found
 
 
 @retried
-def save_scores(db: Database, evaluation_id: int, scores: Sequence[tuple[str, str, str, Outcome]]) -> None:
+def save_scores(
+    db: Database,
+    evaluation_id: int,
+    scores: Sequence[tuple[str, str, str, Outcome]],
+    oldest: Mapping[str, datetime] | None = None,
+) -> None:
     """Stores (result id, metric id, metric version, outcome) rows; saving the same again changes nothing.
 
-    A key's outcome without an error is final. After an error another outcome is a new take; the evaluation
-    remembers which take it used where that is not the first one without an error.
+    A key's outcome without an error is final, until it is from before its metric's time in `oldest`. After an error, or
+    an outcome that is too old, another outcome is a new take; the evaluation remembers which take it used where that is
+    not the first one without an error.
     """
     now = utc_now()
     with db.begin() as connection:
@@ -68,18 +95,20 @@ def save_scores(db: Database, evaluation_id: int, scores: Sequence[tuple[str, st
         used: dict[str, dict[str, int | None]] = {}
         for result_id, metric_id, metric_version, outcome in scores:
             takes = known.setdefault((result_id, metric_id, metric_version), [])
-            if all(status == "error" for _, status, _ in takes):
-                same = (outcome.status, None if outcome.reason is None else storable(outcome.reason))
-                if not takes or takes[-1][1:] != same:
-                    take = takes[-1][0] + 1 if takes else 0
-                    takes.append((take, *same))
+            limit = (oldest or {}).get(metric_id)
+            if not any(take.holds(limit) for take in takes):
+                reason = None if outcome.reason is None else storable(outcome.reason)
+                last = takes[-1] if takes else None
+                # The same error again is none worth a row.
+                if last is None or last.status != "error" or (last.status, last.reason) != (outcome.status, reason):
+                    takes.append(_Take(last.number + 1 if last else 0, outcome.status, reason, now))
                     new_rows.append(
                         {
                             "client_id": client_id,
                             "result_id": result_id,
                             "metric_id": metric_id,
                             "metric_version": metric_version,
-                            "take": take,
+                            "take": takes[-1].number,
                             "status": outcome.status,
                             "value": outcome.value,
                             "reason": outcome.reason,
@@ -87,10 +116,20 @@ def save_scores(db: Database, evaluation_id: int, scores: Sequence[tuple[str, st
                             "created_at": now,
                         }
                     )
-            last_take, last_status, _ = takes[-1]
-            used.setdefault(result_id, {})[metric_id] = last_take if last_status == "error" else None
+            first = next((take for take in takes if take.status != "error"), None)
+            used.setdefault(result_id, {})[metric_id] = None if takes[-1] is first else takes[-1].number
         upsert(connection, metric_scores, new_rows)
         _remember_takes(connection, client_id, evaluation_id, used)
+
+
+@retried
+def use_takes(db: Database, evaluation_id: int, takes: Mapping[tuple[str, str], int | None]) -> None:
+    """Lets an evaluation use the takes of scores that were made before it, by (result id, metric id)."""
+    used: dict[str, dict[str, int | None]] = {}
+    for (result_id, metric_id), take in takes.items():
+        used.setdefault(result_id, {})[metric_id] = take
+    with db.begin() as connection:
+        _remember_takes(connection, client_of(connection, evaluation_id), evaluation_id, used)
 
 
 def load_scores(db: Database, evaluation_id: int, metric_versions: Mapping[str, str]) -> dict[str, dict[str, Outcome]]:
@@ -165,11 +204,22 @@ def load_summaries(db: Database, evaluation_id: int) -> list[Summary]:
         return [Summary(**row._mapping) for row in rows]
 
 
+@dataclass(frozen=True)
+class _Take:
+    number: int
+    status: str
+    reason: str | None
+    created_at: datetime
+
+    def holds(self, oldest: datetime | None) -> bool:
+        return self.status != "error" and (oldest is None or self.created_at >= oldest)
+
+
 def _known_takes(
     connection: Connection, client_id: str, result_ids: Iterable[str]
-) -> dict[tuple[str, str, str], list[tuple[int, str, str | None]]]:
-    """(take, status, reason) of every stored outcome, oldest first, by (result, metric, metric version)."""
-    known: dict[tuple[str, str, str], list[tuple[int, str, str | None]]] = {}
+) -> dict[tuple[str, str, str], list[_Take]]:
+    """Every stored outcome, oldest first, by (result, metric, metric version)."""
+    known: dict[tuple[str, str, str], list[_Take]] = {}
     for batch in in_batches(sorted(result_ids)):
         rows = connection.execute(
             sa.select(
@@ -179,13 +229,14 @@ def _known_takes(
                 metric_scores.c.take,
                 metric_scores.c.status,
                 metric_scores.c.reason,
+                metric_scores.c.created_at,
             )
             .where(metric_scores.c.client_id == client_id, metric_scores.c.result_id.in_(batch))
             .order_by(metric_scores.c.take)
         )
         for row in rows:
             known.setdefault((row.result_id, row.metric_id, row.metric_version), []).append(
-                (row.take, row.status, row.reason)
+                _Take(row.take, row.status, row.reason, row.created_at)
             )
     return known
 

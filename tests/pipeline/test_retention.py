@@ -56,7 +56,7 @@ def test_the_job_deletes_texts_and_the_next_evaluation_finds_the_same_scores(
     # Nobody scores an answer that is no longer there.
     changed = [replace(metric, version="changed") for metric in metrics_of(Settings(), before.evaluation.k)]
     with pytest.raises(TextsDeletedError, match="evaluate the client anew"):
-        run_scoring(db, before.evaluation, changed, Tools())
+        run_scoring(db, before.evaluation, changed, Tools(), 30)
     monkeypatch.delenv("RAGEVAL_RETENTION_DAYS_TEXT")
     assert two_clients.evaluate(FORGOTTEN, "command:two").message is None
     [after] = reports_of(db, FORGOTTEN, "command:two")

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from rageval_dagster.errors import LanguageModelError, class_and_place
+from rageval_dagster.identity import digest
 from rageval_dagster.llm.client import Asker, ChatRequest, Failure, ModelFailedError
-from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.llm.prompts import Prompt
+from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.records import Outcome, Progress, Result
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def judged_version(options: MetricOptions, definition: str, *prompts: Prompt) -> str:
+    """A judged metric's version: that of its definition, of the judge model, and of the prompts that it asks with."""
+    judge = (options.judge_version or "none")[:16]
+    return f"{definition};judge={judge};prompts={digest(*(prompt.version for prompt in prompts))[:8]}"
 
 
 def judge_scores(

@@ -67,10 +67,10 @@ def synthetic_qa(
         store.open(),
         client_id,
         plan.benchmark(client_id),
-        generator.open(client_id, context.run_id),
+        generator.open(client_id, context.run.run_id),
         log_progress(context, "chunks asked about", database, client_id),
     )
-    usage = generator.usage(client_id, context.run_id)
+    usage = generator.usage(client_id, context.run.run_id)
     return dg.MaterializeResult(metadata=report.metadata() | usage)
 
 

@@ -37,13 +37,13 @@ def retrieval_runs(
     from rageval_dagster.evaluation.stages import each_evaluation, open_evaluations
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    load = systems.loader(client_id, context.run_id)
-    opened = open_evaluations(db, plan.request(client_id), load, context.run_id)
+    load = systems.loader(client_id, context.run.run_id)
+    opened = open_evaluations(db, plan.request(client_id), load, context.run.run_id)
     documents = store.open()
     report = each_evaluation(
         db,
         opened,
-        context.run_id,
+        context.run.run_id,
         lambda evaluation: run_retrieval(
             db,
             documents,
@@ -76,11 +76,11 @@ def generated_answers(
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    load = systems.loader(client_id, context.run_id)
+    load = systems.loader(client_id, context.run.run_id)
     report = each_evaluation(
         db,
         evaluations_of(db, plan.request(client_id)),
-        context.run_id,
+        context.run.run_id,
         lambda evaluation: run_answers(
             db,
             load(evaluation.system),
@@ -113,12 +113,12 @@ def metric_scores(
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    tools = judging.tools(client_id, context.run_id)
+    tools = judging.tools(client_id, context.run.run_id)
     max_age = judging.verdicts_max_age_days(client_id)
     report = each_evaluation(
         db,
         evaluations_of(db, plan.request(client_id)),
-        context.run_id,
+        context.run.run_id,
         lambda evaluation: run_scoring(
             db,
             evaluation,

@@ -16,7 +16,7 @@ def log_progress(context: dg.AssetExecutionContext, what: str, database: History
     from rageval_dagster.storage.caches import model_usage
 
     db = database.open()
-    before = model_usage(db, client_id, context.run_id)
+    before = model_usage(db, client_id, context.run.run_id)
     started = time.monotonic()
     last_line = started
 
@@ -27,7 +27,7 @@ def log_progress(context: dg.AssetExecutionContext, what: str, database: History
             return
         last_line = now
         rate = done / max(now - started, 1e-9)
-        spent = (model_usage(db, client_id, context.run_id) - before).described()
+        spent = (model_usage(db, client_id, context.run.run_id) - before).described()
         context.log.info(f"{what}: {done}/{total} ({rate:.1f}/s{f'; {spent}' if spent else ''})")
 
     return report

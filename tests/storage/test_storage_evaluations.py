@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -29,6 +30,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 from rageval_dagster.storage.tables import metadata
+from rageval_dagster.storage.types import utc_now
 
 
 def row_counts(db: Database) -> dict[str, int]:
@@ -247,11 +249,11 @@ class TestTakes:
     def test_an_error_is_scored_again_and_the_old_evaluation_keeps_it(self, db: Database) -> None:
         first, item_id, result_id = self.setup(db, "night 1")
         score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.error("no answer"))])
-        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "1"}) == set()
+        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "1"}) == {}
         second, _, _ = self.setup(db, "night 2")
         score_storage.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.scored(0.5))])
         assert score_storage.scored(db, "acme", [result_id], {"judge.x": "1", "judge.y": "1"}) == {
-            (result_id, "judge.x")
+            (result_id, "judge.x"): None
         }
         third, _, _ = self.setup(db, "night 3")
         assert self.outcome(db, first, item_id) == Outcome.error("no answer")
@@ -284,9 +286,35 @@ class TestTakes:
         score_storage.save_scores(db, first, [(result_id, "judge.x", "2", Outcome.scored(1.0))])
         found = self.outcome(db, first, item_id)
         assert (found, found.detail) == (Outcome.scored(0.5), {"claims": [1, 0]})
-        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "3"}) == set()
+        assert score_storage.scored(db, "acme", [result_id], {"judge.x": "3"}) == {}
         assert score_storage.load_scores(db, first, {"judge.x": "2"})["judge.x"] == {item_id: Outcome.scored(1.0)}
         assert score_storage.load_scores(db, first, {"judge.y": "1"}) == {}
+
+    def test_a_verdict_that_is_too_old_is_made_again_and_earlier_evaluations_keep_theirs(self, db: Database) -> None:
+        versions = {"judge.x": "1"}
+        first, item_id, result_id = self.setup(db, "night 1")
+        score_storage.save_scores(db, first, [(result_id, "judge.x", "1", Outcome.scored(0.5))])
+        assert score_storage.scored(db, "acme", [result_id], versions, {"judge.x": utc_now() - timedelta(days=1)}) == {
+            (result_id, "judge.x"): None
+        }
+        oldest = {"judge.x": utc_now()}
+        assert score_storage.scored(db, "acme", [result_id], versions, oldest) == {}
+        second, _, _ = self.setup(db, "night 2")
+        score_storage.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.scored(0.9))], oldest)
+        score_storage.save_scores(db, second, [(result_id, "judge.x", "1", Outcome.scored(0.1))], oldest)
+        assert (self.outcome(db, first, item_id).value, self.outcome(db, second, item_id).value) == (0.5, 0.9)
+        # Whoever comes later uses the newest, without making it again.
+        found = score_storage.scored(db, "acme", [result_id], versions, oldest)
+        assert found == {(result_id, "judge.x"): 1}
+        third, _, _ = self.setup(db, "night 3")
+        score_storage.use_takes(db, third, found)
+        assert self.outcome(db, third, item_id).value == 0.9
+        # A verdict that fails now is an error, not the old verdict.
+        fourth, _, _ = self.setup(db, "night 4")
+        row = (result_id, "judge.x", "1", Outcome.error("too slow"))
+        score_storage.save_scores(db, fourth, [row], {"judge.x": utc_now()})
+        assert self.outcome(db, fourth, item_id) == Outcome.error("too slow")
+        assert self.outcome(db, third, item_id).value == 0.9
 
 
 def test_summaries_are_renewed(db: Database) -> None:

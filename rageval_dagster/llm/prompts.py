@@ -1,7 +1,7 @@
 """Prompts as versioned files, and the fence around text that is material and never an instruction."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -64,8 +64,12 @@ def _parsed(text: str) -> Prompt:
     return Prompt({title: body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}, digest(text))
 
 
-def fenced(tag: str, text: str, number: int | None = None) -> str:
-    """The text between `<tag>` and `</tag>`; the same tags inside the text are escaped, so that it cannot end there."""
-    inside = re.sub(rf"<(?=\s*/?\s*{re.escape(tag)}\b)", "&lt;", text, flags=re.IGNORECASE)
+def fenced(tag: str, text: str, number: int | None = None, others: Sequence[str] = ()) -> str:
+    """The text between `<tag>` and `</tag>`; the same tags inside the text are escaped, so that it cannot end there.
+
+    So are those of `others`, which fence the rest of a prompt's material: the text cannot look like any of it.
+    """
+    names = "|".join(map(re.escape, (tag, *others)))
+    inside = re.sub(rf"<(?=\s*/?\s*(?:{names})\b)", "&lt;", text, flags=re.IGNORECASE)
     opening = tag if number is None else f'{tag} number="{number}"'
     return f"<{opening}>\n{inside}\n</{tag}>"

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from rageval_dagster.errors import LanguageModelError, class_and_place
-from rageval_dagster.identity import digest
-from rageval_dagster.llm.client import Asker, ChatRequest, Failure, ModelFailedError
+from rageval_dagster.identity import digest, digest_json
+from rageval_dagster.llm.client import Asker, ChatRequest, Failure, ModelFailedError, UnusableReplyError
 from rageval_dagster.llm.prompts import Prompt
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.records import Outcome, Progress, Result
@@ -32,8 +33,8 @@ def judge_scores(
 ) -> Mapping[str, list[Outcome]]:
     """Each judged metric's outcomes by its id, one a result in order.
 
-    Requests that several metrics share (an answer's claims) are sent once. A judge that gives no usable reply, or a
-    metric that fails, gives an error outcome; the others go on.
+    Requests that several metrics share (an answer's claims) are sent once, and fail for all of them. A judge that
+    gives no usable reply, or a metric that fails, gives an error outcome; the others go on.
 
     Raises:
         LanguageModelError: the judge's endpoint refuses, or does not answer any more (BudgetReachedError: its budget is
@@ -51,11 +52,12 @@ def judge_scores(
         if scores[metric.id][row] is None
     ]
     embedding = _Embedding(tools)
+    said: dict[str, str | Failure] = {}
 
     async def judge(asker: Asker, pair: _Pair) -> Outcome:
         assert pair.metric.judged is not None  # noqa: S101  (for the type checker)
         try:
-            return await pair.metric.judged(pair.result, _Judge(asker, embedding))
+            return await pair.metric.judged(pair.result, _Judge(asker, embedding, said))
         except (ModelFailedError, LanguageModelError):
             raise
         except Exception as error:  # noqa: BLE001  (the other metrics go on)
@@ -77,13 +79,34 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Judge:
-    """The judge of one result."""
+    """The judge of one result. `said` is what became of each request of the batch, by its digest.
+
+    Metrics that share a request share what became of it: one has no error where another has a score.
+    """
 
     asker: Asker
     embedding: "_Embedding"
+    said: dict[str, str | Failure]
 
     async def ask(self, request: ChatRequest, read: Callable[[str], T]) -> T:
-        return await self.asker.ask(request, read)
+        key = digest_json(request.identity)
+        known = self.said.get(key)
+        if isinstance(known, Failure):
+            raise ModelFailedError(known)
+        if known is not None:
+            with suppress(UnusableReplyError):  # to another reader
+                return read(known)
+
+        def noting(reply: str) -> T:
+            value = read(reply)
+            self.said[key] = reply
+            return value
+
+        try:
+            return await self.asker.ask(request, noting)
+        except ModelFailedError as error:
+            self.said[key] = error.failure
+            raise
 
     async def embed(self, texts: Iterable[str]) -> "Mapping[str, np.ndarray]":
         return await self.embedding.embed(texts)

@@ -1,7 +1,7 @@
 """Prompts as versioned files, and the fence around text that is material and never an instruction."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -12,6 +12,9 @@ from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 
 _SECTION = re.compile(r"^\[([a-z ]+)\]\n", re.MULTILINE)
+
+_FENCES = "answer|citations|claim|context|history|question|reference|source|statement|text"
+"""The tags of the fences that stand beside each other: no material may open or close its neighbour's either."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,11 @@ def _parsed(text: str) -> Prompt:
     return Prompt({title: body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}, digest(text))
 
 
-def fenced(tag: str, text: str, number: int | None = None, others: Sequence[str] = ()) -> str:
-    """The text between `<tag>` and `</tag>`; the same tags inside the text are escaped, so that it cannot end there.
+def fenced(tag: str, text: str, number: int | None = None) -> str:
+    """The text between `<tag>` and `</tag>`; these tags, and those of other fences, are escaped inside the text.
 
-    So are those of `others`, which fence the rest of a prompt's material: the text cannot look like any of it.
+    So it can neither end there, nor look like other material of the prompt.
     """
-    names = "|".join(map(re.escape, (tag, *others)))
-    inside = re.sub(rf"<(?=\s*/?\s*(?:{names})\b)", "&lt;", text, flags=re.IGNORECASE)
+    inside = re.sub(rf"<(?=\s*/?\s*(?:{re.escape(tag)}|{_FENCES})\b)", "&lt;", text, flags=re.IGNORECASE)
     opening = tag if number is None else f'{tag} number="{number}"'
     return f"<{opening}>\n{inside}\n</{tag}>"

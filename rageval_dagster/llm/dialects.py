@@ -42,7 +42,8 @@ class Dialect:
             return asked
         if self.mode == "json_object":
             return asked | {"response_format": {"type": "json_object"}}
-        schema = {"name": "reply", "strict": True, "schema": dict(request.schema)}
+        name = str(request.schema.get("title", "reply"))
+        schema = {"name": name, "strict": True, "schema": dict(request.schema)}
         return asked | {"response_format": {"type": "json_schema", "json_schema": schema}}
 
     def heard(self, sent: Mapping[str, Any]) -> None:

@@ -11,7 +11,8 @@ class ChatRequest:
     """One question to a model. `seed` tells apart requests that are otherwise equal (several drafts of one thing).
 
     `schema` is the JSON schema of the object that is wanted as the reply; None: free text. It is a help for endpoints
-    that can be held to one: the prompt has to describe the object too.
+    that can be held to one: the prompt has to describe the object too. Its `title` (letters, digits, _ and -) is the
+    name that it goes by.
     """
 
     user: str

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rageval_dagster.errors import BudgetReachedError, LanguageModelError
 from rageval_dagster.llm.budgets import cost_of
-from rageval_dagster.llm.client import ChatClient, Conversation
+from rageval_dagster.llm.client import Asker, ChatClient, Conversation
 from rageval_dagster.llm.dialects import dialect_of, forget_dialect
 from rageval_dagster.llm.ledger import Ledger
 from rageval_dagster.llm.limits import AdaptiveLimit
 from rageval_dagster.llm.messages import ChatRequest, Completion, Failure, ModelFailedError, UnusableReplyError
+from rageval_dagster.llm.tokens import estimated_tokens
 from rageval_dagster.network import backoff, retry_after, with_jitter
 from rageval_dagster.records import Progress
 from rageval_dagster.storage.caches import LlmCall
@@ -39,9 +40,6 @@ TOO_LONG_REQUESTS = 3
 """So many requests that are all too long for the model, and none that was not: the model is the wrong one."""
 CONVERSATIONS_A_PLACE = 16
 """Conversations that are going on for each request that may be in flight: most of them wait, which costs little."""
-CHARACTERS_A_TOKEN = 4
-"""Of English; for endpoints that do not say what they counted."""
-
 ENDPOINT_DOWN = 3
 """So many requests that failed for good, and not one reply to any other meanwhile: the others would fail too."""
 
@@ -70,17 +68,17 @@ class Session:
         self._failed = 0  # requests that failed since the last reply
 
     async def complete(self, requests: Sequence[ChatRequest]) -> list[Completion | Failure]:
-        async def one(asker: "_Asker", request: ChatRequest) -> Completion:
+        async def one(asker: Asker, request: ChatRequest) -> Completion:
             return await asker.complete(request, str)
 
-        return await self.converse(requests, one, None)  # pyright: ignore[reportArgumentType]
+        return await self.converse(requests, one, None)
 
     async def converse(
         self, subjects: Sequence[S], conversation: Conversation[S, T], progress: Progress | None
     ) -> list[T | Failure]:
         client = self._client
         self._limit = AdaptiveLimit(self._settings.llm_concurrency, client.limit)
-        self._first_contact = asyncio.Lock()
+        self._first_contact = AdaptiveLimit(1)
         self.ledger = client.memory or Ledger(client.db, client.client_id, self._settings.llm_cache_max_age_days)
         client.budgets.look(())
         results: list[Any] = [None] * len(subjects)
@@ -165,7 +163,7 @@ class Session:
         attempts = waits = unusable = 0
         tokens = (0, 0)
         replies: dict[str, int] = {}
-        began = time.monotonic()
+        again = float("inf")  # since when it is tried again
         reason = ""
         while True:
             attempts += 1
@@ -210,6 +208,7 @@ class Session:
             ends = trouble.final or unusable >= UNUSABLE_ATTEMPTS or max(replies.values(), default=0) >= SAME_REPLIES
             if ends or attempts >= allowed or wait > LONGEST_ASKED_WAIT_S:
                 break
+            again = min(again, time.monotonic())
             await asyncio.sleep(wait)
         failure = Failure(reason + (f" after {attempts} attempts" if attempts > 1 else ""), attempts - 1)
         self._record(failure, tokens)
@@ -219,7 +218,7 @@ class Session:
                 raise self._too_long_error()
         elif not trouble.final and not trouble.paid:
             self._failed += 1
-            silent = (self._replied or 0) < began
+            silent = (self._replied or 0) < again
             if self._heard is None or (trouble.disconnected and silent) or (silent and self._failed >= ENDPOINT_DOWN):
                 advice = "see that it is up and the base URL right, then run again: what came is kept"
                 raise self._client.error(f"does not answer ({failure.reason})", advice)
@@ -228,7 +227,7 @@ class Session:
     async def _in_turn(self, request: ChatRequest, priority: int) -> "Completion | _Trouble | _Adapted":
         """One attempt, when there is a place for it; alone until it is known that the endpoint speaks."""
         if not self._dialect.speaks:
-            async with self._first_contact:
+            async with self._first_contact.place(priority):
                 if not self._dialect.speaks:
                     self._check_budgets()
                     return await self._attempt(request)
@@ -255,8 +254,10 @@ class Session:
                 )
         except (openai.APITimeoutError, TimeoutError):
             return _Trouble(f"no reply within {timeout:g} s", unreachable=True)
-        except openai.APIConnectionError:
-            return _Trouble("cannot connect", unreachable=True, disconnected=True)
+        except openai.APIConnectionError as error:
+            # A connection that was there and broke may be this one request's fault.
+            refused = "Connect" in type(error.__cause__).__name__
+            return _Trouble("cannot connect", unreachable=True, disconnected=refused)
         except openai.APIStatusError as error:
             self._heard = time.monotonic()
             return self._refused(error, sent)
@@ -407,4 +408,4 @@ def _short_code(code: Any) -> str | None:
 def _count(usage: Any, name: str, text: str) -> int:
     """The tokens that an endpoint says it counted, else an estimate, so that limits hold there too."""
     said = getattr(usage, name, None)
-    return said if isinstance(said, int) and said >= 0 else -(-len(text) // CHARACTERS_A_TOKEN)
+    return said if isinstance(said, int) and said >= 0 else estimated_tokens(text)

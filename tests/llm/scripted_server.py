@@ -23,6 +23,7 @@ class Fault:
     kind: str = "status"
     status: int = 500
     code: str | None = None
+    param: str | None = None
     message: str = "scripted fault"
     headers: dict[str, str] = field(default_factory=lambda: {"Retry-After": "0"})
 
@@ -46,7 +47,8 @@ class ScriptedServer:
 
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
     each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies after the first one
-    (by which a client learns that somebody is there) wait until n requests are there at once.
+    (by which a client learns that somebody is there) wait until n requests are there at once. A `port` is that of a
+    server that is back after it was stopped.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class ScriptedServer:
         fault_for: Callable[[Received], Fault | None] | None = None,
         gate_size: int = 1,
         dimension: int = 8,
+        port: int = 0,
     ) -> None:
         self.requests: list[Received] = []
         self.most_at_once = 0
@@ -67,8 +70,12 @@ class ScriptedServer:
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
         self._stopping = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
+
+    @property
+    def port(self) -> int:
+        return self._server.server_port
 
     @property
     def base_url(self) -> str:
@@ -135,6 +142,9 @@ class ScriptedServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if server._stopping.is_set():  # on a connection that is still open
+                    self.close_connection = True
+                    return
                 received = Received(self.path, body, {name.lower(): value for name, value in self.headers.items()})
                 fault = server._take(received)
                 try:
@@ -152,7 +162,14 @@ class ScriptedServer:
                     self.close_connection = True
                     return
                 if fault and kind == "status":
-                    error = {"error": {"message": fault.message, "type": "scripted", "code": fault.code}}
+                    error = {
+                        "error": {
+                            "message": fault.message,
+                            "type": "scripted",
+                            "code": fault.code,
+                            "param": fault.param,
+                        }
+                    }
                     self._send(fault.status, json.dumps(error), "application/json", fault.headers)
                 elif kind == "web_page":
                     self._send(200, "<html><body>Welcome</body></html>", "text/html")

@@ -1,0 +1,337 @@
+"""Conversations with a model: what is asked again, asked once, asked otherwise, and what ends them all."""
+
+import json
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.errors import BudgetReachedError, LanguageModelError, SettingsError
+from rageval_dagster.llm import session as session_module
+from rageval_dagster.llm.client import Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
+from rageval_dagster.llm.limits import AdaptiveLimit
+from rageval_dagster.llm.replies import read_object
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.tables import llm_cache, llm_calls
+from tests.llm.scripted_server import Fault, Received, ScriptedServer
+
+KEY = "sk-canary-1234567890"
+SCHEMA = {
+    "title": "number",
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "BACKOFF_S", (0.001, 0.01))
+
+
+def client(base_url: str, db: Database | None, client_id: str = "acme", toml: str = "", **variables: str) -> ChatClient:
+    return ChatClient(settings(base_url, **variables), "judge", db, client_id, "run-1")
+
+
+def settings(base_url: str, **variables: str) -> Settings:
+    values = {"RAGEVAL_JUDGE_MODEL": "small", "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY}
+    return load_settings(values | {"RAGEVAL_LLM_TIMEOUT_S": "5"} | variables)
+
+
+def number_of(text: str) -> int:
+    found = read_object(text).get("n")
+    if not isinstance(found, int):
+        raise UnusableReplyError("no number")
+    return found
+
+
+async def ask_number(asker: Asker, subject: int) -> int:
+    return await asker.ask(ChatRequest(f"number {subject}", schema=SCHEMA), number_of)
+
+
+def says_number(body: dict[str, Any]) -> str:
+    return json.dumps({"n": int(body["messages"][-1]["content"].split()[-1])})
+
+
+def test_a_conversation_asks_one_question_after_the_other_and_several_at_once(sqlite_db: Database) -> None:
+    async def talk(asker: Asker, subject: int) -> list[int]:
+        first = await ask_number(asker, subject)
+        return [first, await ask_number(asker, first + 100)]
+
+    with ScriptedServer(says_number) as server:
+        found = client(server.base_url, sqlite_db).converse(range(40), talk)
+    assert found == [[number, number + 100] for number in range(40)]
+
+
+def test_what_several_conversations_ask_is_sent_once(sqlite_db: Database) -> None:
+    async def talk(asker: Asker, _: int) -> int:
+        return await ask_number(asker, 7)
+
+    with ScriptedServer(says_number) as server:
+        assert client(server.base_url, sqlite_db).converse(range(20), talk) == [7] * 20
+        assert client(server.base_url, sqlite_db).converse(range(20), talk) == [7] * 20
+    assert len(server.requests) == 1
+
+
+def test_an_unusable_reply_is_asked_again_and_never_kept(sqlite_db: Database) -> None:
+    replies = iter(["no idea", '{"n": "many"}', '```json\n{"n": 3}\n```'])
+    with ScriptedServer(lambda _: next(replies)) as server:
+        assert client(server.base_url, sqlite_db).converse([3], ask_number) == [3]
+        assert client(server.base_url, sqlite_db).converse([3], ask_number) == [3]
+    assert len(server.requests) == 3
+    with sqlite_db.connect() as connection:
+        [kept] = connection.execute(sa.select(llm_cache.c.response)).scalars()
+        calls = connection.execute(sa.select(llm_calls.c.prompt_tokens, llm_calls.c.retries)).all()
+    assert "no idea" not in kept
+    # All three were paid for.
+    assert [tuple(call) for call in calls] == [(33, 2), (0, 0)]
+
+
+def test_a_model_that_repeats_itself_is_not_asked_for_ever(sqlite_db: Database) -> None:
+    with ScriptedServer("no idea") as server:
+        [found] = client(server.base_url, sqlite_db).converse([1], ask_number)
+    assert isinstance(found, Failure)
+    assert "no JSON object" in found.reason
+    assert len(server.requests) == session_module.SAME_REPLIES
+
+
+def test_a_failure_in_one_conversation_leaves_the_others_alone(sqlite_db: Database) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        return "?" if "number 3" in str(body["messages"]) else says_number(body)
+
+    with ScriptedServer(reply) as server:
+        found = client(server.base_url, sqlite_db).converse(range(6), ask_number)
+    assert [isinstance(value, Failure) for value in found] == [number == 3 for number in range(6)]
+
+
+def refuses_formats(*refused: str, fault: Fault) -> Callable[[Received], Fault | None]:
+    def fault_for(received: Received) -> Fault | None:
+        return fault if received.body.get("response_format", {}).get("type", "text") in refused else None
+
+    return fault_for
+
+
+def formats(server: ScriptedServer) -> list[str]:
+    return [request.body.get("response_format", {}).get("type", "text") for request in server.requests]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=400, param="response_format", message="not supported"),
+        Fault(status=400, message="Invalid parameter: 'response_format' of type 'json_schema' is not supported"),
+        Fault(status=422, message="extra inputs are not permitted"),
+    ],
+)
+def test_an_endpoint_is_held_to_a_schema_as_far_as_it_can_be(sqlite_db: Database, fault: Fault) -> None:
+    with ScriptedServer(says_number, fault_for=refuses_formats("json_schema", fault=fault)) as server:
+        assert client(server.base_url, sqlite_db).converse(range(3), ask_number) == [0, 1, 2]
+        assert client(server.base_url, sqlite_db).converse([9], ask_number) == [9]
+    assert formats(server) == ["json_schema"] + ["json_object"] * 4
+    with ScriptedServer(says_number, fault_for=refuses_formats("json_schema", "json_object", fault=fault)) as server:
+        assert client(server.base_url, sqlite_db).converse(range(3), ask_number) == [0, 1, 2]
+    assert formats(server) == ["json_schema", "json_object", "text", "text", "text"]
+
+
+def test_the_schema_goes_over_the_wire_where_it_is_taken(sqlite_db: Database) -> None:
+    with ScriptedServer(says_number) as server:
+        client(server.base_url, sqlite_db).converse([1], ask_number)
+    [received] = server.requests
+    wanted = {"name": "number", "strict": True, "schema": SCHEMA}
+    assert received.body["response_format"] == {"type": "json_schema", "json_schema": wanted}
+
+
+def test_parameters_that_a_model_does_not_know_are_left_out_or_called_by_their_new_name(sqlite_db: Database) -> None:
+    def like_newer_models(received: Received) -> Fault | None:
+        if "max_tokens" in received.body:
+            return Fault(status=400, code="unsupported_parameter", param="max_tokens")
+        if "temperature" in received.body:
+            return Fault(status=400, code="unsupported_value", param="temperature")
+        return None
+
+    with ScriptedServer("ok", fault_for=like_newer_models) as server:
+        chat = client(server.base_url, sqlite_db)
+        chat.complete([ChatRequest("a", max_tokens=9)])
+        chat.complete([ChatRequest("b", max_tokens=9)])
+    assert len(server.requests) == 4
+    assert all(request.body["max_completion_tokens"] == 9 for request in server.requests[-2:])
+    assert all("temperature" not in request.body for request in server.requests[-2:])
+
+
+def test_one_request_that_is_too_long_fails_alone(sqlite_db: Database) -> None:
+    def too_long(received: Received) -> Fault | None:
+        message = "This model's maximum context length is 8192 tokens, 'max_tokens' included"
+        return Fault(status=400, message=message) if "number 1" in received.text else None
+
+    with ScriptedServer(says_number, fault_for=too_long) as server:
+        found = client(server.base_url, sqlite_db).converse(range(4), ask_number)
+    assert found[0] == 0
+    assert isinstance(found[1], Failure)
+    assert "too long" in found[1].reason
+    assert found[2:] == [2, 3]
+    assert len(server.requests) == 4
+
+
+class Flaky:
+    """A server that goes away once it was asked so often, and is back when the client has waited so often."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int, back_after: int | None) -> None:
+        self.after, self.back_after = after, back_after
+        self.waits = 0
+        self.lock = threading.Lock()
+        self.server = ScriptedServer(self.reply).__enter__()
+        self.port, self.base_url = self.server.port, self.server.base_url
+        self.later: ScriptedServer | None = None
+        self.gone = threading.Event()
+        monkeypatch.setattr(session_module, "backoff", self.wait)
+
+    def reply(self, body: dict[str, Any]) -> str:
+        if len(self.server.requests) >= self.after and not self.gone.is_set():
+            self.gone.set()
+            threading.Thread(target=self.server.__exit__).start()
+        return says_number(body)
+
+    def wait(self, *_: Any) -> float:
+        with self.lock:
+            self.waits += 1
+            if self.waits == self.back_after:
+                self.start_again()
+        return 0.01
+
+    def start_again(self) -> None:
+        self.later = ScriptedServer(says_number, port=self.port).__enter__()
+
+    def stop(self) -> None:
+        if self.later is not None:
+            self.later.__exit__()
+
+
+def test_a_server_that_goes_away_and_comes_back_costs_nothing_but_time(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flaky = Flaky(monkeypatch, after=20, back_after=10)
+    chat = client(flaky.base_url, sqlite_db, RAGEVAL_LLM_CONCURRENCY="4")
+    assert chat.converse(range(60), ask_number) == list(range(60))
+    flaky.stop()
+
+
+def test_a_server_that_is_gone_for_good_ends_it_with_one_line_and_what_came_is_kept(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flaky = Flaky(monkeypatch, after=20, back_after=None)
+    variables = {"RAGEVAL_LLM_CONCURRENCY": "4", "RAGEVAL_LLM_MAX_ATTEMPTS": "3"}
+    with pytest.raises(LanguageModelError, match="does not answer") as raised:
+        client(flaky.base_url, sqlite_db, **variables).converse(range(60), ask_number)
+    assert "\n" not in str(raised.value)
+    kept = len(rows(sqlite_db))
+    assert kept >= 15
+    flaky.start_again()
+    assert client(flaky.base_url, sqlite_db, **variables).converse(range(60), ask_number) == list(range(60))
+    assert flaky.later is not None
+    assert len(flaky.later.requests) == 60 - kept
+    flaky.stop()
+
+
+def test_an_endpoint_that_only_fails_is_given_up(sqlite_db: Database) -> None:
+    with ScriptedServer(fault_for=lambda _: Fault(status=500)) as server:
+        chat = client(server.base_url, sqlite_db, RAGEVAL_LLM_MAX_ATTEMPTS="2", RAGEVAL_LLM_CONCURRENCY="2")
+        with pytest.raises(LanguageModelError, match="HTTP 500 after 2 attempts"):
+            chat.converse(range(100), ask_number)
+    assert len(server.requests) < 20
+
+
+def rows(db: Database) -> list[Any]:
+    with db.connect() as connection:
+        return list(connection.execute(sa.select(llm_cache)))
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+TOKENS = 18
+"""That the scripted server counts for each reply."""
+
+
+def priced(tmp_path: Any, base_url: str, toml: str = "", **variables: str) -> Settings:
+    # 1 USD a token: 11 in, 7 out.
+    config = tmp_path / "rageval.toml"
+    config.write_text(f"[prices]\nsmall = {{ in = 1e6, out = 1e6 }}\n{toml}")
+    values = {"RAGEVAL_JUDGE_MODEL": "small", "OPENAI_BASE_URL": base_url, "RAGEVAL_LLM_CONCURRENCY": "4"}
+    return load_settings(values | variables, config_file=config)
+
+
+@pytest.mark.parametrize(
+    "limit", [{"RAGEVAL_LLM_MAX_TOKENS": str(20 * TOKENS)}, {"RAGEVAL_LLM_MAX_COST_USD": str(20 * TOKENS)}]
+)
+def test_a_budget_of_half_the_cost_stops_there_says_so_and_another_run_goes_on(
+    sqlite_db: Database, tmp_path: Any, limit: dict[str, str]
+) -> None:
+    with ScriptedServer(says_number) as server:
+        own = priced(tmp_path, server.base_url, **limit)
+        with pytest.raises(BudgetReachedError) as raised:
+            ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(40), ask_number)
+        assert 20 <= len(server.requests) < 20 + 4
+        assert next(iter(limit)) in str(raised.value)
+        assert "of 40 are done" in str(raised.value)
+        # The same run has nothing left, another one has its own.
+        with pytest.raises(BudgetReachedError):
+            ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(40), ask_number)
+        found = ChatClient(own, "judge", sqlite_db, "acme", "run-2").converse(range(40), ask_number)
+    assert found == list(range(40))
+    assert len(server.requests) == 40
+
+
+def test_a_day_s_budget_is_a_client_s_own_and_the_fleet_s_is_everybody_s(sqlite_db: Database, tmp_path: Any) -> None:
+    toml = f"[fleet.budget]\ntokens = {30 * TOKENS}\n[defaults.budget]\ntokens = {20 * TOKENS}\n"
+    with ScriptedServer(says_number) as server:
+        own = priced(tmp_path, server.base_url, toml)
+        with pytest.raises(BudgetReachedError, match="today's budget of client 'acme'"):
+            ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(40), ask_number)
+        with pytest.raises(BudgetReachedError, match="today's budget of client 'acme'"):
+            ChatClient(own, "judge", sqlite_db, "acme", "run-2").converse([99], ask_number)
+        with pytest.raises(BudgetReachedError, match="all clients"):
+            ChatClient(own, "judge", sqlite_db, "other", "run-3").converse(range(40), ask_number)
+    assert 30 <= len(server.requests) < 30 + 2 * 4
+
+
+def test_what_is_kept_costs_nothing_of_a_spent_budget(sqlite_db: Database, tmp_path: Any) -> None:
+    with ScriptedServer(says_number) as server:
+        own = priced(tmp_path, server.base_url, RAGEVAL_LLM_MAX_TOKENS=str(5 * TOKENS))
+        with pytest.raises(BudgetReachedError):
+            ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(40), ask_number)
+        assert ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(5), ask_number) == list(range(5))
+
+
+def test_a_limit_on_cost_needs_the_price_of_every_model(tmp_path: Any) -> None:
+    with pytest.raises(SettingsError, match=r"RAGEVAL_LLM_MAX_COST_USD.*'large'.*\[prices\]"):
+        priced(tmp_path, "http://x/v1", RAGEVAL_LLM_MAX_COST_USD="1", RAGEVAL_ANSWER_MODEL="large")
+    with pytest.raises(SettingsError, match="fleet"):
+        priced(tmp_path, "http://x/v1", "[fleet.budget]\ncost_usd = 1.0\n", RAGEVAL_ANSWER_MODEL="large")
+    assert priced(tmp_path, "http://x/v1", RAGEVAL_LLM_MAX_TOKENS="1", RAGEVAL_ANSWER_MODEL="large")
+
+
+# --- how many at once ------------------------------------------------------------------------------------------------
+
+
+def test_refusals_that_come_whatever_is_in_flight_do_not_slow_down() -> None:
+    limit = AdaptiveLimit(16)
+    for number in range(2000):
+        limit.replied(refused=number % 5 == 0)
+    assert limit.value == 16
+
+
+def test_an_overloaded_endpoint_is_asked_less_and_then_step_by_step_more() -> None:
+    limit = AdaptiveLimit(16)
+    for _ in range(100):
+        limit.replied(refused=True)
+    assert limit.value == 1
+    values = []
+    for _ in range(400):
+        limit.replied(refused=False)
+        values.append(limit.value)
+    assert values[-1] == 16
+    assert all(after - before in (0, 1) for before, after in pairwise(values))

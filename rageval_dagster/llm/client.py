@@ -48,6 +48,10 @@ class Asker(Protocol):
         """
         ...
 
+    async def complete(self, request: ChatRequest, read: Callable[[str], object]) -> Completion:
+        """As `ask`, but the reply itself and what it took, once `read` can use it."""
+        ...
+
 
 Conversation = Callable[[Asker, S], Awaitable[T]]
 

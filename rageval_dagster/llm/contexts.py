@@ -1,0 +1,61 @@
+"""Contexts as prompts show them: numbered and fenced, as many as fit a number of tokens."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from rageval_dagster.llm.prompts import fenced
+from rageval_dagster.llm.tokens import estimated_tokens
+from rageval_dagster.text import is_character, segments
+
+_TAG = "context"
+_LAST_WORD = re.compile(r"(?<=\s)\S+\Z")
+
+
+def numbered_contexts(contexts: Sequence[str], most_tokens: int) -> str:
+    """The contexts in their order, numbered from 1, until (about) so many tokens are used.
+
+    The one that does not fit any more is cut, see `cut_to`; those after it are left out. Empty where there is none.
+    """
+    shown: list[str] = []
+    room = most_tokens
+    for number, text in enumerate(contexts, start=1):
+        whole = fenced(_TAG, text, number)
+        needed = estimated_tokens(f"{whole}\n\n")
+        if needed > room:
+            rest = cut_to(text, room - estimated_tokens(f"{fenced(_TAG, '', number)}\n\n"))
+            if rest:
+                shown.append(fenced(_TAG, rest, number))
+            break
+        shown.append(whole)
+        room -= needed
+    return "\n\n".join(shown)
+
+
+def cut_to(text: str, most_tokens: int) -> str:
+    """The beginning of a text, of at most so many estimated tokens.
+
+    It ends where a sentence does, or where that would lose half of it, a word; empty if nothing fits.
+    """
+    if estimated_tokens(text) <= most_tokens:
+        return text
+    beginning = text[: 4 * max(most_tokens, 0) + 1]
+    lengths = range(len(beginning) + 1)
+    fitting = bisect_right(lengths, most_tokens, key=lambda length: estimated_tokens(beginning[:length])) - 1
+    if fitting <= 0:
+        return ""
+    end = 0
+    for piece in segments(beginning):
+        if end + len(piece.rstrip()) > fitting:
+            break
+        end += len(piece)
+    if end < fitting / 2:
+        return _whole_words(beginning, fitting)
+    return beginning[:end].rstrip()
+
+
+def _whole_words(text: str, length: int) -> str:
+    """The first characters of a text, without the last word if it goes on after them; a single word is cut."""
+    cut = text[:length]
+    goes_on = length < len(text) and not text[length].isspace() and not is_character(text[length])
+    return (_LAST_WORD.sub("", cut) if goes_on else cut).rstrip()

@@ -68,7 +68,7 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
 @without_texts
 def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
-    """The headline metrics, those with a threshold, and the user's own reach their good values.
+    """The headline metrics, a judge model's, those with a threshold, and the user's own reach their good values.
 
     Precision is held to its ceiling times the good value.
     """

@@ -103,7 +103,7 @@ def evaluate(
     if as_json:
         print_json_lines(map(evaluation_json, repeat(settings), reports, leaked))
     else:
-        print_reports(settings, reports)
+        print_reports(settings, db, reports)
     failing = [line for report in reports if (line := failed_questions(db, report))]
     erring = [line for report in reports if (line := failed_metrics(settings, db, report))]
     leaking = [line for line in map(leak, reports, leaked) if line]
@@ -341,10 +341,11 @@ def _some(names: list[str]) -> str:
     return ", ".join(cell(name) for name in names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
 
 
-def print_reports(settings: Settings, reports: list[Any]) -> None:
+def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
     """Headline metrics, what was not measured and what to set for it, and where to look next."""
     from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED
     from rageval_dagster.evaluation.verdict import verdict
+    from rageval_dagster.llm.endpoints import same_model_warning
 
     print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
     for report in reports:
@@ -354,6 +355,7 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         shown = report.headline()
         if RIGHTLY_ANSWERED in report.summaries:
             shown["answered or declined rightly"] = report.summaries[RIGHTLY_ANSWERED]
+        shown |= report.by_model()
         measured = {name: summary for name, summary in shown.items() if summary.mean is not None}
         for name, summary in measured.items():
             interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
@@ -381,8 +383,26 @@ def print_reports(settings: Settings, reports: list[Any]) -> None:
         print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
     for warning in _language_warnings(settings, reports):
         print(f"{warning}.")
-    print("Not measured: judge.* and claims.*, which need a judge model; none can be set in this version.")
+    for warning in dict.fromkeys(filter(None, map(same_model_warning, clients))):
+        print(f"{warning}.")
+    if any(own.judge_model is None for own in clients):
+        print("Not measured: judge.* and claims.*, which need a judge model: set RAGEVAL_JUDGE_MODEL.")
+    for spent in model_spending(db, reports):
+        print(spent)
     print("In the Dagster UI: make ui")
+
+
+def model_spending(db: Any, reports: list[Any]) -> list[str]:
+    """What each client's model calls took in the runs of these reports; clients whose run asked no model are left out."""
+    from rageval_dagster.storage.caches import Usage, model_usage
+
+    runs = {(report.evaluation.client_id, report.evaluation.dagster_run_id) for report in reports}
+    found: list[str] = []
+    for client_id in sorted({client_id for client_id, _ in runs}):
+        usage = sum((model_usage(db, *run) for run in runs if run[0] == client_id and run[1]), Usage())
+        if usage.requests:
+            found.append(f"{client_id}: {usage.described()}")
+    return found
 
 
 def _language_warnings(settings: Settings, reports: list[Any]) -> list[str]:

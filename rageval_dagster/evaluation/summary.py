@@ -54,6 +54,15 @@ class EvaluationReport:
         prefix = _prefix(self.level)
         return {name: self.summaries[prefix + name] for name in names if prefix + name in self.summaries}
 
+    def by_model(self) -> dict[str, Summary]:
+        """What a judge model found, by metric id; empty where none was asked."""
+        return {name: summary for name, summary in self.summaries.items() if is_by_model(name)}
+
+
+def is_by_model(metric_id: str) -> bool:
+    """Whether a judge model is asked for the metric."""
+    return metric_id.startswith(("judge.", "claims.")) or metric_id.endswith("_judged")
+
 
 @dataclass(frozen=True)
 class Question:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.metrics.registry import BUILT_IN
 
 NOTHING_SCORED = "nothing could be scored"
@@ -32,7 +32,7 @@ def run_metadata(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRES
         name = report.evaluation.dataset_name + (f"/{report.evaluation.system}" if several else "")
         metadata[f"{name}/verdict"] = verdict(report, own)
         users = {metric: summary for metric, summary in report.summaries.items() if _is_users(metric)}
-        for metric, summary in {**report.headline(), **users}.items():
+        for metric, summary in {**report.headline(), **report.by_model(), **users}.items():
             if summary.mean is not None:
                 metadata[f"{name}/{metric}"] = summary.mean
         metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
@@ -67,8 +67,8 @@ def below_good_value(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) 
 def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tuple[str, str, str]]:
     """For each metric that is held to a good value: name, place of its interval, what to say.
 
-    These are the headline metrics, those that the client set a threshold for, and the user's own. What is said is of a
-    bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the
+    These are the headline metrics, those of a judge model, those that the client set a threshold for, and the user's
+    own. What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the
     good value.
     """
     headline = report.headline()
@@ -76,7 +76,7 @@ def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tupl
     others = {
         name: summary
         for name, summary in report.summaries.items()
-        if name not in shown and (name in own or _is_users(name))
+        if name not in shown and (name in own or _is_users(name) or is_by_model(name))
     }
     found = []
     for name, summary in [*headline.items(), *others.items()]:

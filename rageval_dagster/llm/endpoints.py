@@ -48,3 +48,17 @@ def endpoint_of(settings: Settings, role: Role) -> Endpoint | None:
             f"RAGEVAL_{role.upper()}_MODEL has no endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local one"
         )
     return Endpoint(own["model"], base_url or DEFAULT_BASE_URL, api_key)
+
+
+def same_model_warning(settings: Settings) -> str | None:
+    """One line where the model that answers also judges, which flatters its answers; None where it does not.
+
+    Panickssery et al. 2024 ("LLM Evaluators Recognize and Favor Their Own Generations") measured it.
+    """
+    judge, answerer = endpoint_of(settings, "judge"), endpoint_of(settings, "answer")
+    if judge is None or answerer is None or judge.version != answerer.version:
+        return None
+    return (
+        f"The judge model is the one that answers ({judge.model}): models favour what they wrote themselves; set "
+        "another RAGEVAL_JUDGE_MODEL"
+    )

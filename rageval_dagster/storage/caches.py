@@ -56,6 +56,9 @@ class Usage:
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+
     def __sub__(self, earlier: "Usage") -> "Usage":
         """What came since."""
         return Usage(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))

@@ -393,7 +393,7 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
 
 
 def model_spending(db: Any, reports: list[Any]) -> list[str]:
-    """What each client's model calls took in the runs of these reports; clients whose run asked no model are left out."""
+    """What each client's model calls took in the runs of these reports; clients that asked no model are left out."""
     from rageval_dagster.storage.caches import Usage, model_usage
 
     runs = {(report.evaluation.client_id, report.evaluation.dagster_run_id) for report in reports}

@@ -68,8 +68,8 @@ def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tupl
     """For each metric that is held to a good value: name, place of its interval, what to say.
 
     These are the headline metrics, those of a judge model, those that the client set a threshold for, and the user's
-    own. What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to its ceiling times the
-    good value.
+    own. What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to
+    its ceiling times the good value.
     """
     headline = report.headline()
     shown = {summary.metric_id for summary in headline.values()}

@@ -19,15 +19,28 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
+
+from rageval_dagster.embedding.cache import CachedEmbedder
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.llm.client import ChatClient
+from rageval_dagster.llm.dialects import dialect_of
+from rageval_dagster.metrics import claims
+from rageval_dagster.metrics.interface import Tools
+from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.registry import options_of
+from rageval_dagster.records import Answer, Hit, Item, Outcome, Result
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.database import open_database
 
 HERE = Path(__file__).parent
 WAIT = 0.2
@@ -43,7 +56,7 @@ FASTER = 3.0
 BARE_RATIO = 1.2
 SEED = 7
 
-Item = dict[str, Any]
+Given = dict[str, Any]
 TRANSPORTS = {"httpx2": DefaultAsyncHttpxClient, "aiohttp": DefaultAioHttpClient}
 OUR_TRANSPORT = "httpx2"
 
@@ -84,7 +97,7 @@ def counts(base_url: str) -> dict[str, int]:
         return json.load(response)
 
 
-def some_items(count: int) -> list[Item]:
+def some_items(count: int) -> list[Given]:
     """Contexts of made-up sentences; two of an answer's three are in them, and one of a reference's two."""
     draw = random.Random(SEED)
     words = "river castle engine ledger harbour winter copper council signal garden letter market tower bridge".split()
@@ -92,7 +105,7 @@ def some_items(count: int) -> list[Item]:
     def sentence() -> str:
         return f"The {draw.choice(words)} of {draw.randrange(10**6)} has {' '.join(draw.sample(words, 10))}."
 
-    items: list[Item] = []
+    items: list[Given] = []
     for number in range(count):
         contexts = [[sentence() for _ in range(CONTEXT_SENTENCES)] for _ in range(CONTEXTS)]
         items.append(
@@ -106,16 +119,59 @@ def some_items(count: int) -> list[Item]:
     return items
 
 
-def run_ours(base_url: str, items: list[Item], concurrency: int) -> float:
-    """Judges the items with the project's own metrics; gives the seconds, imports left out.
+OURS = {f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "context_precision", "context_recall")}
 
-    A first small run would count as calls: what is loaded once is loaded before the clock runs, without one.
+
+def run_ours(base_url: str, items: list[Given], concurrency: int) -> float:
+    """Judges the items with the project's own metrics; gives the seconds, without imports and the opening of the
+    cache, which is a database as it would be in a run.
     """
-    # Not written yet: the client and its prompts are. judging/endpoint.py `reply` has to know their schemas then.
-    raise NotImplementedError
+    import openai  # noqa: F401  (what is loaded once is loaded before the clock runs)
+
+    variables = {
+        "OPENAI_BASE_URL": base_url,
+        "OPENAI_API_KEY": "none",
+        "RAGEVAL_JUDGE_MODEL": "scripted",
+        "RAGEVAL_METRIC_EMBEDDING_MODEL": "openai:scripted",
+        "RAGEVAL_LLM_CONCURRENCY": str(concurrency),
+    }
+    results = [result_of(item) for item in items]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load_settings(variables, env_file=Path(folder) / ".env")
+        db = open_database(f"sqlite:///{folder}/history.sqlite3")
+        embedder = CachedEmbedder(load_embedder(settings.metric_embedding_model, settings), db, "bench")
+        embedder.encode(["warm up"])
+        judge = ChatClient(settings, "judge", db, "bench")
+        dialect_of(judge.endpoint).speaks = True  # as after a first call, which would count
+        metrics = [metric for metric in claims.metrics(options_of(settings, CONTEXTS, embedder)) if metric.id in OURS]
+        started = time.perf_counter()
+        scores = judge_scores(metrics, results, Tools(embedder, judge))
+        seconds = time.perf_counter() - started
+        db.dispose()
+    unscored = [outcome.reason for column in scores.values() for outcome in column if outcome.status != "scored"]
+    assert not unscored, unscored[:3]
+    print("  our means: " + ", ".join(f"{name} {mean(column):.2f}" for name, column in scores.items()), flush=True)
+    return seconds
 
 
-def run_ragas(python: str, base_url: str, items: list[Item], concurrency: int) -> tuple[Measured, dict[str, float]]:
+def mean(outcomes: Sequence[Outcome]) -> float:
+    return sum(outcome.value or 0.0 for outcome in outcomes) / len(outcomes)
+
+
+def result_of(item: Given) -> Result:
+    hits = tuple(Hit(f"c{rank}", f"d{rank}", rank, 1.0, text) for rank, text in enumerate(item["contexts"], start=1))
+    return Result(
+        Item(item["question"], answers=(item["reference"],)),
+        relevant_chunks=None,
+        relevant_documents=None,
+        hits=hits,
+        k=CONTEXTS,
+        answer=Answer(item["answer"]),
+        contexts=tuple(item["contexts"]),
+    )
+
+
+def run_ragas(python: str, base_url: str, items: list[Given], concurrency: int) -> tuple[Measured, dict[str, float]]:
     """The run in ragas' environment, and its metrics' means."""
     given = json.dumps({"base_url": base_url, "items": items, "concurrency": concurrency})
     command = [python, str(HERE / "peers/ragas_judging.py")]
@@ -127,7 +183,7 @@ def run_ragas(python: str, base_url: str, items: list[Item], concurrency: int) -
     return Measured(found["seconds"], found["calls"], found["most_at_once"]), found["scores"]
 
 
-def run_bare(transport: str, base_url: str, items: list[Item], concurrency: int, calls: int) -> float:
+def run_bare(transport: str, base_url: str, items: list[Given], concurrency: int, calls: int) -> float:
     """The seconds of as many plain calls through the client, each with an item's contexts and answer."""
 
     async def run() -> float:
@@ -169,27 +225,24 @@ def main() -> None:
             compare(base_url, items, concurrency, arguments.peer_python)
 
 
-def compare(base_url: str, items: list[Item], concurrency: int, peer_python: str | None) -> None:
+def compare(base_url: str, items: list[Given], concurrency: int, peer_python: str | None) -> None:
     """Ours and the bare loops take turns, so that whatever else the machine does falls on all of them."""
-    calls, ours = CALLS_AN_ITEM * len(items), []
+    ours: list[Measured] = []
     bare: dict[str, list[Measured]] = {transport: [] for transport in TRANSPORTS}
     for _ in range(REPEATS):
-        if measured := measure_ours(base_url, items, concurrency):
-            ours.append(measured)
-            calls = measured.calls
+        ours.append(measure_ours(base_url, items, concurrency))
+        calls = ours[-1].calls
         for transport, runs in bare.items():
             counts(base_url)  # begins a new count of the most at once
             seconds = run_bare(transport, base_url, items, concurrency, calls)
             runs.append(Measured(seconds, calls, counts(base_url)["most_at_once"]))
     for name, runs in {"ours": ours, **{f"bare, {transport}": runs for transport, runs in bare.items()}}.items():
-        print(middle(runs).line(name, concurrency) if runs else f"{name:14} not written yet", flush=True)
+        print(middle(runs).line(name, concurrency), flush=True)
     ragas = None
     if peer_python:
         ragas, scores = run_ragas(peer_python, base_url, items, concurrency)
         print(ragas.line("ragas 0.4.3", concurrency))
         print("  its means: " + ", ".join(f"{name} {value:.2f}" for name, value in scores.items()), flush=True)
-    if not ours:
-        return
     taken = middle(ours)
     print(verdict("our calls an item", taken.calls / len(items), CALLS_AN_ITEM))
     if concurrency == LEVELS[0]:
@@ -200,12 +253,9 @@ def compare(base_url: str, items: list[Item], concurrency: int, peer_python: str
         print(verdict("our time over the bare loop's", taken.seconds / middle(bare[OUR_TRANSPORT]).seconds, BARE_RATIO))
 
 
-def measure_ours(base_url: str, items: list[Item], concurrency: int) -> Measured | None:
+def measure_ours(base_url: str, items: list[Given], concurrency: int) -> Measured:
     before = counts(base_url)
-    try:
-        seconds = run_ours(base_url, items, concurrency)
-    except NotImplementedError:
-        return None
+    seconds = run_ours(base_url, items, concurrency)
     after = counts(base_url)
     return Measured(seconds, after["chat"] - before["chat"], after["most_at_once"])
 

@@ -72,10 +72,46 @@ def reply(body: dict[str, Any]) -> str:
         if schema["title"] not in RAGAS_REPLIES:
             raise UnknownPromptError(schema["title"])
         return json.dumps(RAGAS_REPLIES[schema["title"]](given))
-    if body.get("response_format", {}).get("type") == "json_schema":
-        # Our own prompts come here, by the schema's name.
-        raise UnknownPromptError(body["response_format"]["json_schema"].get("name", ""))
-    return "ok"
+    wanted = body.get("response_format", {}).get("json_schema", {}).get("name")
+    if wanted is None:
+        return "ok"
+    if wanted not in OUR_REPLIES:
+        raise UnknownPromptError(wanted)
+    return json.dumps(OUR_REPLIES[wanted](body["messages"][-1]["content"]))
+
+
+def fences(text: str, tag: str) -> list[tuple[int, str]]:
+    """What stands between the tags, with its number (0: it has none)."""
+    found = re.findall(rf'<{tag}(?: number="(\d+)")?>\n(.*?)\n</{tag}>', text, re.DOTALL)
+    return [(int(number or 0), inside) for number, inside in found]
+
+
+def our_verdicts(asked: str) -> dict[str, Any]:
+    """Claims and statements are supported by what holds them, contexts useful where they hold a part of the answer."""
+    things = fences(asked, "claim") or fences(asked, "statement")
+    if things:
+        sources = " ".join(text for _, text in fences(asked, "source") + fences(asked, "context"))
+        verdicts = [(number, "supported", bool(follows(text, sources))) for number, text in things]
+    else:
+        parts = [part for _, answer in fences(asked, "answer") for part in sentences(answer)]
+        verdicts = [
+            (number, "useful", any(follows(part, text) for part in parts)) for number, text in fences(asked, "context")
+        ]
+    reason = "A sentence is or is not in it."
+    return {"verdicts": [{"number": number, "reason": reason, name: holds} for number, name, holds in verdicts]}
+
+
+OUR_REPLIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "claims": lambda asked: {"claims": sentences(fences(asked, "text")[0][1])},
+    "verdicts": our_verdicts,
+    "questions": lambda asked: {
+        "evasive": False,
+        "questions": [
+            f"What is said of {' '.join(fences(asked, 'answer')[0][1].split()[:count])}?" for count in (4, 5, 6)
+        ],
+    },
+}
+"""By the name of the schema that a prompt of this project asks for; given is the user's message."""
 
 
 class Endpoint:

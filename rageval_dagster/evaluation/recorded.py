@@ -2,26 +2,34 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from rageval_dagster.benchmark.formats.outputs import EVALUATION_DATA, Output, OutputOptions, outputs_of
 from rageval_dagster.benchmark.redacted import redacted_item
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.breakdown import GROUPINGS
 from rageval_dagster.evaluation.result_shape import result_shape
 from rageval_dagster.evaluation.summary import mean_ceiling
-from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.llm.client import ChatClient
+from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, options_of
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.redaction import Redactor, load_redactor
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.statistics.summaries import Summary, breakdown
 
+if TYPE_CHECKING:
+    from rageval_dagster.storage.database import Database
+
 BATCH = 256
 """Outputs scored at once: what a family holds in memory of a batch is let go after it."""
 
 SHORT_NAMES = {name: f"overlap.{name}" for name in ("faithfulness", "answer_correctness", "context_correctness")}
 """The names that need no family, because seed 001 has given them one meaning."""
+
+FILES_CLIENT = "(files)"
+"""Whose the judge's verdicts on recorded answers are, where no client is named. No Chroma collection has this name."""
 
 _STORE_ONLY = "retrieval.foreign_hits"
 _NO_STORE = Outcome.undefined("only the document store knows whose chunks they are")
@@ -38,7 +46,8 @@ def score(
         items: rows of any of these shapes: an item's own fields with `answer` and `contexts`; `EvaluationData`, as
             mappings or objects; seed 000's (`reference_answer`); a judged one (`label`); or RAGAS's.
         metrics: ids or patterns such as `lexical.*`; `faithfulness`, `answer_correctness` and `context_correctness`
-            stand for those of the overlap family. None: those that the settings choose, by default all.
+            stand for those of the overlap family. None: those that the settings choose, by default all. Those that ask
+            a judge model run where RAGEVAL_JUDGE_MODEL is set.
         k: the cutoff of the retrieval metrics, at least 1.
         model: the metrics' embedding model, else that of the settings. It is loaded only if a metric needs it.
 
@@ -49,8 +58,9 @@ def score(
 
     Raises:
         DatasetError: a row is of no known shape or a field of it is wrong; there is none, or `k` is no cutoff.
-        SettingsError: a pattern chooses no metric.
+        SettingsError: a pattern chooses no metric, or only such as need a judge model, and none is set.
         EmbeddingError: the embedding model cannot be loaded.
+        LanguageModelError: the judge's endpoint refuses or does not answer, or its budget is spent.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise DatasetError(f"the cutoff k is a whole number of at least 1, not {k!r}")
@@ -69,22 +79,60 @@ def score(
 
 
 def metrics_and_tools(
-    settings: Settings, patterns: Sequence[str] | None, k: int, model: str | None = None
+    settings: Settings,
+    patterns: Sequence[str] | None,
+    k: int,
+    model: str | None = None,
+    client_id: str | None = None,
 ) -> tuple[list[Metric], Tools]:
-    """The metrics that patterns choose (None: the settings), and an embedder if one of them needs it, not yet loaded.
+    """The metrics that patterns choose (None: the settings), with the embedder and the judge that they need, if any.
+
+    The embedding model is not loaded yet. Without a judge model the metrics that need one are left out. Verdicts are
+    kept for the client in the history database, if there is one.
 
     Raises:
-        SettingsError: a pattern chooses no metric.
+        SettingsError: a pattern chooses no metric, or only such as need a judge model, and there is none.
         EmbeddingError: a model is needed that there is not.
     """
     patterns = None if patterns is None else [SHORT_NAMES.get(pattern, pattern) for pattern in patterns]
-    metrics = chosen_metrics(settings, options_of(settings, k), patterns)
-    if not any("embedder" in metric.needs for metric in metrics):
-        return metrics, Tools()
-    from rageval_dagster.embedding.models import load_embedder
+    options = options_of(settings, k)
+    for pattern in patterns or ():
+        if options.judge_version is None and all(
+            "judge" in metric.needs for metric in chosen_metrics(settings, options, [pattern])
+        ):
+            raise SettingsError(f"metrics: {pattern!r} needs a judge model, and {_no_judge(settings)}")
+    needs = set().union(*(metric.needs for metric in _runnable(settings, options, patterns)))
+    embedder = judge = None
+    if "embedder" in needs:
+        from rageval_dagster.embedding.models import load_embedder
 
-    embedder = load_embedder(model or settings.metric_embedding_model, settings)
-    return chosen_metrics(settings, options_of(settings, k, embedder), patterns), Tools(embedder)
+        embedder = load_embedder(model or settings.metric_embedding_model, settings)
+    if "judge" in needs:
+        judge = ChatClient(settings, "judge", _history(settings), client_id or FILES_CLIENT, new_run_id())
+    return _runnable(settings, options_of(settings, k, embedder), patterns), Tools(embedder, judge)
+
+
+def new_run_id() -> str:
+    """What the model calls of one command are recorded under."""
+    return f"command:{uuid4().hex}"
+
+
+def _runnable(settings: Settings, options: MetricOptions, patterns: Sequence[str] | None) -> list[Metric]:
+    chosen = chosen_metrics(settings, options, patterns)
+    return [metric for metric in chosen if options.judge_version is not None or "judge" not in metric.needs]
+
+
+def _no_judge(settings: Settings) -> str:
+    return "llm is forbidden" if settings.llm == "forbidden" else "RAGEVAL_JUDGE_MODEL is not set"
+
+
+def _history(settings: Settings) -> "Database | None":
+    """The history database, if this is a project; scoring a file makes none."""
+    if settings.database_url_setting is None and not settings.home.is_dir():
+        return None
+    from rageval_dagster.storage.database import open_database
+
+    return open_database(settings.database_url)
 
 
 def score_outputs(

@@ -12,9 +12,8 @@ from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation import recorded
 from rageval_dagster.evaluation.recorded import score_outputs
 from rageval_dagster.metrics.interface import MetricOptions, Tools
-from rageval_dagster.metrics.registry import all_metrics
 from rageval_dagster.records import Item
-from tests.metrics.metric_samples import TinyEmbedder
+from tests.metrics.metric_samples import TinyEmbedder, unjudged
 
 ROW = {"question": "Where is it?", "reference_answer": "In Rome.", "answer": "In Rome.", "contexts": ["It is in Rome."]}
 
@@ -150,7 +149,7 @@ def test_batches_change_nothing_and_each_text_is_embedded_once(monkeypatch: pyte
     ]
     outputs = outputs_of(rows, OutputOptions()).rows
     whole, parts = TinyEmbedder(), TinyEmbedder()
-    metrics = all_metrics(MetricOptions(k=5, embedder_version="tiny@1"))
+    metrics = unjudged(MetricOptions(k=5, embedder_version="tiny@1"))
     expected = score_outputs(outputs, metrics, Tools(whole))
     monkeypatch.setattr(recorded, "BATCH", 3)
     seen: list[tuple[int, int]] = []

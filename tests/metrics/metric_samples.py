@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rageval_dagster.metrics.interface import Metric, MetricOptions
+from rageval_dagster.metrics.registry import all_metrics
 from rageval_dagster.records import Answer, Hit, Item, Outcome, Owner, Result
 
 DATA_DIR = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[3] / "shared" / "data"))
@@ -70,6 +72,11 @@ def make_result(
         contexts=tuple(contexts),
         error=error,
     )
+
+
+def unjudged(options: MetricOptions) -> list[Metric]:
+    """The built-in metrics that need no judge model."""
+    return [metric for metric in all_metrics(options) if metric.judged is None]
 
 
 def value_of(outcome: Outcome) -> float:

@@ -119,15 +119,15 @@ def test_composed_and_decomposed_letters_are_the_same():
 
 def test_compat_is_part_of_the_version_of_what_it_changes():
     own, compat = (
-        {metric.name: metric.version for metric in all_metrics(MetricOptions(5, overlap_compat=on))}
+        {metric.id: metric.version for metric in all_metrics(MetricOptions(5, overlap_compat=on))}
         for on in (False, True)
     )
     assert {name for name in own if own[name] != compat[name]} == {
-        "faithfulness",
-        "answer_correctness",
-        "context_correctness",
+        "overlap.faithfulness",
+        "overlap.answer_correctness",
+        "overlap.context_correctness",
     }
-    assert compat["context_correctness"] == "1;compat"
+    assert compat["overlap.context_correctness"] == "1;compat"
 
 
 # Targets that unitxt publishes with its metrics (repository IBM/unitxt, Apache-2.0), rounded to two digits there.

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metric_samples import TinyEmbedder, make_result
+from metric_samples import TinyEmbedder, make_result, unjudged
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.metrics.own import metric
-from rageval_dagster.metrics.registry import all_metrics, compute_scores, declared_metrics, metrics_of
+from rageval_dagster.metrics.registry import compute_scores, declared_metrics, metrics_of
 from rageval_dagster.records import Outcome
 from rageval_dagster.settings import Settings, load_settings
 
@@ -67,7 +67,7 @@ def ids(settings: Settings, k: int = 5) -> list[str]:
     return [each.id for each in metrics_of(settings, k, TinyEmbedder())]
 
 
-BUILT_IN = [each.id for each in all_metrics(MetricOptions(5, TinyEmbedder.version))]
+BUILT_IN = [each.id for each in unjudged(MetricOptions(5, TinyEmbedder.version))]
 
 
 def scores(own: Metric, results=ANSWERED) -> list[Outcome]:

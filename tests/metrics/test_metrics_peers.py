@@ -6,7 +6,7 @@ from pydoc_data.topics import topics
 
 import numpy as np
 import pytest
-from metric_samples import TinyEmbedder, make_result, value_of
+from metric_samples import TinyEmbedder, make_result, unjudged, value_of
 
 from rageval_dagster.benchmark.trec import read_qrels, read_run
 from rageval_dagster.embedding.models import load_embedder
@@ -17,7 +17,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.statistics import mean_interval, summarise
 from rageval_dagster.text import sentences
 
-METRICS = all_metrics(MetricOptions(5, TinyEmbedder.version))
+METRICS = unjudged(MetricOptions(5, TinyEmbedder.version))
 
 
 def outcomes(result, embedder=None, metrics=METRICS):

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import TinyEmbedder, make_result
+from metric_samples import TinyEmbedder, make_result, unjudged
 
 from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.records import Answer, Hit, Item, Outcome, Result
 
-METRICS = all_metrics(MetricOptions(5, TinyEmbedder.version))
-OTHERWISE = all_metrics(
+METRICS = unjudged(MetricOptions(5, TinyEmbedder.version))
+OTHERWISE = unjudged(
     MetricOptions(5, TinyEmbedder.version, minimum_retrieval_score=0.5, citation_required=False, overlap_compat=True)
 )
 """The same metrics with what can be set set otherwise."""

@@ -4,10 +4,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from rageval_dagster.errors import LanguageModelError
 from rageval_dagster.languages import is_decline
+from rageval_dagster.llm.answering import Answering, Said
+from rageval_dagster.llm.client import Asker, ChatClient, Failure
 from rageval_dagster.metrics.citation import CitedResult
 from rageval_dagster.metrics.quality import check
 from rageval_dagster.records import Answer, Hit, Item, Result
+from rageval_dagster.redaction import load_redactor
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
 
@@ -102,14 +106,61 @@ def assess_answer(
     return assessment
 
 
-def improve_answer(question: str, answer: str, contexts: Sequence[Context] | None, assessment: Assessment) -> str:
-    """The answer unchanged: to write another one takes a language model, and none is asked.
+def improve_answer(
+    question: str,
+    answer: str,
+    contexts: Sequence[Context] | None,
+    assessment: Assessment,
+    *,
+    settings: Settings | None = None,
+) -> str:
+    """A better answer by the model of RAGEVAL_ANSWER_MODEL, asked once with what the assessment says is wrong.
+
+    The answer comes back unchanged where no such model is set, where it passed, is a decline, or has no contexts from
+    which to mend it, and where the model's one fails more checks. So it does where the model fails or its endpoint is
+    down, since there is an answer to give: the log then has a warning with the reason. Nothing is kept of what is asked
+    and said. What `redact` takes out of texts the model does not see, and its answer does not have.
+
+    Args:
+        contexts: as for `assess_answer`; the model sees as many as fit RAGEVAL_ANSWER_CONTEXT_TOKENS.
+        assessment: what `assess_answer` gave.
+        settings: by default the environment, `.env` and rageval.toml.
 
     Raises:
-        TypeError: `contexts` is one text or mapping and no list.
+        TypeError: as `assess_answer`.
+        SettingsError: a setting is wrong, or the model has no endpoint.
+        RedactionError: the user's own redaction failed.
     """
     _check_list(contexts)
-    return answer
+    material = [
+        question,
+        answer or "",
+        *(_chunk(each, number)["text"] for number, each in enumerate(contexts or (), 1)),
+    ]
+    settings = settings or load_settings()
+    # Another answer changes nothing about what was retrieved.
+    issues = [issue for issue in assessment["issues"] if issue != ISSUES["retrieval_score_above_minimum"]]
+    if settings.answer_model is None or not issues:
+        return answer
+    if settings.redact is not None:
+        redactor = load_redactor(settings.redact, settings.path("."))
+        material = [redactor.redact(text) for text in material]
+    asked, first, *texts = material
+    answering = Answering(settings, assess_answer)
+    # Somebody is waiting: no attempt after the first.
+    chat = ChatClient(settings.model_copy(update={"llm_max_attempts": 1}), "answer", None, "improve_answer")
+
+    async def improve(asker: Asker, question: str) -> Said:
+        return await answering.improve(asker, question, first, texts, issues)
+
+    try:
+        [said] = chat.converse([asked], improve)
+    except LanguageModelError as error:
+        said = Failure(str(error))
+    if isinstance(said, Failure):
+        logger.warning("answer of run %s not improved: %s", showable(str(assessment["run_id"])), said.reason)
+        return answer
+    return answer if said.text == first else said.text
 
 
 def _check_list(contexts: Sequence[Context] | None) -> None:

@@ -1,6 +1,7 @@
 """The built-in reference systems: dense, bm25 and hybrid retrieval, each with the built-in answerer."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.embedding.cache import CachedEmbedder
@@ -11,6 +12,9 @@ from rageval_dagster.rag.system import Answerer, AnswerOutcome, Retrieval
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings
 from rageval_dagster.storage.database import Database
+
+if TYPE_CHECKING:
+    from rageval_dagster.llm.answering import Assess
 
 
 class ReferenceSystem:
@@ -52,12 +56,17 @@ class ReferenceSystem:
 
 
 def load_reference(
-    name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str, run_id: str | None = None
+    name: str,
+    settings: Settings,
+    db: Database,
+    store: ChromaStore,
+    client_id: str,
+    assess: "Assess",
+    run_id: str | None = None,
 ) -> ReferenceSystem:
     """A built-in system over one client's chunks in `store`, which must have been opened freshly (see there)."""
-    return ReferenceSystem(
-        name, load_retriever(name, settings, db, store, client_id), load_answerer(settings, db, client_id, run_id)
-    )
+    retriever = load_retriever(name, settings, db, store, client_id)
+    return ReferenceSystem(name, retriever, load_answerer(settings, db, client_id, assess, run_id))
 
 
 def load_retriever(name: str, settings: Settings, db: Database, store: ChromaStore, client_id: str) -> Retriever:
@@ -70,14 +79,19 @@ def load_retriever(name: str, settings: Settings, db: Database, store: ChromaSto
     return dense if name == "dense" else FusedRetriever([dense, Bm25Retriever(store, client_id)])
 
 
-def load_answerer(settings: Settings, db: Database, client_id: str, run_id: str | None = None) -> Answerer:
-    """Answers by the model of RAGEVAL_ANSWER_MODEL where it is set, else extracted from the contexts."""
+def load_answerer(
+    settings: Settings, db: Database, client_id: str, assess: "Assess", run_id: str | None = None
+) -> Answerer:
+    """Answers by the model of RAGEVAL_ANSWER_MODEL where it is set, else extracted from the contexts.
+
+    The model is told what `assess` finds wrong with its answer.
+    """
     if settings.answer_model is not None:
         from rageval_dagster.llm.client import ChatClient
         from rageval_dagster.rag.prompted import PromptedAnswerer
 
         chat = ChatClient(settings, "answer", db, client_id, run_id)
-        return PromptedAnswerer(chat, settings.citation_required, settings.decline_phrases)
+        return PromptedAnswerer(chat, settings, assess)
     from rageval_dagster.rag.extractive import ExtractiveAnswerer
 
     # Its constants were chosen for this model, whatever embeds for retrieval.

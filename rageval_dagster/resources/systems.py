@@ -27,7 +27,10 @@ class RagSystems(dg.ConfigurableResource):
         """Loads the client's systems; their model calls are recorded under the run."""
         from functools import lru_cache
 
+        from rageval_dagster.metrics.assessment import assess_answer
         from rageval_dagster.rag.systems import load_system
 
         db, store, settings = self.database.open(), self.store.open(), load_settings().for_client(client_id)
-        return lru_cache(maxsize=None)(lambda name: load_system(name, settings, db, store, client_id, run_id))
+        return lru_cache(maxsize=None)(
+            lambda name: load_system(name, settings, db, store, client_id, assess_answer, run_id)
+        )

@@ -1,15 +1,19 @@
 """assess_answer and improve_answer: seed 000's call, what is wrong with an answer in words, and no text in the log."""
 
+import asyncio
 import json
 import logging
+import socket
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.metrics.assessment import ISSUES, assess_answer, improve_answer
 from rageval_dagster.settings import Settings, load_settings
+from tests.llm.scripted_server import Fault, ScriptedServer
 
 SETTINGS = Settings()
 
@@ -123,3 +127,121 @@ def test_one_context_in_place_of_a_list_is_refused(contexts):
     assessment = assess_answer("What is the fee?", "The fee is $5.", [contexts], settings=SETTINGS)
     with pytest.raises(TypeError, match="contexts is a list of texts or of mappings"):
         improve_answer("What is the fee?", "The fee is $5.", contexts, assessment)
+
+
+# --- improving with a model -------------------------------------------------------------------------------------------
+
+KEY = "sk-canary-1234567890"
+ASKED = ("What is the secretfee?", "It is $5.", ["The secretfee is $5.", {"text": "It rains."}])
+
+
+def modelled(base_url, **overrides):
+    return Settings(answer_model="small", openai_base_url=base_url, openai_api_key=SecretStr(KEY), **overrides)
+
+
+def improve(settings, question=ASKED[0], answer=ASKED[1], contexts=ASKED[2], scores=None):
+    assessment = assess_answer(question, answer, contexts, scores, "run-7", settings=settings)
+    return improve_answer(question, answer, contexts, assessment, settings=settings)
+
+
+def test_a_model_is_asked_once_for_what_is_wrong():
+    with ScriptedServer("It is $5 [1].") as server:
+        assert improve(modelled(server.base_url)) == "It is $5 [1]."
+    [received] = server.requests
+    for part in (*ASKED[:2], "The secretfee is $5.", "It rains.", ISSUES["has_citation"]):
+        assert part in received.text
+
+
+def test_an_answer_without_which_nothing_was_said_is_written():
+    with ScriptedServer("It is $5 [1].") as server:
+        assert improve(modelled(server.base_url), answer="") == "It is $5 [1]."
+
+
+def test_the_environment_names_the_model_and_no_project_is_needed(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with ScriptedServer("It is $5 [1].") as server:
+        monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert improve_answer(*ASKED, assess_answer(*ASKED)) == "It is $5 [1]."
+        monkeypatch.delenv("RAGEVAL_ANSWER_MODEL")
+        assert improve_answer(*ASKED, assess_answer(*ASKED)) == ASKED[1]
+    assert len(server.requests) == 1
+    assert list(tmp_path.iterdir()) == [], "nothing is kept"
+
+
+def test_improving_works_inside_a_running_event_loop():
+    async def serve(settings):
+        return improve(settings)
+
+    with ScriptedServer("It is $5 [1].") as server:
+        assert asyncio.run(serve(modelled(server.base_url))) == "It is $5 [1]."
+
+
+@pytest.mark.parametrize(
+    ("answer", "contexts", "scores"),
+    [
+        ("It is $5 [1].", ASKED[2], None),
+        ("The contexts do not answer this question.", ASKED[2], None),
+        ("It is $5.", [], None),
+        ("It is $5.", [" "], None),
+        ("It is $5 [1].", ASKED[2], [0.1, 0.1]),
+    ],
+    ids=["passes", "declines", "no contexts", "blank contexts", "only what was retrieved is poor"],
+)
+def test_what_no_model_can_mend_comes_back_unasked(answer, contexts, scores):
+    with ScriptedServer("Another one [1].") as server:
+        settings = modelled(server.base_url, minimum_retrieval_score=0.5)
+        assert improve(settings, answer=answer, contexts=contexts, scores=scores) == answer
+    assert server.requests == []
+
+
+def test_what_is_redacted_is_not_sent(tmp_path):
+    config = tmp_path / "rageval.toml"
+    config.write_text('[defaults]\nredact = "pii"\nanswer_model = "small"\n')
+    question, answer, contexts = "Who is a@b.com?", "It is c@d.com.", ["c@d.com, e@f.com"]
+    with ScriptedServer("It is she [1].") as server:
+        own = load_settings({"OPENAI_BASE_URL": server.base_url}, tmp_path / ".env", config)
+        assert improve(own, question, answer, contexts) == "It is she [1]."
+    assert "@" not in server.requests[0].text
+    with ScriptedServer("I cannot answer.") as server:
+        own = load_settings({"OPENAI_BASE_URL": server.base_url}, tmp_path / ".env", config)
+        assert improve(own, question, answer, contexts) == answer, "the first answer stays as it is"
+
+
+def test_a_worse_answer_of_the_model_is_not_taken():
+    with ScriptedServer("The contexts do not answer this question.") as server:
+        assert improve(modelled(server.base_url)) == ASKED[1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault(status=401), "HTTP 401"),
+        (Fault(status=503), "HTTP 503"),
+        (Fault(status=400, code="content_filter"), "refused the content"),
+        (Fault(kind="empty"), "empty"),
+        (Fault(kind="web_page"), "not a chat API"),
+    ],
+)
+def test_where_the_model_fails_the_answer_there_is_comes_back_and_the_log_says_why(fault, says, caplog):
+    with ScriptedServer(fault_for=lambda _: fault) as server:
+        assert improve(modelled(server.base_url)) == ASKED[1]
+    assert len(server.requests) == 1
+    [record] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert says in record.getMessage()
+    assert "run-7" in record.getMessage()
+    assert "secret" not in caplog.text
+    assert KEY not in caplog.text
+
+
+def test_an_endpoint_that_is_down_is_no_reason_to_have_no_answer(caplog):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    assert improve(modelled(url)) == ASKED[1]
+    assert "cannot connect" in caplog.text
+
+
+def test_a_model_without_an_endpoint_is_a_mistake_of_the_settings():
+    with pytest.raises(SettingsError, match="RAGEVAL_ANSWER_MODEL has no endpoint"):
+        improve(Settings(answer_model="small"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import EmbeddingError, RagevalError
+from rageval_dagster.metrics.assessment import assess_answer
 from rageval_dagster.rag.reference import load_retriever
 from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, _best, fuse
 from rageval_dagster.rag.systems import check_system_name, load_system
@@ -122,7 +123,7 @@ def test_fusion_breaks_ties_by_id() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN_SYSTEMS)
 def test_a_system_retrieves_and_answers(name: str, store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
-    system = load_system(name, settings, sqlite_db, store, "acme")
+    system = load_system(name, settings, sqlite_db, store, "acme", assess_answer)
     items = [Item("When did tomatoes come to Europe?"), Item("How does a diesel engine ignite its fuel?")]
     hits = [list(retrieval.hits or ()) for retrieval in system.retrieve(items, 10)]
     assert [own[0].chunk_id for own in hits] == ["c1", "c2"]
@@ -146,13 +147,15 @@ def test_hybrid_is_the_fusion_of_both(store: ChromaStore, settings: Settings, sq
 
 
 def test_versions_tell_what_changed(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
-    dense, bm25, hybrid = (load_system(name, settings, sqlite_db, store, "acme") for name in BUILT_IN_SYSTEMS)
-    again = load_system("dense", settings, sqlite_db, store, "acme")
+    dense, bm25, hybrid = (
+        load_system(name, settings, sqlite_db, store, "acme", assess_answer) for name in BUILT_IN_SYSTEMS
+    )
+    again = load_system("dense", settings, sqlite_db, store, "acme", assess_answer)
     assert len({dense.retrieval_version, bm25.retrieval_version, hybrid.retrieval_version}) == 3
     assert dense.answer_version == bm25.answer_version
     assert (again.version, again.retrieval_version) == (dense.version, dense.retrieval_version)
     modelled = settings.model_copy(update={"answer_model": "small", "openai_base_url": "http://127.0.0.1:9/v1"})
-    prompted = load_system("dense", modelled, sqlite_db, store, "acme")
+    prompted = load_system("dense", modelled, sqlite_db, store, "acme", assess_answer)
     assert prompted.retrieval_version == dense.retrieval_version
     assert prompted.answer_version != dense.answer_version
     assert prompted.version != dense.version

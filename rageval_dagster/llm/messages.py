@@ -42,7 +42,8 @@ class ChatRequest:
 class Completion:
     """A usable reply. `latency_s` is the time of the attempt that succeeded; 0 from the cache.
 
-    Tokens are those of this reply alone; what unusable replies before it took is in the record of calls.
+    Tokens are those of this reply alone; what unusable replies before it took is in the record of calls. `counted` is
+    false where they are an estimate, because the endpoint did not say them.
     """
 
     text: str
@@ -51,6 +52,7 @@ class Completion:
     latency_s: float = 0.0
     retries: int = 0
     cache_hit: bool = False
+    counted: bool = True
 
     def to_json(self) -> str:
         """What the cache keeps of it."""

@@ -1,27 +1,29 @@
 """The `citation` family: whether citations point at what was retrieved and supports them (seeds 004, 002)."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING
 
-from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Citation, Retrieved
-from rageval_dagster.metrics.claim_sentences import Sentence, read_answer
+from rageval_dagster.metrics import citation_judged
+from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Citation
+from rageval_dagster.metrics.cited_results import (
+    EMPTY,
+    NO_CLAIMS,
+    CitedResult,
+    JudgedCitation,
+    citation_accuracy,
+    citation_recall,
+    read_citations,
+)
+from rageval_dagster.metrics.claim_sentences import Sentence
 from rageval_dagster.metrics.cosines import cosine_blocks, stacked
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools
-from rageval_dagster.records import Answer, Outcome, Result
+from rageval_dagster.records import Outcome, Result
 
 if TYPE_CHECKING:
     import numpy as np
 
 VERSION = "1"
-
-MOST_VERDICTS = 100
-"""Citations whose verdicts are kept one by one."""
-
-_EMPTY = Outcome.undefined("the answer is empty")
-_NO_CITATIONS = Outcome.undefined("the answer has no citations")
-_NO_CLAIMS = Outcome.undefined("the answer has no claims")
 
 _FORMS = (
     "Citations are [n] (the n-th context, from 1; also [1, 2], [1-3] and full-width brackets), [doc], [doc:page], "
@@ -79,66 +81,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="Share of the answer's claims that have a correct citation.",
             edge_cases=f"{_CLAIMS} {_PLACES} What a citation is, and when it is correct: see citation.accuracy.",
         ),
+        *citation_judged.metrics(options),
     ]
-
-
-class CitedResult:
-    """A result's answer with its citations: those of its sentences, and those of the answer as a whole."""
-
-    def __init__(self, result: Result) -> None:
-        retrieved = Retrieved.of(result)
-        answer = result.answer or Answer("")
-        read = read_answer(answer.text, retrieved)
-        self.is_empty = not answer.text.strip()
-        self.contexts = result.contexts
-        self.sentences = read.sentences
-        self.claims = [sentence for sentence in read.sentences if sentence.is_claim]
-        self.of_sentences = [citation for sentence in read.sentences for citation in sentence.citations]
-        self.apart = list(dict.fromkeys((*read.of_the_whole, *retrieved.given(answer.citations))))
-        self._apart_hold_for_claims = bool(self.apart) and not any(claim.citations for claim in self.claims)
-
-    @property
-    def has_citations(self) -> bool:
-        return bool(self.of_sentences or self.apart)
-
-    @property
-    def of_the_whole(self) -> list[Citation]:
-        """The citations given apart that do not repeat those of a sentence."""
-        if not self.apart or not self.of_sentences:
-            return self.apart
-        places = {place for citation in self.of_sentences for place in citation.contexts}
-        names = {citation.name for citation in self.of_sentences}
-        return [
-            citation
-            for citation in self.apart
-            if not (places.issuperset(citation.contexts) if citation.contexts else citation.name in names)
-        ]
-
-    def citations_of(self, claim: Sentence) -> Sequence[Citation]:
-        """A claim's own; where no claim has any, those of the whole answer."""
-        return self.apart if self._apart_hold_for_claims else claim.citations
-
-    @cached_property
-    def judged_sentences(self) -> list[Sentence]:
-        """The sentences that contexts are compared with."""
-        return [
-            sentence for sentence in self.sentences if sentence.citations or (self.apart and self._is_cited(sentence))
-        ]
-
-    def _is_cited(self, sentence: Sentence) -> bool:
-        """Whether the citations of the whole answer are compared with a sentence: a claim, or any if there is none."""
-        return sentence.is_claim or not self.claims
-
-    @cached_property
-    def cited_places(self) -> list[int]:
-        """The contexts cited that have words, by their places from 0, in order."""
-        places = {place for citation in (*self.of_sentences, *self.apart) for place in citation.contexts}
-        return sorted(place for place in places if self.contexts[place].strip())
-
-
-def read_citations(results: Sequence[Result], tools: Tools) -> list[CitedResult]:
-    """Each result's answer with its citations, read once a batch."""
-    return tools.once(results, read_citations, lambda: [CitedResult(result) for result in results])
 
 
 def _score_coverage(results: Sequence[Result], tools: Tools) -> Columns:
@@ -147,9 +91,9 @@ def _score_coverage(results: Sequence[Result], tools: Tools) -> Columns:
 
 def _coverage(cited: CitedResult) -> Outcome:
     if cited.is_empty:
-        return _EMPTY
+        return EMPTY
     if not cited.claims:
-        return _NO_CLAIMS
+        return NO_CLAIMS
     with_citation = sum(bool(cited.citations_of(claim)) for claim in cited.claims)
     detail = {"claims": len(cited.claims), "cited": with_citation}
     return Outcome.scored(with_citation / len(cited.claims), detail)
@@ -159,10 +103,10 @@ def _support_score(threshold: float) -> Score:
     def score(results: Sequence[Result], tools: Tools) -> Columns:
         answers = read_citations(results, tools)
         vectors = tools.embed(text for cited in answers for text in _to_embed(cited))
-        judged = [_Judged(cited, vectors, threshold) for cited in answers]
+        compared = [_Compared(cited, vectors, threshold) for cited in answers]
         return {
-            "accuracy": [each.accuracy() for each in judged],
-            "recall": [each.recall() for each in judged],
+            "accuracy": [each.accuracy() for each in compared],
+            "recall": [each.recall() for each in compared],
         }
 
     return score
@@ -174,11 +118,8 @@ def _to_embed(cited: CitedResult) -> Iterator[str]:
         yield from (sentence.text for sentence in cited.judged_sentences)
 
 
-_Verdict = Literal["correct", "unsupported", "not_retrieved"]
-
-
-class _Judged:
-    """The verdicts on the citations of one result."""
+class _Compared:
+    """The verdicts on the citations of one result by cosines."""
 
     def __init__(self, cited: CitedResult, vectors: Mapping[str, "np.ndarray"], threshold: float) -> None:
         self._cited = cited
@@ -192,50 +133,22 @@ class _Judged:
                 self._supporting.setdefault(sentences[row].start, set()).add(places[column])
 
     def accuracy(self) -> Outcome:
-        cited = self._cited
-        if cited.is_empty:
-            return _EMPTY
-        if not cited.has_citations:
-            return _NO_CITATIONS
-        verdicts = [
-            (number, citation, self._verdict(citation, [sentence]))
-            for number, sentence in enumerate(cited.sentences, start=1)
-            for citation in sentence.citations
-        ]
-        verdicts += [
-            (None, citation, self._verdict(citation, cited.claims or cited.sentences))
-            for citation in cited.of_the_whole
-        ]
-        counts = Counter(verdict for *_, verdict in verdicts)
-        detail = {
-            "citations": len(verdicts),
-            **{verdict: counts[verdict] for verdict in get_args(_Verdict)},
-            "verdicts": [
-                {"sentence": number, "contexts": [place + 1 for place in citation.contexts], "verdict": verdict}
-                for number, citation, verdict in verdicts[:MOST_VERDICTS]
-            ],
-        }
-        return Outcome.scored(counts["correct"] / len(verdicts), detail)
+        return citation_accuracy(self._cited, self._judged)
 
     def recall(self) -> Outcome:
-        cited = self._cited
-        if cited.is_empty:
-            return _EMPTY
-        if not cited.claims:
-            return _NO_CLAIMS
-        correct = sum(
-            any(self._verdict(citation, [claim]) == "correct" for citation in cited.citations_of(claim))
-            for claim in cited.claims
+        return citation_recall(
+            self._cited,
+            lambda claim: any(
+                self._judged([claim], citation).verdict == "correct" for citation in self._cited.citations_of(claim)
+            ),
         )
-        return Outcome.scored(correct / len(cited.claims), {"claims": len(cited.claims), "correctly_cited": correct})
 
-    def _verdict(self, citation: Citation, sentences: Iterable[Sentence]) -> _Verdict:
-        """On a citation that is of any of these sentences."""
+    def _judged(self, sentences: Iterable[Sentence], citation: Citation) -> JudgedCitation:
         if not citation.contexts:
-            return "not_retrieved"
+            return JudgedCitation("not_retrieved")
         supporting = (self._supporting.get(sentence.start) for sentence in sentences)
         found = any(each is not None and not each.isdisjoint(citation.contexts) for each in supporting)
-        return "correct" if found else "unsupported"
+        return JudgedCitation("correct" if found else "unsupported")
 
 
 def _supports(

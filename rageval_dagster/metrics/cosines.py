@@ -24,3 +24,18 @@ def cosine_blocks(rows: "np.ndarray", columns: "np.ndarray") -> Iterator["np.nda
     at_once = max(1, COSINES_AT_ONCE // len(columns))
     for first in range(0, len(rows), at_once):
         yield rows[first : first + at_once] @ columns.T
+
+
+def best_cosines(texts: Sequence[str], others: Sequence[str], vectors: Mapping[str, "np.ndarray"]) -> "np.ndarray":
+    """For each of the texts its best cosine with any of the others, over all windows of both, in [0, 1].
+
+    0 where the other side is one blank text (an empty answer).
+    """
+    import numpy as np
+
+    if not any(text.strip() for text in others):
+        return np.zeros(len(texts), dtype=np.float32)
+    rows, starts = stacked(texts, vectors)
+    columns, _ = stacked(others, vectors)
+    best = [block.max(axis=1) for block in cosine_blocks(rows, columns)]
+    return np.clip(np.maximum.reduceat(np.concatenate(best), starts), 0.0, 1.0)

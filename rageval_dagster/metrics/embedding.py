@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rageval_dagster.languages import sentences
-from rageval_dagster.metrics.cosines import cosine_blocks, stacked
+from rageval_dagster.metrics.cosines import best_cosines
 from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import says_something
@@ -152,7 +152,7 @@ def _context_outcomes(
         return dict.fromkeys(("context_relevance", "context_sufficiency"), _NO_QUESTION_TEXT)
     if not texts.contexts:
         return dict.fromkeys(("context_relevance", "context_sufficiency"), scored(0.0))
-    cosines = _best_cosines(texts.contexts, [texts.question], vectors)
+    cosines = best_cosines(texts.contexts, [texts.question], vectors)
     return {
         "context_relevance": scored(float(cosines.sum()) / context_count),
         "context_sufficiency": scored(int((cosines >= threshold).sum()) / context_count),
@@ -162,9 +162,9 @@ def _context_outcomes(
 def _answer_outcomes(texts: _Texts, vectors: Mapping[str, "np.ndarray"]) -> dict[str, Outcome]:
     correctness, alignment = _NO_REFERENCE_TEXT, _NO_QUESTION_TEXT
     if texts.references:
-        correctness = scored(float(_best_cosines(texts.references, [texts.answer], vectors).max()))
+        correctness = scored(float(best_cosines(texts.references, [texts.answer], vectors).max()))
     if texts.question.strip():
-        alignment = scored(float(_best_cosines([texts.question], [texts.answer], vectors)[0]))
+        alignment = scored(float(best_cosines([texts.question], [texts.answer], vectors)[0]))
     return {"answer_relevance": correctness, "answer_correctness": correctness, "question_alignment": alignment}
 
 
@@ -175,20 +175,5 @@ def _hallucination(texts: _Texts, vectors: Mapping[str, "np.ndarray"], threshold
         return scored(1.0)
     if not texts.sentences:
         return _NO_SENTENCES
-    best = _best_cosines(texts.sentences, texts.contexts, vectors)
+    best = best_cosines(texts.sentences, texts.contexts, vectors)
     return scored(int((best < threshold).sum()) / len(texts.sentences))
-
-
-def _best_cosines(texts: Sequence[str], others: Sequence[str], vectors: Mapping[str, "np.ndarray"]) -> "np.ndarray":
-    """For each of the texts its best cosine with any of the others, over all windows of both, in [0, 1].
-
-    0 where the other side is one blank text (an empty answer).
-    """
-    import numpy as np
-
-    if not any(text.strip() for text in others):
-        return np.zeros(len(texts), dtype=np.float32)
-    rows, starts = stacked(texts, vectors)
-    columns, _ = stacked(others, vectors)
-    best = [block.max(axis=1) for block in cosine_blocks(rows, columns)]
-    return np.clip(np.maximum.reduceat(np.concatenate(best), starts), 0.0, 1.0)

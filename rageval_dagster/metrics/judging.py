@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rageval_dagster.errors import LanguageModelError, class_and_place
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.llm.client import Asker, ChatRequest, Failure, ModelFailedError, UnusableReplyError
-from rageval_dagster.llm.prompts import Prompt
+from rageval_dagster.llm.prompts import Prompt, fenced
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.records import Outcome, Progress, Result
 
@@ -26,6 +26,14 @@ def judged_version(options: MetricOptions, definition: str, *prompts: Prompt) ->
     """A judged metric's version: that of its definition, of the judge model, and of the prompts that it asks with."""
     judge = (options.judge_version or "none")[:16]
     return f"{definition};judge={judge};prompts={digest(*(prompt.version for prompt in prompts))[:8]}"
+
+
+def shown_question(result: Result) -> str:
+    """A result's question as the judge is shown it: fenced, after the turns before it where there are any."""
+    turns = [f"{turn.get('role', '')}: {turn.get('content', '')}" for turn in result.item.history]
+    history = [fenced("history", "\n".join(turns))] if turns else []
+    question = result.item.question
+    return "\n\n".join([*history, fenced("question", question) if question.strip() else "The question is not known."])
 
 
 def judge_scores(

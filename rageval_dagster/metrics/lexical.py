@@ -153,7 +153,7 @@ def _outcomes(result: Result, reference_of: Callable[[str], "_Text"]) -> dict[st
             ],
             _NO_KEYWORDS,
         )
-        row["token_f1"] = scored(max(_token_f1(answer, reference) for reference in references))
+        row["token_f1"] = scored(max(token_f1(answer.squad_tokens, reference.squad_tokens) for reference in references))
     return row
 
 
@@ -182,8 +182,8 @@ def _source_citation(answer: "_Text") -> float:
     return min(sum(indicator in answer.normalised for indicator in SOURCE_INDICATORS) / FULL_CITATION, 1.0)
 
 
-def _token_f1(answer: "_Text", reference: "_Text") -> float:
-    ours, theirs = answer.squad_tokens, reference.squad_tokens
+def token_f1(ours: Counter[str], theirs: Counter[str]) -> float:
+    """F1 of the tokens of two texts, as SQuAD 2.0 computes it."""
     if not ours or not theirs:
         return float(ours == theirs)
     common = sum(min(count, ours[token]) for token, count in theirs.items() if token in ours)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import TinyEmbedder, make_result, value_of
+from metric_samples import TinyEmbedder, make_result, unjudged, value_of
 
 from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Retrieved, without_code
 from rageval_dagster.metrics.claim_sentences import read_answer
@@ -34,7 +34,7 @@ def result_of(answer: str, *citations: str, hits: tuple[Hit, ...] = HITS, **chan
 def outcomes(results: list[Result], embedder: Any = None, **options: Any) -> dict[str, Any]:
     embedder = embedder or TinyEmbedder()
     metrics = [
-        metric for metric in all_metrics(MetricOptions(5, embedder.version, **options)) if metric.family == "citation"
+        metric for metric in unjudged(MetricOptions(5, embedder.version, **options)) if metric.family == "citation"
     ]
     columns = compute_scores(metrics, results, Tools(embedder))
     return {metric_id.removeprefix("citation."): column for metric_id, column in columns.items()}

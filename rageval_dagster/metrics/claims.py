@@ -1,0 +1,367 @@
+"""The `claims` family: single facts of answer, reference and contexts, as a judge model finds and compares them.
+
+After RAGAS (Es et al. 2023). What one metric asks and another one asks too is sent once: the claims of the answer are
+found once for `faithfulness` and `answer_correctness`. The first four metrics ask at most five times about a result.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from rageval_dagster.languages import sentences
+from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
+from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
+from rageval_dagster.llm.replies import read_object
+from rageval_dagster.metrics.cosines import best_cosines
+from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, gave_answer
+from rageval_dagster.metrics.judging import judged_version, shown_question
+from rageval_dagster.metrics.lexical import squad_tokens, token_f1
+from rageval_dagster.metrics.verdicts import (
+    BLOCK,
+    ROUNDS,
+    Verdict,
+    ask_verdicts,
+    judge_request,
+    object_schema,
+    read_rows,
+    read_truth,
+    together,
+    verdict_schema,
+)
+from rageval_dagster.records import Outcome, Result
+from rageval_dagster.storage.types import storable
+
+VERSION = "1"
+
+QUESTIONS = 3
+"""Questions that are written anew from an answer."""
+
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+_CLAIMS_SCHEMA = object_schema("claims", claims=_STRINGS)
+_QUESTIONS_SCHEMA = object_schema("questions", evasive={"type": "boolean"}, questions=_STRINGS)
+_VERDICT_SCHEMAS = {name: verdict_schema(name) for name in ("supported", "useful")}
+
+_EMPTY = Outcome.undefined("the answer is empty")
+_NO_CLAIMS = Outcome.undefined("the answer has no claims")
+_NO_QUESTION = Outcome.undefined("the question is empty")
+_NO_REFERENCE = Outcome.undefined("the reference answer is empty")
+_NO_REFERENCE_CLAIMS = Outcome.undefined("the reference answer has no claims")
+_NOTHING_TO_JUDGE_BY = Outcome.undefined("there is neither a reference answer nor an answer to judge by")
+
+_VERDICTS = (
+    f"Each has exactly one verdict, by its number ({BLOCK} a request): missing and contradictory ones are asked for "
+    f"again, and after {ROUNDS} rounds they are an error."
+)
+_CLAIMS = "Claims are the single facts that the judge finds in a text, given the question."
+
+
+def metrics(options: MetricOptions) -> list[Metric]:
+    """The family's metrics. The judge model and the prompts are part of their versions.
+
+    Raises:
+        SettingsError: a prompt of the user's own cannot be used.
+    """
+    statements, support, questions, usefulness, attribution = (
+        load_prompt(f"claims_{name}", options.prompts_dir)
+        for name in ("statements", "support", "questions", "usefulness", "attribution")
+    )
+    claims = _Claims(statements, support)
+    embedder = options.embedder_version or "none"
+    return [
+        Metric(
+            id="claims.faithfulness",
+            version=judged_version(options, VERSION, statements, support),
+            judged=partial(_faithfulness, claims),
+            needs=frozenset({"answer", "contexts", "judge"}),
+            unanswerable="if_answered",
+            description="Share of the answer's claims that the contexts support, as the judge finds.",
+            edge_cases=f"No contexts: 0. Empty answer, or one without claims (a decline): undefined. {_CLAIMS} "
+            f"{_VERDICTS}",
+            source="seed 003; Es et al. 2023",
+            good_value=0.9,
+        ),
+        Metric(
+            id="claims.answer_relevancy",
+            version=f"{judged_version(options, VERSION, questions)};model={embedder}",
+            judged=partial(_answer_relevancy, questions),
+            needs=frozenset({"answer", "judge", "embedder"}),
+            unanswerable="if_answered",
+            description=f"Mean cosine of the question and {QUESTIONS} questions that the judge writes for the answer, "
+            "without having seen the question.",
+            edge_cases="Empty answer, or one that the judge finds evasive: 0. No question text: undefined. A question "
+            "longer than the model's window counts by its best window. Negative cosines count as 0.",
+            source="seed 003; Es et al. 2023",
+            good_value=0.8,
+        ),
+        Metric(
+            id="claims.context_precision",
+            version=judged_version(options, VERSION, usefulness),
+            judged=partial(_context_precision, usefulness),
+            needs=frozenset({"contexts", "judge"}),
+            unanswerable="undefined",
+            description="Average precision of the contexts, in their order, where those are relevant that the judge "
+            "finds useful for the reference answer (without a reference: for the answer).",
+            edge_cases="No contexts, or none that is useful: 0. A blank context is not useful. Several references: "
+            "one that it is useful for is enough. Neither a reference nor an answer, or a decline: undefined. "
+            f"{_VERDICTS}",
+            source="seed 003; Es et al. 2023",
+        ),
+        Metric(
+            id="claims.context_recall",
+            version=judged_version(options, VERSION, attribution),
+            judged=partial(_context_recall, attribution),
+            needs=frozenset({"contexts", "reference", "judge"}),
+            unanswerable="undefined",
+            description="Share of the reference's statements that the contexts support, as the judge finds, the best "
+            "one of several references.",
+            edge_cases="The statements are the reference's sentences and list items: cut by a segmenter, so that none "
+            "is dropped or made up. One of several facts counts only if all of them are supported. No contexts: 0. "
+            f"Empty reference: undefined. {_VERDICTS}",
+            source="seed 003; Es et al. 2023",
+        ),
+        Metric(
+            id="claims.answer_correctness",
+            version=judged_version(options, VERSION, statements, support),
+            judged=partial(_answer_correctness, claims),
+            needs=frozenset({"answer", "reference", "judge"}),
+            unanswerable="undefined",
+            description="F1 of the answer's claims and the reference's: those of the answer that the reference "
+            "supports, those that it does not, and those of the reference that the answer does not support, as the "
+            "judge finds.",
+            edge_cases="Empty answer, or one without claims (a decline): 0. Empty reference, or one without claims: "
+            "undefined. Several references: the one whose words are most like the answer's (token F1), else the first. "
+            f"{_CLAIMS} {_VERDICTS}",
+            source="seed 003; Es et al. 2023, without the part for similarity",
+        ),
+    ]
+
+
+async def _faithfulness(claims: "_Claims", result: Result, judge: Judge) -> Outcome:
+    answer = _answer_text(result)
+    if not answer.strip():
+        return _EMPTY
+    found = await claims.of(answer, shown_question(result), judge)
+    if not found:
+        return _NO_CLAIMS
+    return _share("claim", found, await claims.supported(found, result.contexts, shown_question(result), judge))
+
+
+async def _answer_relevancy(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
+    question, answer = result.item.question, _answer_text(result)
+    if not question.strip():
+        return _NO_QUESTION
+    if not answer.strip():
+        return Outcome.scored(0.0)
+    request = judge_request(prompt, _QUESTIONS_SCHEMA, answer=fenced("answer", answer))
+    questions = await judge.ask(request, read_questions)
+    if not questions:
+        return Outcome.scored(0.0, {"evasive": True})
+    vectors = await judge.embed([question, *questions])
+    cosines = [float(cosine) for cosine in best_cosines(questions, [question], vectors)]
+    rows = [{"question": text, "cosine": cosine} for text, cosine in zip(questions, cosines, strict=True)]
+    return Outcome.scored(min(1.0, sum(cosines) / len(cosines)), {"evasive": False, "questions": rows})
+
+
+async def _context_precision(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
+    contexts = _numbered(result.contexts)
+    if not contexts:
+        return Outcome.scored(0.0)
+    references = _references(result)
+    answers = references or ([_answer_text(result)] if gave_answer(result.answer) else [])
+    if not answers:
+        return _NOTHING_TO_JUDGE_BY
+    material = {
+        "question": shown_question(result),
+        "answers": _fences("answer", _numbered(answers)),
+    }
+    found = await _verdicts(judge, prompt, "useful", "context", contexts, material)
+    verdicts = [found.get(number, _BLANK) for number in range(1, len(result.contexts) + 1)]
+    detail = {
+        "by": "reference" if references else "answer",
+        "useful": _held(verdicts),
+        "contexts": [
+            {"context": number, "useful": verdict.holds, "reason": verdict.reason}
+            for number, verdict in enumerate(verdicts, start=1)
+        ],
+    }
+    return Outcome.scored(average_precision([verdict.holds for verdict in verdicts]), detail)
+
+
+async def _context_recall(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
+    references = _references(result)
+    if not references:
+        return _NO_REFERENCE
+    contexts = _numbered(result.contexts)
+    if not contexts:
+        return Outcome.scored(0.0)
+    of_references = [sentences(reference) for reference in references]
+    statements = _numbered(list(dict.fromkeys(chain.from_iterable(of_references))))
+    material = {
+        "question": shown_question(result),
+        "contexts": _fences("context", contexts),
+        "references": _fences("reference", _numbered(references)),
+    }
+    found = await _verdicts(judge, prompt, "supported", "statement", statements, material)
+    verdicts = {statement: found[number] for number, statement in statements.items()}
+    outcomes = [
+        _share("statement", of_reference, [verdicts[text] for text in of_reference]) for of_reference in of_references
+    ]
+    return max(outcomes, key=lambda outcome: outcome.value or 0.0)
+
+
+async def _answer_correctness(claims: "_Claims", result: Result, judge: Judge) -> Outcome:
+    answer, question = _answer_text(result), shown_question(result)
+    if not _references(result):
+        return _NO_REFERENCE
+    if not answer.strip():
+        return Outcome.scored(0.0)
+    reference = _most_alike(answer, _references(result))
+    said, expected = await together(claims.of(answer, question, judge), claims.of(reference, question, judge))
+    if not expected:
+        return _NO_REFERENCE_CLAIMS
+    if not said:
+        return Outcome.scored(0.0, {"correct": 0, "wrong": 0, "missing": len(expected)})
+    of_answer, of_reference = await together(
+        claims.supported(said, [reference], question, judge), claims.supported(expected, [answer], question, judge)
+    )
+    correct = _held(of_answer)
+    wrong, missing = len(said) - correct, len(expected) - _held(of_reference)
+    detail = {
+        "correct": correct,
+        "wrong": wrong,
+        "missing": missing,
+        "claims": _rows("claim", said, of_answer),
+        "reference_claims": _rows("claim", expected, of_reference),
+    }
+    return Outcome.scored(2 * correct / (2 * correct + wrong + missing), detail)
+
+
+@dataclass(frozen=True)
+class _Claims:
+    """Finds the claims of texts, and says which of them sources support."""
+
+    statements: Prompt
+    support: Prompt
+
+    async def of(self, text: str, question: str, judge: Judge) -> Sequence[str]:
+        material = {"question": question, "text": fenced("text", text)}
+        return await judge.ask(judge_request(self.statements, _CLAIMS_SCHEMA, **material), read_claims)
+
+    async def supported(
+        self, claims: Sequence[str], sources: Sequence[str], question: str, judge: Judge
+    ) -> list[Verdict]:
+        """A verdict on each claim; without sources none is supported, and nothing is asked."""
+        texts = _numbered(sources)
+        if not texts:
+            return [_NO_SOURCES] * len(claims)
+        material = {"question": question, "sources": _fences("source", texts)}
+        return list((await _verdicts(judge, self.support, "supported", "claim", _numbered(claims), material)).values())
+
+
+_NO_SOURCES = Verdict(False, "there are no contexts")
+_BLANK = Verdict(False, "the context is blank")
+
+
+def read_claims(text: str) -> list[str]:
+    """The claims in a reply, each once; none where the text has none.
+
+    Raises:
+        UnusableReplyError: there is no list of claims, or something in it is no text.
+    """
+    rows = [row.get("claim") if isinstance(row, dict) else row for row in read_rows(text, "claims")]
+    claims = [" ".join(storable(row).split()) for row in rows if isinstance(row, str)]
+    if len(claims) < len(rows):
+        raise UnusableReplyError("a claim in the reply is no text")
+    distinct: dict[str, str] = {}
+    for claim in filter(None, claims):
+        distinct.setdefault(claim.casefold(), claim)
+    return list(distinct.values())
+
+
+def read_questions(text: str) -> list[str]:
+    """The questions in a reply; none where it calls the answer evasive.
+
+    Raises:
+        UnusableReplyError: it does not say whether the answer is evasive, or there are too few questions.
+    """
+    reply = read_object(text)
+    evasive, questions = read_truth(reply.get("evasive"), "evasive"), reply.get("questions")
+    if evasive is None:
+        raise UnusableReplyError("the reply does not say whether the answer is evasive")
+    if evasive:
+        return []
+    asked = [
+        storable(each).strip()
+        for each in (questions if isinstance(questions, list) else [])
+        if isinstance(each, str) and each.strip()
+    ]
+    if len(asked) < QUESTIONS:
+        raise UnusableReplyError(f"the reply holds {len(asked)} of {QUESTIONS} questions")
+    return asked[:QUESTIONS]
+
+
+def average_precision(relevant: Sequence[bool]) -> float:
+    """The mean of the precision at the rank of each relevant one; 0 if none is."""
+    found, total = 0, 0.0
+    for rank, is_relevant in enumerate(relevant, start=1):
+        found += is_relevant
+        total += found / rank if is_relevant else 0.0
+    return min(1.0, total / found) if found else 0.0
+
+
+async def _verdicts(
+    judge: Judge, prompt: Prompt, name: str, tag: str, things: Mapping[int, str], material: Mapping[str, str]
+) -> Mapping[int, Verdict]:
+    """A verdict on each of the numbered things, in their order; the prompt has them as `$claims` where `tag` is claim.
+
+    `name` is what each verdict is called in the replies: `supported` or `useful`.
+    """
+    schema = _VERDICT_SCHEMAS[name]
+
+    def request(numbers: Sequence[int]) -> ChatRequest:
+        asked = {f"{tag}s": _fences(tag, {number: things[number] for number in numbers})}
+        return judge_request(prompt, schema, **material, **asked)
+
+    return await ask_verdicts(judge, list(things), name, request)
+
+
+def _numbered(texts: Sequence[str]) -> dict[int, str]:
+    """The texts by their places from 1, without the blank ones."""
+    return {number: text for number, text in enumerate(texts, start=1) if text.strip()}
+
+
+def _fences(tag: str, texts: Mapping[int, str]) -> str:
+    return "\n\n".join(fenced(tag, text, number) for number, text in texts.items())
+
+
+def _answer_text(result: Result) -> str:
+    return "" if result.answer is None else result.answer.text
+
+
+def _references(result: Result) -> list[str]:
+    """The reference answers that are not blank, each once."""
+    return list(dict.fromkeys(text for text in result.item.answers if text.strip()))
+
+
+def _most_alike(answer: str, references: Sequence[str]) -> str:
+    tokens = Counter(squad_tokens(answer))
+    return max(references, key=lambda reference: token_f1(tokens, Counter(squad_tokens(reference))))
+
+
+def _share(what: str, texts: Sequence[str], verdicts: Sequence[Verdict]) -> Outcome:
+    count = _held(verdicts)
+    return Outcome.scored(count / len(texts), {"supported": count, f"{what}s": _rows(what, texts, verdicts)})
+
+
+def _held(verdicts: Sequence[Verdict]) -> int:
+    return sum(verdict.holds for verdict in verdicts)
+
+
+def _rows(what: str, texts: Sequence[str], verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    return [
+        {what: text, "supported": verdict.holds, "reason": verdict.reason}
+        for text, verdict in zip(texts, verdicts, strict=True)
+    ]

@@ -16,7 +16,7 @@ from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
 
 if TYPE_CHECKING:
-    from rageval_dagster.llm.endpoints import Endpoint
+    from rageval_dagster.llm.endpoints import Endpoint, Role
 
 _CONNECT_TIMEOUT_S = 3
 _PORTS = {"http": 80, "https": 443}
@@ -26,7 +26,10 @@ Row = dict[str, str]
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Checks settings, schedule, database, document store, models and systems; says what to do where one fails."""
+    """Checks settings, schedule, database, document store, models and systems; says what to do where one fails.
+
+    Each chat model is asked one small question, in which there is nothing of any document.
+    """
     rows = list(_findings())
     print_json(rows) if as_json else print_table(rows, ["check", "ok", "finding"], "")
     if any(row["ok"] == "no" for row in rows):
@@ -70,7 +73,7 @@ def _findings() -> Iterator[Row]:
         each.metric_embedding_model for each in everyone if each.metric_embedding_model not in models
     ):
         yield _checked("metric embedding model", lambda name=name: _embedding_model(name, settings))
-    yield from _once(row for each in everyone for row in _model_endpoints(each))
+    yield from _once(_chat_models(everyone))
     yield from _systems(everyone)
     if settings.chroma_url is not None:
         secret = "the token" if settings.chroma_token or settings.chroma_headers else None
@@ -118,21 +121,42 @@ def _embedding_model(name: str, settings: Settings) -> str:
     return f"{embedder.name}: {embedder.encode(['a short text']).shape[1]} dimensions"
 
 
-def _model_endpoints(settings: Settings) -> Iterator[Row]:
-    """The chat models that are set: whether their host takes a connection; nothing is sent."""
-    from rageval_dagster.llm.client import Role, endpoint_of
+def _chat_models(everyone: Iterable[Settings]) -> Iterator[Row]:
+    """What each role's models make of a small question; one that several clients use is asked once."""
+    from rageval_dagster.llm.endpoints import Role, endpoint_of, same_model_warning
 
-    for role in get_args(Role):
-        check = f"{role} model"
-        try:
-            endpoint: Endpoint | None = endpoint_of(settings, role)
-        except SettingsError as error:
-            yield _row(check, "no", str(error))
-            continue
-        if endpoint is None:
-            continue
-        yield _checked(check, lambda endpoint=endpoint: f"{endpoint.model} at {_reached(endpoint.base_url)}")
-        yield from _unencrypted(check, endpoint.base_url, "the API key" if endpoint.api_key else None)
+    asked: set[tuple[Role, Endpoint]] = set()
+    for settings in everyone:
+        for role in get_args(Role):
+            check = f"{role} model"
+            try:
+                endpoint: Endpoint | None = endpoint_of(settings, role)
+            except SettingsError as error:
+                yield _row(check, "no", str(error))
+                continue
+            if endpoint is None or (role, endpoint) in asked:
+                continue
+            asked.add((role, endpoint))
+            yield _checked(check, lambda role=role, endpoint=endpoint, own=settings: _chat_model(role, endpoint, own))
+            yield from _unencrypted(check, endpoint.base_url, "the API key" if endpoint.api_key else None)
+        with suppress(SettingsError):
+            if warning := same_model_warning(settings):
+                yield _row("judge model", "warning", warning)
+
+
+def _chat_model(role: "Role", endpoint: "Endpoint", settings: Settings) -> str:
+    """What is found of a model by asking it.
+
+    Raises:
+        RagevalError: its host takes no connection, or it gives no usable reply.
+    """
+    from rageval_dagster.llm.probing import probe
+
+    _reached(endpoint.base_url)
+    found = f"{endpoint.model} at {endpoint.host}: {probe(settings, role)}"
+    if endpoint.model in settings.prices:
+        return found
+    return f"{found}; what it costs is not counted: it has no price in rageval.toml ([prices])"
 
 
 def _systems(everyone: Iterable[Settings]) -> Iterator[Row]:

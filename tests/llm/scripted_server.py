@@ -48,7 +48,7 @@ class ScriptedServer:
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
     each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies after the first one
     (by which a client learns that somebody is there) wait until n requests are there at once. A `port` is that of a
-    server that is back after it was stopped.
+    server that is back after it was stopped. One that does not `counts` tells no tokens.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class ScriptedServer:
         gate_size: int = 1,
         dimension: int = 8,
         port: int = 0,
+        counts: bool = True,
     ) -> None:
         self.requests: list[Received] = []
         self.most_at_once = 0
@@ -66,6 +67,7 @@ class ScriptedServer:
         self._faults = list(faults)
         self._fault_for = fault_for
         self._dimension = dimension
+        self._counts = counts
         self._at_once = 0
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
@@ -127,8 +129,7 @@ class ScriptedServer:
             "created": 0,
             "model": model,
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
-        }
+        } | ({"usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}} if self._counts else {})
 
     def _vector(self, text: str) -> list[float]:
         """Not of length 1, so that normalising shows."""

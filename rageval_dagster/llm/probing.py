@@ -1,0 +1,53 @@
+"""One small question to a role's model: whether it answers, and what its endpoint takes and tells."""
+
+from collections.abc import Mapping
+
+from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, Role, UnusableReplyError
+from rageval_dagster.llm.dialects import Dialect, Mode, dialect_of
+from rageval_dagster.llm.replies import read_object
+from rageval_dagster.settings import Settings
+
+_QUESTION = ChatRequest(
+    user='What is 2 + 3? Reply with one JSON object and nothing else, of this form: {"sum": 7}',
+    schema={
+        "title": "sum",
+        "type": "object",
+        "properties": {"sum": {"type": "integer"}},
+        "required": ["sum"],
+        "additionalProperties": False,
+    },
+)
+
+_TAKES: Mapping[Mode, str] = {
+    "json_schema": "takes JSON schemas",
+    "json_object": "takes JSON mode and no schemas",
+    "text": "takes neither JSON schemas nor JSON mode",
+}
+
+
+def probe(settings: Settings, role: Role) -> str:
+    """What the role's model made of one question that is nobody's: how fast, in which format, whether tokens are told.
+
+    It is sent once, and once more for each thing that the endpoint does not take. Nothing is kept.
+
+    Raises:
+        LanguageModelError: there is no usable reply; the message says what came, and what to do.
+        SettingsError: the role has no model, or that has no endpoint.
+    """
+    chat = ChatClient(settings.model_copy(update={"llm_max_attempts": 1}), role, None, "doctor")
+    [reply] = chat.complete([_QUESTION])
+    if isinstance(reply, Failure):
+        raise chat.error(f"gives no usable reply ({reply.reason})", "see what its server says, or try again later")
+    return ", ".join(_findings(reply, dialect_of(chat.endpoint)))
+
+
+def _findings(reply: Completion, dialect: Dialect) -> list[str]:
+    found = [f"answers in {reply.latency_s:.2g} s", _TAKES[dialect.mode]]
+    try:
+        read_object(reply.text)
+    except UnusableReplyError:
+        found.append("and replied no JSON")
+    found.append("tells the tokens" if reply.counted else "does not tell the tokens, which are estimated")
+    if dialect.without:
+        found.append(f"does not take {' and '.join(sorted(dialect.without))}")
+    return found

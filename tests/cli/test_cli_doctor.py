@@ -1,0 +1,93 @@
+"""What `doctor` asks of chat models, and what it says of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.records import Chunk
+from tests.cli.running import Run
+from tests.llm.scripted_server import Fault, Received, ScriptedServer
+from tests.pipeline.small_project import CANARY, Project
+
+KEY = "sk-canary-1234567890"
+
+
+def rows(run: Run) -> list[tuple[str, str, str]]:
+    ended = run("doctor", "--json")
+    assert KEY not in ended.out + ended.err
+    return [(row["check"], row["ok"], row["finding"]) for row in json.loads(ended.out) if "model" in row["check"]]
+
+
+def test_each_role_s_model_is_asked_once_about_nobody_s_documents(project: Project, run: Run) -> None:
+    store = open_store(project.settings)
+    store.ensure_client("acme")
+    store.upsert(
+        "acme", [Chunk("c1", f"The {CANARY} is open.", "d1")], np.eye(1, 8, dtype=np.float32), [{"document_id": "d1"}]
+    )
+
+    def of_model(received: Received) -> Fault | None:
+        if received.body["model"] == "gone":
+            return Fault(status=404, code="model_not_found")
+        return None if received.body["model"] == "able" or "response_format" not in received.body else Fault(status=400)
+
+    with ScriptedServer('{"sum": 5}', fault_for=of_model) as server:
+        Path("rageval.toml").write_text(
+            f"""
+[defaults]
+openai_base_url = "{server.base_url}"
+generator_model = "plain"
+answer_model = "able"
+judge_model = "able"
+[prices]
+able = {{in = 1.0, out = 2.0}}
+[clients.acme]
+[clients.beta]
+judge_model = "gone"
+[clients.gamma]
+judge_base_url = "{server.base_url.replace("http", "https")}x"
+llm = "forbidden"
+""",
+            encoding="utf-8",
+        )
+        found = rows(run)
+    where = server.base_url.removeprefix("http://").removesuffix("/v1")
+    chat = [row for row in found if row[0].partition(" ")[0] in ("generator", "answer", "judge")]
+    assert [row[:2] for row in chat] == [
+        ("generator model", "yes"),
+        ("answer model", "yes"),
+        ("judge model", "yes"),
+        ("judge model", "warning"),
+        ("judge model", "no"),
+    ]
+    generator, answer, _, same, gone = (finding for *_, finding in chat)
+    assert generator.startswith(f"plain at {where}: answers in ")
+    assert "takes neither JSON schemas nor JSON mode, tells the tokens; what it costs is not counted" in generator
+    assert answer.startswith(f"able at {where}: answers in ")
+    assert answer.endswith("takes JSON schemas, tells the tokens")
+    assert "models favour what they wrote themselves" in same
+    assert "HTTP 404" in gone
+    assert "RAGEVAL_JUDGE_MODEL" in gone
+    # Schema, JSON mode and text; then once for each of the other roles; and the model that is not there.
+    assert [received.body["model"] for received in server.requests] == [*["plain"] * 3, "able", "able", "gone"]
+    sent = json.dumps([received.body for received in server.requests])
+    assert CANARY not in sent
+    assert "acme" not in sent
+
+
+def test_a_wrong_key_is_one_line_and_nothing_is_kept(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
+    monkeypatch.setenv("RAGEVAL_ANSWER_API_KEY", KEY)
+    with ScriptedServer('{"sum": 5}', faults=[Fault(status=401)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        [(_, refused, finding)] = [row for row in rows(run) if row[0] == "answer model"]
+        assert refused == "no"
+        assert "HTTP 401; see that OPENAI_API_KEY or RAGEVAL_ANSWER_API_KEY is valid" in finding
+        for number in (2, 3):
+            [(_, ok, _)] = [row for row in rows(run) if row[0] == "answer model"]
+            assert ok == "yes"
+            assert len(server.requests) == number

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,9 +81,9 @@ class Measured:
 
 
 @contextmanager
-def endpoint() -> Iterator[str]:
-    """The base URL of the scripted endpoint while the block lasts."""
-    command = [sys.executable, str(HERE / "judging/endpoint.py"), str(WAIT)]
+def endpoint(wait: float = WAIT, **faults: float) -> Iterator[str]:
+    """The base URL of the scripted endpoint while the block lasts; for its faults see there."""
+    command = [sys.executable, str(HERE / "judging/endpoint.py"), str(wait), json.dumps(faults)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -123,12 +123,23 @@ OURS = {f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "conte
 
 
 def run_ours(base_url: str, items: list[Given], concurrency: int) -> float:
-    """Judges the items with the project's own metrics; gives the seconds, without imports and the opening of the
-    cache, which is a database as it would be in a run.
+    """Judges the items with the project's own metrics; gives the seconds."""
+    scores, seconds = judged(base_url, items, concurrency)
+    unscored = [outcome.reason for column in scores.values() for outcome in column if outcome.status != "scored"]
+    assert not unscored, unscored[:3]
+    print("  our means: " + ", ".join(f"{name} {mean(column):.2f}" for name, column in scores.items()), flush=True)
+    return seconds
+
+
+def judged(
+    base_url: str, items: list[Given], concurrency: int, **variables: str
+) -> tuple[Mapping[str, list[Outcome]], float]:
+    """The outcomes of the four metrics, and the seconds without imports and the opening of the cache, which is a
+    database as it would be in a run.
     """
     import openai  # noqa: F401  (what is loaded once is loaded before the clock runs)
 
-    variables = {
+    given = {
         "OPENAI_BASE_URL": base_url,
         "OPENAI_API_KEY": "none",
         "RAGEVAL_JUDGE_MODEL": "scripted",
@@ -137,7 +148,7 @@ def run_ours(base_url: str, items: list[Given], concurrency: int) -> float:
     }
     results = [result_of(item) for item in items]
     with tempfile.TemporaryDirectory() as folder:
-        settings = load_settings(variables, env_file=Path(folder) / ".env")
+        settings = load_settings(given | variables, env_file=Path(folder) / ".env")
         db = open_database(f"sqlite:///{folder}/history.sqlite3")
         embedder = CachedEmbedder(load_embedder(settings.metric_embedding_model, settings), db, "bench")
         embedder.encode(["warm up"])
@@ -148,10 +159,7 @@ def run_ours(base_url: str, items: list[Given], concurrency: int) -> float:
         scores = judge_scores(metrics, results, Tools(embedder, judge))
         seconds = time.perf_counter() - started
         db.dispose()
-    unscored = [outcome.reason for column in scores.values() for outcome in column if outcome.status != "scored"]
-    assert not unscored, unscored[:3]
-    print("  our means: " + ", ".join(f"{name} {mean(column):.2f}" for name, column in scores.items()), flush=True)
-    return seconds
+    return scores, seconds
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:

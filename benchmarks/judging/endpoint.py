@@ -1,23 +1,38 @@
 """A scripted OpenAI-compatible endpoint in a process of its own: it waits before each reply, and counts.
 
-Started by judging_speed.py as `python endpoint.py SECONDS`; prints its address, and serves until its input ends.
+Started as `python endpoint.py SECONDS [FAULTS]`; prints its address, and serves until its input ends. FAULTS is a JSON
+object of shares of requests: `busy` (429, Retry-After 1), `failing` (500), `hanging` (no reply), `broken` (half of the
+JSON), `cut` (half of it, and it says so), `short` (one verdict too few); and `most`, the number of requests that may be
+open at once before all others are answered 429.
 """
 
 import asyncio
 import hashlib
 import json
+import random
 import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 DIMENSION = 64
+SEED = 11
+FOREVER = 3600.0
+REFUSALS = {"busy": 429, "failing": 500}
 RAGAS_SCHEMA = "following schema as specified in JSON Schema:\n"
 RAGAS_INPUT = "Now perform the same with the following input\ninput: "
 
 
 class UnknownPromptError(Exception):
     """A request that nobody has written a reply for."""
+
+
+class RefusedError(Exception):
+    """A request that is answered with a status alone."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 def sentences(text: str) -> list[str]:
@@ -117,8 +132,11 @@ OUR_REPLIES: dict[str, Callable[[str], dict[str, Any]]] = {
 class Endpoint:
     """Answers `/chat/completions` after the wait, `/embeddings` at once, and `/counts` with what was asked so far."""
 
-    def __init__(self, wait: float) -> None:
+    def __init__(self, wait: float, faults: dict[str, float]) -> None:
         self.wait = wait
+        self.most = faults.pop("most", float("inf"))
+        self.faults = faults
+        self.draw = random.Random(SEED)
         self.chat = self.embeddings = self.at_once = self.most_at_once = 0
 
     async def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -134,11 +152,24 @@ class Endpoint:
             ]
             return {"object": "list", "model": body["model"], "data": rows, "usage": usage(prompt=len(texts), reply=0)}
         self.chat += 1
+        if self.at_once >= self.most:
+            raise RefusedError(429)
+        fault = next(
+            iter(self.draw.choices([*self.faults, None], [*self.faults.values(), 1 - sum(self.faults.values())]))
+        )
+        if fault in REFUSALS:
+            raise RefusedError(REFUSALS[fault])
         text = reply(body)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(self.wait)
-        self.at_once -= 1
+        try:
+            await asyncio.sleep(FOREVER if fault == "hanging" else self.wait)
+        finally:
+            self.at_once -= 1
+        if fault in {"broken", "cut"}:
+            text = text[: len(text) // 2]
+        if fault == "short" and '"verdicts"' in text:
+            text = json.dumps({"verdicts": json.loads(text)["verdicts"][:-1]})
         message = {"role": "assistant", "content": text}
         count = body.get("n") or 1
         return {
@@ -146,7 +177,10 @@ class Endpoint:
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
-            "choices": [{"index": index, "message": message, "finish_reason": "stop"} for index in range(count)],
+            "choices": [
+                {"index": index, "message": message, "finish_reason": "length" if fault == "cut" else "stop"}
+                for index in range(count)
+            ],
             "usage": usage(prompt=100, reply=20 * count),
         }
 
@@ -163,6 +197,11 @@ class Endpoint:
                 except UnknownPromptError as error:
                     status = "400 Bad Request"
                     found = {"error": {"message": f"no reply is written for {error}", "type": "invalid_request_error"}}
+                except RefusedError as error:
+                    status = (
+                        f"{error.status} Refused\r\nRetry-After: 1" if error.status == 429 else f"{error.status} Failed"
+                    )
+                    found = {"error": {"message": "scripted", "type": "scripted"}}
                 data = json.dumps(found).encode()
                 head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
                 writer.write(head.encode() + data)
@@ -182,7 +221,7 @@ def usage(prompt: int, reply: int) -> dict[str, int]:
 
 
 async def main() -> None:
-    endpoint = Endpoint(float(sys.argv[1]))
+    endpoint = Endpoint(float(sys.argv[1]), json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
     server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0, backlog=1024, limit=2**20)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     await asyncio.to_thread(sys.stdin.read)

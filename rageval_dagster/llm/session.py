@@ -34,7 +34,7 @@ FIRST_CONTACT_ATTEMPTS = 5
 """How often an endpoint that never answered is tried (about 6 s): most likely its address is wrong or it is down."""
 UNUSABLE_ATTEMPTS = 5
 """How often a request is sent whose replies are empty, cut off or not what was asked for: each reply is paid for."""
-SAME_REPLIES = 3
+SAME_REPLIES = 4
 """A model that gave the same unusable reply so often will give it again."""
 TOO_LONG_REQUESTS = 3
 """So many requests that are all too long for the model, and none that was not: the model is the wrong one."""

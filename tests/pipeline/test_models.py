@@ -1,0 +1,257 @@
+"""The whole chain with a language model in every role, over HTTP: what it costs, and what is left when it fails."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.cli import main
+from rageval_dagster.evaluation.summary import is_by_model, reports_of
+from rageval_dagster.llm.endpoints import Role
+from rageval_dagster.storage.caches import model_usage
+from rageval_dagster.storage.tables import item_results, llm_cache, llm_calls, qa_candidates
+from tests.llm.scripted_model import scripted_model
+from tests.llm.scripted_server import Fault, Received, ScriptedServer
+from tests.pipeline.small_project import Project, documents
+
+KEY = "sk-canary-0123456789abcdef"
+ROLES: tuple[Role, ...] = ("generator", "answer", "judge")
+JUDGED = {
+    *(f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "context_precision", "context_recall")),
+    *(f"judge.{name}" for name in ("faithfulness", "answer_relevance", "completeness", "correctness", "overall")),
+    "claims.answer_correctness",
+    "judge.citation_quality",
+}
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(scripted_model) as started:
+        yield started
+
+
+@pytest.fixture
+def modelled(loaded: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose questions, answers and verdicts are a model's."""
+    return with_models(loaded, server.base_url, monkeypatch)
+
+
+def with_models(project: Project, base_url: str, monkeypatch: pytest.MonkeyPatch, **more: str) -> Project:
+    variables = {
+        **{f"RAGEVAL_{role.upper()}_MODEL": f"scripted-{role}" for role in ROLES},
+        "OPENAI_BASE_URL": base_url,
+        "OPENAI_API_KEY": KEY,
+        "EVALUATION_DEFAULT_SAMPLE_SIZE": "5",
+        **more,
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return Project(project.folder, project.environment | variables)
+
+
+def metadata_of(run_id: str) -> dict[str, dict[str, Any]]:
+    """What each asset's materialization said, by the asset's name."""
+    with dg.DagsterInstance.get() as instance:
+        records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    found = {}
+    for record in records:
+        materialization = record.event_log_entry.asset_materialization
+        assert materialization is not None
+        found[materialization.asset_key.to_user_string()] = {
+            name: value.value for name, value in materialization.metadata.items()
+        }
+    return found
+
+
+def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
+    modelled: Project, server: ScriptedServer
+) -> None:
+    launched = modelled.evaluate("acme", "night 1")
+    assert launched.failure is None
+    db = modelled.database()
+    [report] = reports_of(db, "acme", "night 1")
+    judged = report.by_model()
+    assert set(judged) >= JUDGED
+    assert all(summary.n_scored for name, summary in judged.items() if name in JUDGED)
+    assert all(summary.n_error == 0 for summary in judged.values())
+    with db.connect() as connection:
+        roles = set(connection.execute(sa.select(llm_calls.c.role)).scalars())
+        answers = list(connection.execute(sa.select(item_results.c.answer)).scalars())
+    assert roles == set(ROLES)
+    assert all(re.search(r"\[\d\]", answer) for answer in answers)
+    said = metadata_of(launched.run_id)
+    assert said["synthetic_qa"]["model_calls"] == model_usage(db, "acme", role="generator").sent > 0
+    [judging] = [value for name, value in said["metric_scores"].items() if name.endswith("/model_calls")]
+    assert judging == model_usage(db, "acme", role="judge").sent > 0
+    assert said["metric_scores"]["synthetic/dense/coverage"] == 1.0
+    assert said["evaluation_runs"]["synthetic/claims.faithfulness"] == judged["claims.faithfulness"].mean
+    asked = len(server.requests)
+    assert asked == model_usage(db, "acme").sent
+    assert modelled.evaluate("acme", "night 2").failure is None
+    assert len(server.requests) == asked
+    [again] = reports_of(db, "acme", "night 2")
+    assert {name: s.mean for name, s in again.summaries.items()} == {
+        name: s.mean for name, s in report.summaries.items()
+    }
+
+
+def test_a_changed_document_costs_what_it_touches(
+    modelled: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert modelled.evaluate("acme", "night 1").failure is None
+    asked = len(server.requests)
+    rows = documents("lighthouse")
+    rows[0]["text"] = rows[0]["text"].replace("north", "south")
+    modelled.ingest("acme", rows)
+    assert modelled.evaluate("acme", "night 2").failure is None
+    # One of eight documents: at most the questions among whose contexts it stands.
+    assert len(server.requests) - asked < asked * 0.7
+
+
+@pytest.mark.slow
+def test_half_the_budget_stops_there_says_so_and_the_next_run_goes_on(
+    loaded: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = with_models(loaded, server.base_url, monkeypatch)
+    assert needed.evaluate("acme", "all").failure is None
+    db = needed.database()
+    tokens, calls = model_usage(db, "acme").tokens, len(server.requests)
+    needed.ingest("other", documents("lighthouse"))
+    limited = with_models(loaded, server.base_url, monkeypatch, RAGEVAL_LLM_MAX_TOKENS=str(tokens * 6 // 10))
+    first = limited.evaluate("other", "half")
+    assert first.failure is not None
+    assert "RAGEVAL_LLM_MAX_TOKENS" in first.failure
+    assert " are done" in first.failure
+    assert "\n" not in first.failure
+    spent = model_usage(db, "other").tokens
+    assert tokens * 6 // 10 <= spent <= tokens * 6 // 10 + 16 * 18
+    assert limited.evaluate("other", "half").failure is None
+    assert len(server.requests) - calls <= calls + 16
+    [one], [other] = reports_of(db, "acme", "all"), reports_of(db, "other", "half")
+    assert {name: s.mean for name, s in one.by_model().items()} == {
+        name: s.mean for name, s in other.by_model().items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault(status=401, message=f"Incorrect API key provided: {KEY}"), "RAGEVAL_GENERATOR_API_KEY"),
+        (Fault(status=404, code="model_not_found"), "RAGEVAL_GENERATOR_MODEL"),
+        (Fault(status=400, code="context_length_exceeded"), "too long"),
+        (Fault("web_page"), "/v1"),
+    ],
+)
+def test_what_cannot_pass_is_one_clear_line_and_no_storm(
+    loaded: Project, fault: Fault, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedServer(fault_for=lambda _: fault) as server:
+        with_models(loaded, server.base_url, monkeypatch)
+        monkeypatch.setattr(sys, "argv", ["rageval", "evaluate", "--client", "acme"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if says in line]
+    assert len(lines) == 1
+    assert KEY not in lines[0]
+    assert len(server.requests) <= 4
+
+
+def test_the_key_stands_nowhere(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether all goes well, the endpoint quotes the key in its errors, or it refuses it."""
+    faults = [None, Fault(status=500, message=KEY), Fault(status=429, message=KEY), Fault("broken_json")] * 8
+    with ScriptedServer(scripted_model, faults=faults) as server:
+        project = with_models(loaded, server.base_url, monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="3")
+        failures = [project.evaluate("acme", "night 1").failure]
+
+    def refuse(_: Received) -> Fault:
+        return Fault(status=401, message=f"Incorrect API key provided: {KEY}")
+
+    with ScriptedServer(scripted_model, fault_for=refuse) as server:
+        project = with_models(loaded, server.base_url, monkeypatch, RAGEVAL_JUDGE_MODEL="another")
+        failures.append(project.evaluate("acme", "night 2").failure)
+    assert failures[0] is None
+    assert failures[1] is not None
+    assert all(received.headers["authorization"] == f"Bearer {KEY}" for received in server.requests)
+    project.database().dispose()
+    files = [path for path in Path(project.environment["RAGEVAL_HOME"]).rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+    assert KEY not in caplog.text + str(failures)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_killed_process_pays_only_for_what_is_missing(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kill -9` in the middle of generation, answering and judging."""
+    with ScriptedServer(scripted_model) as server:
+        undisturbed = with_models(loaded, server.base_url, monkeypatch)
+        undisturbed.ingest("other", documents("lighthouse"))
+        assert undisturbed.evaluate("other", "all").failure is None
+        calls = len(server.requests)
+    process: list[subprocess.Popen[bytes]] = []
+    kills = iter((calls // 8, calls // 3, calls * 2 // 3))
+    next_kill = [next(kills)]
+    asked = [0]
+
+    def reply(body: dict[str, Any]) -> str:
+        asked[0] += 1
+        if asked[0] >= next_kill[0]:
+            next_kill[0] = next(kills, 10**9)
+            process[0].send_signal(signal.SIGKILL)
+        return scripted_model(body)
+
+    with ScriptedServer(reply) as server:
+        variables = dict(os.environ) | {"OPENAI_BASE_URL": server.base_url}
+        command = [sys.executable, "-m", "rageval_dagster", "evaluate", "--client", "acme"]
+        codes = []
+        for _ in range(4):
+            process[:] = [subprocess.Popen(command, env=variables, cwd=loaded.folder, stderr=subprocess.DEVNULL)]
+            codes.append(process[0].wait())
+    assert codes == [-signal.SIGKILL] * 3 + [0]
+    # What was on its way when the process died is asked again: at most one round for each kill.
+    assert calls <= len(server.requests) <= calls + 3 * 16
+    db = undisturbed.database()
+    [one], [other] = reports_of(db, "acme"), reports_of(db, "other", "all")
+    assert {name: s.mean for name, s in one.by_model().items()} == {
+        name: s.mean for name, s in other.by_model().items()
+    }
+
+
+def test_a_judge_that_says_nothing_usable_costs_little_and_scores_nothing(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        return "As a small model I would say: 100 %!" if body["model"] == "scripted-judge" else scripted_model(body)
+
+    with ScriptedServer(reply) as server:
+        project = with_models(loaded, server.base_url, monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="3")
+        launched = project.evaluate("acme", "night 1")
+    assert launched.failure is None
+    db = project.database()
+    [report] = reports_of(db, "acme", "night 1")
+    assert all(summary.n_scored == 0 for name, summary in report.by_model().items() if name in JUDGED)
+    assert report.summaries["claims.faithfulness"].n_error == report.evaluation.item_count
+    with db.connect() as connection:
+        kept = connection.execute(sa.select(sa.func.count()).where(llm_cache.c.model == "scripted-judge")).scalar_one()
+        reasons = connection.execute(sa.select(qa_candidates.c.reasons)).scalars().all()
+    assert kept == 0
+    assert reasons
+    # A model that repeats itself is asked a few times for each thing, not ten.
+    judged = sum(1 for request in server.requests if request.body["model"] == "scripted-judge")
+    assert judged <= 4 * 15 * report.evaluation.item_count
+
+
+def test_only_by_model_metrics_are_said_to_be(modelled: Project) -> None:
+    assert is_by_model("citation.accuracy_judged")
+    assert not is_by_model("citation.accuracy")

@@ -31,6 +31,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         version=judged_version(options, VERSION, prompt),
         needs=frozenset({"answer", "contexts", "judge"}),
         unanswerable="if_answered",
+        asks=frozenset({"support of citations"}),
         source="seed 004",
     )
     verdicts = (

@@ -75,6 +75,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             id="claims.faithfulness",
             version=judged_version(options, VERSION, statements, support),
             judged=partial(_faithfulness, claims),
+            asks=frozenset({"claims of answer", "answer by contexts"}),
             needs=frozenset({"answer", "contexts", "judge"}),
             unanswerable="if_answered",
             description="Share of the answer's claims that the contexts support, as the judge finds.",
@@ -126,6 +127,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             id="claims.answer_correctness",
             version=judged_version(options, VERSION, statements, support),
             judged=partial(_answer_correctness, claims),
+            asks=frozenset({"claims of answer", "claims of reference", "answer by reference", "reference by answer"}),
             needs=frozenset({"answer", "reference", "judge"}),
             unanswerable="undefined",
             description="F1 of the answer's claims and the reference's: those of the answer that the reference "

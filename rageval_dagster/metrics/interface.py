@@ -94,6 +94,7 @@ class Metric:
     a judged metric the judge model and the prompts (at most 128 characters).
     `score` computes its whole family (it is called once per batch) and returns this metric's column under its name.
     A metric that asks the judge model has `judged` instead, which judges one result; results are judged at once.
+    `asks` names its requests about a result of usual size: metrics that ask the same name it alike (none: one request).
     `ceiling` is the highest value that a result allows, for metrics that cannot always reach 1.
     """
 
@@ -109,6 +110,7 @@ class Metric:
     ceiling: Callable[[Result], float] | None = None
     score: Score | None = None
     judged: Judged | None = None
+    asks: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if (self.score is None) == (self.judged is None):

@@ -1,12 +1,30 @@
 """The one interface of question generators, and which of them the settings choose."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from rageval_dagster.records import Candidate, Chunk
+from rageval_dagster.benchmark.mix import SINGLE, Kind, Shares, question_shares
+from rageval_dagster.benchmark.related import Related
+from rageval_dagster.records import Candidate, Chunk, Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.corpus import document_chunks
 from rageval_dagster.storage.database import Database
+
+MODEL_FAILED = "model_failed"
+"""How the reason starts of what failed for the model's sake: the chunk is asked about again another time."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A chunk to ask about. `kind` is what to ask, `attempt` the number of the first draft (those before are there).
+
+    The extractive generator asks what it can, and has one draft.
+    """
+
+    chunk: Chunk
+    kind: Kind = SINGLE[0]
+    attempt: int = 0
 
 
 class Generator(Protocol):
@@ -15,8 +33,11 @@ class Generator(Protocol):
     @property
     def name(self) -> str: ...
 
-    def generate(self, chunks: Sequence[Chunk]) -> list[Candidate]:
-        """One candidate or more for each chunk; where none could be written, one that says why."""
+    def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
+        """One candidate or more for each task; where none could be written, one that says why.
+
+        `related` knows the chunks of the whole sample; `progress` is told the tasks done.
+        """
         ...
 
 
@@ -38,22 +59,29 @@ class ExtractiveGenerator:
 
         return generator_name(self._seed, self._language)
 
-    def generate(self, chunks: Sequence[Chunk]) -> list[Candidate]:
+    def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
         from rageval_dagster.benchmark.extractive import generate
 
+        chunks = [task.chunk for task in tasks]
         documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
         sizes = {document_id: len(entries) for document_id, entries in documents.items()}
-        return generate(chunks, self._seed, sizes, language=self._language)
+        candidates = generate(chunks, self._seed, sizes, language=self._language)
+        if progress is not None:
+            progress(len(tasks), len(tasks))
+        return candidates
 
 
 def load_generator(settings: Settings, db: Database, client_id: str, seed: int, run_id: str | None = None) -> Generator:
-    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one."""
+    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one.
+
+    `run_id` is what the model's calls are recorded under.
+    """
     if settings.generator_model is None:
         return ExtractiveGenerator(db, client_id, seed, settings.language)
     from rageval_dagster.benchmark.prompted import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
-    return PromptedGenerator(ChatClient(settings, "generator", db, client_id, run_id))
+    return PromptedGenerator(ChatClient(settings, "generator", db, client_id, run_id), seed)
 
 
 def generator_name(settings: Settings, seed: int) -> str:
@@ -64,4 +92,13 @@ def generator_name(settings: Settings, seed: int) -> str:
         return extractive.generator_name(seed, settings.language)
     from rageval_dagster.benchmark.prompted import prompted_name
 
-    return prompted_name(settings.generator_model)
+    return prompted_name(settings, seed)
+
+
+def shares_of(settings: Settings) -> Shares | None:
+    """The kinds of questions that the generator is asked for; None where it asks what it can.
+
+    Raises:
+        SettingsError: the settings ask for more than one whole.
+    """
+    return None if settings.generator_model is None else question_shares(settings)

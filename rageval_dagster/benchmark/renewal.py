@@ -1,13 +1,17 @@
 """Renewing a generated dataset: when one is due, which items stay, and from which chunks new ones are written."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.benchmark.generators import Generator, generator_name
+from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
+from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task, generator_name, shares_of
+from rageval_dagster.benchmark.mix import Kind, Shares, chosen, kind_of, plan
+from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rules import RuleResult
 from rageval_dagster.benchmark.sampling import STRATEGIES, draw_sample
@@ -40,9 +44,17 @@ SAMPLE_SHARE = 5
 WRITE_BATCH = 32
 """Chunks asked about between two writes: a kill loses at most this many."""
 
-DIFFICULTY_DEPTH = 50
+MODEL_BATCH = 512
+"""The same for a model, of whose replies a kill loses none: they are kept as they come. It is asked about as many as
+are likely to be needed, all at once, since the last ones of a batch leave it half idle."""
 
-MODEL_FAILED = "model_failed"
+LEAST_YIELD = 0.25
+"""Chunks that give a question, of those asked about: never taken to be fewer."""
+
+FRUITLESS = 50
+"""After so many chunks in a row of which a model made no question, it is asked about no more of them in this run."""
+
+DIFFICULTY_DEPTH = 50
 
 RETIRED = "its quote is gone from its document"
 
@@ -61,6 +73,8 @@ class BenchmarkSpec:
     seed: int = 0
     language: str | None = None
     embedding_models: tuple[str, ...] = ()
+    shares: Shares | None = None
+    """Of the kinds of questions; None where the generator asks what it can."""
 
     @classmethod
     def from_settings(
@@ -69,7 +83,7 @@ class BenchmarkSpec:
         """The settings' spec, with what was named for this run.
 
         Raises:
-            SettingsError: an unknown strategy.
+            SettingsError: an unknown strategy, or shares of questions that are together more than 1.
         """
         if strategy and strategy not in STRATEGIES:
             raise SettingsError(f"the sampling strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
@@ -83,6 +97,7 @@ class BenchmarkSpec:
             always=always,
             language=settings.language,
             embedding_models=(settings.embedding_model, settings.metric_embedding_model),
+            shares=shares_of(settings),
         )
 
 
@@ -168,37 +183,96 @@ def renew_candidates(
     """Writes questions about the sampled chunks, in their order, until there are enough; each batch is stored.
 
     A chunk whose text was asked about before by the same generator is not asked about again.
+
+    Raises:
+        LanguageModelError: the generator's model refuses, or does not answer (BudgetReachedError: its budget is spent);
+            the batches before are stored, and what it said since is in its cache.
     """
     due = renewal_due(db, client_id, spec)
     if due is None:
         return StageReport(_kept(_current(db, client_id, spec)))
     chunks = _sampled_chunks(db, store, client_id)
-    known = {
-        candidate.chunk_key: candidate
-        for candidate in benchmark_storage.list_candidates(
-            db, client_id, chunk_keys=[chunk.content_key for chunk in chunks], generator=generator.name
-        )
-        # What failed because the model did is asked again; what failed because of the text would fail again.
-        if not any(reason.startswith(MODEL_FAILED) for reason in candidate.reasons)
-    }
+    asked: dict[str, list[Candidate]] = {}
+    for candidate in benchmark_storage.list_candidates(
+        db, client_id, chunk_keys=[chunk.content_key for chunk in chunks], generator=generator.name
+    ):
+        asked.setdefault(candidate.chunk_key, []).append(candidate)
+    # What failed because the model did is asked again; what failed because of the text would fail again.
+    known = {key: found for key, found in asked.items() if not any(map(_failed_by_model, found))}
+    missing = [
+        Task(chunk, attempt=_first_to_write(asked.get(chunk.content_key, ())))
+        for chunk in chunks
+        if chunk.content_key not in known
+    ]
     wanted = _wanted(db, store, client_id, spec, due)
     verified_ids = {item.item_id for item in _verified(db, _current(db, client_id, spec))}
-    usable = sum(_may_be_drawn(candidate, verified_ids) for candidate in known.values())
-    written = failed = 0
-    missing = [chunk for chunk in chunks if chunk.content_key not in known]
-    for start in range(0, len(missing), WRITE_BATCH):
-        if usable >= wanted:
-            break
-        batch = generator.generate(missing[start : start + WRITE_BATCH])
-        benchmark_storage.save_candidates(db, client_id, batch)
-        failures = sum(candidate.status == "failed" for candidate in batch)
-        written, failed, usable = written + len(batch), failed + failures, usable + len(batch) - failures
-        if progress is not None:
-            progress(min(usable, wanted), wanted)
+    related = Related(chunks, spec.language, spec.seed)
+    usable = [each for found in known.values() for each in found if _may_be_drawn(each, verified_ids)]
+    written: list[Candidate] = []
+    done = fruitless = 0
+    while missing and len(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):
+        size = _batch_size(spec, wanted - len(usable), len(usable), len(known) + done)
+        batch, missing = _planned(missing[:size], usable, spec, related), missing[size:]
+        told = _counted_from(done, len(batch), wanted, progress)
+        found = generator.generate(batch, related, told)
+        benchmark_storage.save_candidates(db, client_id, found)
+        good = [candidate for candidate in found if _may_be_drawn(candidate, verified_ids)]
+        done, written, usable = done + len(batch), [*written, *found], [*usable, *good]
+        fruitless = 0 if good else fruitless + len(batch)
     return StageReport(
         due,
-        {"generator": generator.name, "written": written, "failed": failed, "reused": len(known), "usable": usable},
+        {
+            "generator": generator.name,
+            "written": len(written),
+            "failed": sum(candidate.status == "failed" for candidate in written),
+            "rejected": sum(candidate.status == "rejected" for candidate in written),
+            "reasons": _reasons(written),
+            "reused": len(known),
+            "usable": len(usable),
+            "kinds": dict(sorted(Counter(kind_of(each.item) for each in usable if each.item).items())),
+        },
     )
+
+
+def _failed_by_model(candidate: Candidate) -> bool:
+    return any(reason.startswith(MODEL_FAILED) for reason in candidate.reasons)
+
+
+def _first_to_write(candidates: Sequence[Candidate]) -> int:
+    """The attempt at which a chunk is asked about again: what was rejected before the model failed stays as it is."""
+    return next((candidate.attempt for candidate in candidates if _failed_by_model(candidate)), 0)
+
+
+def _batch_size(spec: BenchmarkSpec, lacking: int, usable: int, asked: int) -> int:
+    """About how many chunks to ask, so that the questions lacking come of them as often as of those before."""
+    if spec.shares is None:
+        return WRITE_BATCH
+    share = max(usable / asked, LEAST_YIELD) if asked else 1.0
+    return min(ceil(lacking / min(share, 1.0)), MODEL_BATCH)
+
+
+def _planned(tasks: Sequence[Task], usable: Sequence[Candidate], spec: BenchmarkSpec, related: Related) -> list[Task]:
+    """The tasks with the kinds of questions that are lacking."""
+    if spec.shares is None:
+        return list(tasks)
+    have: Counter[Kind] = Counter(kind_of(candidate.item) for candidate in usable if candidate.item)
+    kinds = plan([task.chunk for task in tasks], have, spec.shares, related)
+    return [replace(task, kind=kind) for task, kind in zip(tasks, kinds, strict=True)]
+
+
+def _counted_from(before: int, size: int, wanted: int, progress: Progress | None) -> Progress | None:
+    """Progress of a batch of chunks as that of all of them, of which there are as many as questions, or more."""
+    if progress is None:
+        return None
+    return lambda done, _: progress(before + done, max(before + size, wanted))
+
+
+def _reasons(candidates: Iterable[Candidate]) -> dict[str, int]:
+    """How many candidates have each reason; what stands in brackets behind it does not tell reasons apart."""
+    counts = Counter(
+        reason.partition(" ")[0] for candidate in candidates for reason in candidate.reasons if reason != UNSEEN
+    )
+    return dict(sorted(counts.items()))
 
 
 def renew_dataset(
@@ -220,14 +294,12 @@ def renew_dataset(
     verified = _verified(db, dataset)
     verified_ids = {item.item_id for item in verified}
     kept, flagged = _kept_candidates(db, store, client_id, dataset, spec, due)
-    texts = {chunk.content_key: chunk.text for chunk in chunks}
     order = {chunk.content_key: position for position, chunk in enumerate(chunks)}
     kept_ids = {candidate.candidate_id for candidate in kept}
+    written = benchmark_storage.list_candidates(db, client_id, chunk_keys=list(order), generator=spec.generator)
     drawn = [
         candidate
-        for candidate in benchmark_storage.list_candidates(
-            db, client_id, chunk_keys=list(order), generator=spec.generator
-        )
+        for candidate in written
         if _may_be_drawn(candidate, verified_ids) and candidate.candidate_id not in kept_ids
     ]
     drawn = _revived(db, store, client_id, drawn)
@@ -237,10 +309,15 @@ def renew_dataset(
         for candidate in benchmark_storage.list_candidates(db, client_id)
         if candidate.item and is_settled(candidate)
     ]
+    texts = _texts_of_evidence(db, store, client_id, drawn)
+    texts.update((chunk.content_key, chunk.text) for chunk in chunks)
     report = validate([*kept, *drawn], texts, embedder, staying=kept_ids, verified=verified, refused=refused)
     measured = _with_difficulty(store, client_id, report.accepted, embedder)
     benchmark_storage.save_candidates(db, client_id, [*measured, *report.rejected])
     items = report.items[: max(spec.size, len(verified))]
+    if spec.shares is not None:
+        staying = len(verified) + sum(candidate.candidate_id in kept_ids for candidate in report.accepted)
+        items = chosen(report.items, spec.size, staying, spec.shares)
     saved = benchmark_storage.save_dataset(
         db,
         client_id,
@@ -259,8 +336,10 @@ def renew_dataset(
             "sample_size": spec.size,
             "replaces_items_of": _first_drawn(dataset, due),
             "generator": spec.generator,
-            "rejected": report.rejections,
+            "shares": spec.shares,
+            "rejected": dict(Counter(report.rejections) + Counter(_reasons(filter(was_turned_down, written)))),
             "categories": dict(sorted(Counter(item.category for item in items).items())),
+            "unanswerable": sum(not item.answerable for item in items),
             "documents_touched": len({document for item in items for document in item.document_ids}),
             "documents": client_storage.get_client(db, client_id).document_count,
             "median_difficulty": _median([candidate.difficulty for candidate in measured]),
@@ -289,6 +368,8 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
         return f"the strategy is {spec.strategy} now"
     if spec.generator != dataset.stats.get("generator"):
         return "the question generator changed"
+    if spec.shares != dataset.stats.get("shares"):
+        return "other shares of multi-hop and unanswerable questions are wanted"
     # Before the documents: where they change every day, new questions are still drawn from all of them now and then.
     if (now or datetime.now(UTC)) - _drawn_at(db, dataset) > timedelta(days=spec.max_age_days):
         return f"the dataset is older than {spec.max_age_days:g} days"
@@ -327,6 +408,7 @@ def _counts(dataset: Dataset | None) -> dict[str, Any]:
         "dataset_version": dataset.dataset_version,
         "questions": dataset.qa_count,
         "categories": stats.get("categories", {}),
+        "unanswerable": stats.get("unanswerable", 0),
         "rejected_by_rule": stats.get("rejected", {}),
         "documents_touched": stats.get("documents_touched", 0),
         "documents": stats.get("documents", 0),
@@ -347,7 +429,12 @@ def _flagged(gone: Sequence[Item]) -> dict[str, list[str]]:
 
 def _may_be_drawn(candidate: Candidate, verified_ids: Collection[str]) -> bool:
     """Whether a candidate may become an item of a dataset that has the verified ones anyway."""
-    return candidate.item is not None and candidate.item.item_id not in verified_ids and not is_settled(candidate)
+    return (
+        candidate.item is not None
+        and candidate.item.item_id not in verified_ids
+        and not is_settled(candidate)
+        and not was_turned_down(candidate)
+    )
 
 
 def _standing(
@@ -411,6 +498,16 @@ def _revived(db: Database, store: "ChromaStore", client_id: str, candidates: Seq
     ]
 
 
+def _texts_of_evidence(
+    db: Database, store: "ChromaStore", client_id: str, candidates: Sequence[Candidate]
+) -> dict[str, str]:
+    """The texts of the chunks that hold the quotes of questions over several documents: the sample may lack some."""
+    items = [each.item for each in candidates if each.item and len(each.item.evidence) > 1]
+    found = resolve(items, db, store, client_id).values()
+    ids = {chunk_id for each in found for chunk_ids in each.of_each.values() for chunk_id in chunk_ids}
+    return {chunk.content_key: chunk.text for chunk in store.get(client_id, sorted(ids))}
+
+
 def _first_drawn(dataset: Dataset | None, due: str) -> int | None:
     """The id of the dataset whose items only make room for some others, None where all are drawn anew."""
     if dataset is None or due != _DOCUMENTS_CHANGED:
@@ -444,7 +541,7 @@ def _with_difficulty(
     """Candidates with their round-trip rank, where the store's vectors are the embedder's."""
     from rageval_dagster.corpus.compatibility import check_embedder
 
-    new = [candidate for candidate in accepted if candidate.difficulty is None and candidate.item]
+    new = [each for each in accepted if each.difficulty is None and each.item and each.item.evidence]
     if not new:
         return list(accepted)
     try:

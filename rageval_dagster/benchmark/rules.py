@@ -171,7 +171,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "evidence_in_chunk",
-        "Every generated pair quotes its evidence word for word from its chunk.",
+        "Every generated pair that is meant to be answerable quotes its evidence word for word from its chunk.",
         "evidence_in_chunk",
         "ExpectColumnValuesToBeInSet",
         _TRUE,
@@ -269,10 +269,19 @@ def measure(pair: Pair) -> dict[str, Value]:
         "answer_present": bool(answers) if generated and item.answerable else None,
         "answer_words": max(word_count(tokens(answer)) for answer in answers) if answers else None,
         "answer_support": _support(answers, source_tokens, language) if answers and sources else None,
-        "evidence_in_chunk": _evidence_stands(pair) if generated and not pair.stays else None,
+        "evidence_in_chunk": _evidence_stands(pair) if generated and item.answerable and not pair.stays else None,
         "category": item.category if generated else None,
         "multi_hop_documents": len(item.document_ids) if item.category == "multi_hop" else None,
         "noise": _noise(item.question, answers, sources),
+    }
+
+
+def broken_rules(values: Mapping[str, Value]) -> dict[str, str]:
+    """The pair rules that a pair breaks by itself, each with its reason: the rule's id, and what was found."""
+    return {
+        rule.id: f"{rule.id} ({_shown(values[rule.column])})"
+        for rule in RULES
+        if rule.scope == "pair" and rule.column in values and not rule.holds(values[rule.column])
     }
 
 
@@ -300,6 +309,10 @@ def benchmark_values(accepted: Iterable[Item], rejected: int, kind: Kind) -> dic
         "rejected_share": rejected / judged if generated and judged else None,
         "missing_categories": ",".join(missing) if generated and missing else None,
     }
+
+
+def _shown(value: Value) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value).lower()
 
 
 def _quotes(item: Item) -> list[str | None]:

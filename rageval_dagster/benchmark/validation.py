@@ -16,6 +16,7 @@ from rageval_dagster.benchmark.rules import (
     RuleResult,
     Value,
     benchmark_values,
+    broken_rules,
     measure,
     question_key,
 )
@@ -106,7 +107,7 @@ def validate(
         if candidate.item
     ]
     columns = {pair.id: measure(pair) for pair in pairs}
-    reasons = {pair.id: _broken(columns[pair.id]) for pair in pairs}
+    reasons = {pair.id: broken_rules(columns[pair.id]) for pair in pairs}
     # A question counts as repeated only where the other pair stays: so the rest is judged before.
     asked_before = [Pair(item.item_id, item, "generated") for item in (*verified, *refused)]
     asked_columns: dict[str, dict[str, Value]] = {
@@ -170,19 +171,6 @@ def require_valid(dataset: "Dataset") -> None:
     failures = ", ".join(f"{rule} ({dataset.rule_failures[rule]})" for rule in blocking) or "a blocking rule"
     remedy = "generate a new one (rageval datasets generate)" if kind == "generated" else "import a corrected one"
     raise UnvalidatedBenchmarkError(f"dataset {dataset.id} may not be evaluated: it failed {failures}; {remedy}")
-
-
-def _broken(values: Mapping[str, Value]) -> dict[str, str]:
-    """The rules that a pair breaks by itself, each with its reason."""
-    return {
-        rule.id: f"{rule.id} ({_shown(values[rule.column])})"
-        for rule in _PAIR_RULES
-        if rule.column in values and not rule.holds(values[rule.column])
-    }
-
-
-def _shown(value: Value) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value).lower()
 
 
 def _add_repetitions(

@@ -1,0 +1,169 @@
+"""Critics of drafts: a model looks for what makes a question unfit for a test, and every objection keeps its reason."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, read_verdict, schema_of
+from rageval_dagster.languages import is_decline
+from rageval_dagster.llm.client import Asker, ChatRequest, ModelFailedError, UnusableReplyError
+from rageval_dagster.llm.prompts import fenced, load_prompt
+from rageval_dagster.llm.replies import without_thoughts
+from rageval_dagster.metrics.answer_match import answer_match
+from rageval_dagster.records import Candidate, Chunk, Item
+
+PROMPTS = ("critic", "critic_answered", "critic_closed_book")
+
+NOT_ANSWERABLE = "not_answerable_from_chunk"
+NOT_SELF_CONTAINED = "not_self_contained"
+NOT_CORRECT = "answer_not_correct"
+KNOWN = "known_without_documents"
+ONE_IS_ENOUGH = "answered_by_one_document"
+ANSWERED = "answered_by_documents"
+WRONG_LANGUAGE = "wrong_language"
+UNSEEN = "not_shown_to_critics"
+"""Beside the rules that a draft breaks: it was spared the critics."""
+OBJECTIONS = frozenset(
+    {NOT_ANSWERABLE, NOT_SELF_CONTAINED, NOT_CORRECT, KNOWN, ONE_IS_ENOUGH, ANSWERED, WRONG_LANGUAGE, UNSEEN}
+)
+
+SAID = 0.5
+"""From this `answer_match` on an answer says what another one does, as `lexical.answer_match` takes it."""
+
+_VERDICT = schema_of(answer="string", answerable="boolean", self_contained="boolean", correct="boolean")
+_ANSWERED = schema_of(answer="string", answered="boolean", self_contained="boolean")
+_NAMES = {
+    "answer": "answer",
+    "answerable": "answerable",
+    "answered": "answered",
+    "selfcontained": "self_contained",
+    "correct": "correct",
+}
+
+
+def was_turned_down(candidate: Candidate) -> bool:
+    """Whether a candidate was rejected as a draft: unlike one that critics found good, it is never judged again."""
+    return candidate.status == "rejected" and not OBJECTIONS.isdisjoint(candidate.reasons)
+
+
+async def objections_to(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> tuple[str, ...]:
+    """The objections to an answerable item made from one chunk, or from two; none if it is good.
+
+    The critic answers the question from the chunks and judges the answer; without them, a model guesses it. Of two
+    chunks neither alone may be enough.
+
+    Raises:
+        ModelFailedError: a critic gave no verdict.
+    """
+    alone = [chunks[number : number + 1] for number in range(len(chunks))] if len(chunks) > 1 else []
+    found, known, *enough = await _together(
+        _judged(asker, item, chunks, prompts_dir),
+        _is_known(asker, item, prompts_dir),
+        *(_is_enough(asker, item, chunk, prompts_dir) for chunk in alone),
+    )
+    return (*found, *([ONE_IS_ENOUGH] if any(enough) else []), *([KNOWN] if known else []))
+
+
+async def objections_to_unanswerable(
+    asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None
+) -> tuple[str, ...]:
+    """The objections to a question that none of these chunks should answer; none if it is good.
+
+    Raises:
+        ModelFailedError: the critic gave no verdict.
+    """
+    verdict = await asker.ask(_answered_request(item, chunks, prompts_dir), _read_answered)
+    return _objections({ANSWERED: verdict["answered"], NOT_SELF_CONTAINED: not verdict["self_contained"]})
+
+
+async def _judged(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> tuple[str, ...]:
+    prompt = load_prompt("critic", prompts_dir)
+    request = ChatRequest(
+        user=prompt.fill(
+            "user",
+            passages=passages(chunks),
+            question=fenced("question", item.question),
+            answer=fenced("answer", item.answers[0]),
+        ),
+        system=prompt.fill("system"),
+        schema=_VERDICT,
+    )
+    verdict = await asker.ask(request, _read_verdict)
+    own, answerable = verdict["answer"], verdict["answerable"]
+    wrong = not verdict["correct"] or not _may_mean_the_same(item, own)
+    return _objections(
+        {
+            NOT_ANSWERABLE: not answerable,
+            NOT_SELF_CONTAINED: not verdict["self_contained"],
+            NOT_CORRECT: answerable and wrong,
+        }
+    )
+
+
+async def _is_known(asker: Asker, item: Item, prompts_dir: Path | None) -> bool:
+    """Whether a model guesses the answer that has only the question."""
+    prompt = load_prompt("critic_closed_book", prompts_dir)
+    request = ChatRequest(
+        user=prompt.fill("user", question=fenced("question", item.question)), system=prompt.fill("system")
+    )
+    return _says(item, await asker.ask(request, _read_guess))
+
+
+async def _is_enough(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> bool:
+    """Whether these chunks alone give the item's answer."""
+    verdict = await asker.ask(_answered_request(item, chunks, prompts_dir), _read_answered)
+    return verdict["answered"] and (not verdict["answer"] or _says(item, verdict["answer"]))
+
+
+def _answered_request(item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> ChatRequest:
+    prompt = load_prompt("critic_answered", prompts_dir)
+    user = prompt.fill("user", passages=passages(chunks), question=fenced("question", item.question))
+    return ChatRequest(user=user, system=prompt.fill("system"), schema=_ANSWERED)
+
+
+async def _together(*asked: Awaitable[Any]) -> list[Any]:
+    """What several requests, sent at once, came to; all have ended before one that failed is told of."""
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    # What ends the whole run comes before what one request met.
+    failures.sort(key=lambda failure: isinstance(failure, ModelFailedError))
+    if failures:
+        raise failures[0]
+    return outcomes
+
+
+def _objections(found: dict[str, bool]) -> tuple[str, ...]:
+    return tuple(reason for reason, holds in found.items() if holds)
+
+
+def _says(item: Item, answer: str) -> bool:
+    return not is_decline(answer) and (answer_match(item.question, item.answers, answer) or 0.0) >= SAID
+
+
+def _may_mean_the_same(item: Item, own: str) -> bool:
+    """Whether the critic's own answer has anything in common with the item's, and no other numbers.
+
+    The verdict says whether they mean the same: a critic may say it in other words, but hardly in none of them.
+    """
+    shares = [answer_match(item.question, item.answers, own), answer_match(item.question, [own], item.answers[0])]
+    return not own or any(share is None or share > 0 for share in shares)
+
+
+def _read_verdict(text: str) -> dict[str, Any]:
+    fields = read_fields(text, _NAMES)
+    verdicts = {name: read_verdict(fields, name) for name in ("answerable", "self_contained", "correct")}
+    return {"answer": read_text(fields, "answer"), **verdicts}
+
+
+def _read_answered(text: str) -> dict[str, Any]:
+    fields = read_fields(text, _NAMES)
+    verdicts = {name: read_verdict(fields, name) for name in ("answered", "self_contained")}
+    return {"answer": read_text(fields, "answer"), **verdicts}
+
+
+def _read_guess(text: str) -> str:
+    guess = without_thoughts(text)
+    if not guess:
+        raise UnusableReplyError("guess_not_understood (empty)")
+    return guess

@@ -1,0 +1,158 @@
+"""Drafts: what a model is asked to write about one or two chunks, and the item that its reply makes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rageval_dagster.benchmark.exchange import Schema, passages, read_fields, read_text, says_none, schema_of
+from rageval_dagster.benchmark.mix import SINGLE, Kind
+from rageval_dagster.benchmark.quotes import locate_quote
+from rageval_dagster.languages import language_name
+from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
+from rageval_dagster.llm.prompts import Prompt, load_prompt
+from rageval_dagster.records import Chunk, Evidence, Item
+
+PROMPTS = ("generate", "generate_multi_hop", "generate_unanswerable")
+
+NOT_UNDERSTOOD = "reply_not_understood"
+NOTHING_TO_ASK = "nothing_to_ask"
+QUOTE_NOT_FOUND = "quote_not_found"
+
+OTHER_TEMPERATURE = 0.7
+"""Of every draft but the first, which would else be the same again."""
+
+_NAMES = {
+    "q": "question",
+    "question": "question",
+    "a": "answer",
+    "answer": "answer",
+    "quote": "quote_1",
+    "evidence": "quote_1",
+    "quote1": "quote_1",
+    "quote2": "quote_2",
+    "category": "category",
+}
+
+
+class NoDraftError(Exception):
+    """A reply came that makes no item; `reason` says why, without a word of it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of one kind of draft: its prompt, and the fields of the reply."""
+
+    prompt: str
+    chunks: str
+    """What the prompt calls the chunks."""
+    schema: Schema
+    needed: tuple[str, ...]
+    """The fields without which there is no item."""
+
+
+_SINGLE = Form(
+    "generate",
+    "passage",
+    schema_of(question="string", answer="string", quote="string", category="string"),
+    ("question", "answer"),
+)
+_MULTI_HOP = Form(
+    "generate_multi_hop",
+    "passages",
+    schema_of(question="string", answer="string", quote_1="string", quote_2="string"),
+    ("question", "answer"),
+)
+_UNANSWERABLE = Form("generate_unanswerable", "passage", schema_of(question="string", category="string"), ("question",))
+
+
+def form_of(kind: Kind) -> Form:
+    return {"multi_hop": _MULTI_HOP, "unanswerable": _UNANSWERABLE}.get(kind, _SINGLE)
+
+
+def draft_request(
+    kind: Kind, chunks: Sequence[Chunk], language: str | None, attempt: int, prompts_dir: Path | None
+) -> ChatRequest:
+    """The request for a question of a kind about one chunk, or about two.
+
+    `language` is that of the chunks, None where it is not known; `attempt` tells the drafts apart (0: the first).
+    """
+    form = form_of(kind)
+    prompt = load_prompt(form.prompt, prompts_dir)
+    values = {
+        form.chunks: passages(chunks),
+        "language": _language(prompt, language),
+        "again": prompt.fill("again") if attempt else "",
+    }
+    if kind in SINGLE:
+        values["category"] = prompt.fill(kind.replace("_", " "))
+    return ChatRequest(
+        user=prompt.fill("user", **values).strip(),
+        system=prompt.fill("system"),
+        schema=form.schema,
+        temperature=OTHER_TEMPERATURE if attempt else 0.0,
+        seed=attempt or None,
+    )
+
+
+def _language(prompt: Prompt, language: str | None) -> str:
+    if language is None or language_name(language) == language:
+        return prompt.fill("its language")
+    return prompt.fill("language", language=language_name(language))
+
+
+def reader_of(kind: Kind) -> Callable[[str], Mapping[str, str]]:
+    """What reads a draft of a kind: its fields, none where the model says that there is nothing to ask.
+
+    It raises UnusableReplyError for a reply in which it finds no question, or no answer where there has to be one.
+    """
+
+    def read(text: str) -> Mapping[str, str]:
+        if says_none(text):
+            return {}
+        found = read_fields(text, _NAMES)
+        fields = {name: read_text(found, name) for name in found}
+        if fields and not any(fields.values()):
+            return {}
+        for name in form_of(kind).needed:
+            if not fields.get(name):
+                raise UnusableReplyError(f"{NOT_UNDERSTOOD} (no {name})")
+        return fields
+
+    return read
+
+
+def item_of(fields: Mapping[str, str], kind: Kind, chunks: Sequence[Chunk]) -> Item:
+    """The item of a draft about one chunk, or about two.
+
+    Raises:
+        NoDraftError: there was nothing to ask, or a chunk does not hold its quote.
+    """
+    if not fields:
+        raise NoDraftError(NOTHING_TO_ASK)
+    if kind == "unanswerable":
+        return Item(fields["question"], category=_category(fields), answerable=False, origin="llm")
+    quotes = [fields.get("quote_1", ""), fields.get("quote_2", "")][: len(chunks)]
+    evidence = _evidence(chunks, quotes, fields["answer"]) or _evidence(chunks, quotes[::-1], fields["answer"])
+    if evidence is None:
+        raise NoDraftError(QUOTE_NOT_FOUND)
+    category = "multi_hop" if kind == "multi_hop" else _category(fields)
+    return Item(fields["question"], (fields["answer"],), evidence, category, origin="llm")
+
+
+def _evidence(chunks: Sequence[Chunk], quotes: Sequence[str], answer: str) -> tuple[Evidence, ...] | None:
+    found: list[Evidence] = []
+    for chunk, quote in zip(chunks, quotes, strict=True):
+        located = locate_quote(chunk.text, quote, answer)
+        if located is None:
+            return None
+        found.append(Evidence(chunk.document_id, chunk.page, located))
+    return tuple(found)
+
+
+def _category(fields: Mapping[str, str]) -> str:
+    named = fields.get("category", "").strip("*_ .").casefold().replace(" ", "_").replace("-", "_")
+    return named if named in SINGLE else SINGLE[0]

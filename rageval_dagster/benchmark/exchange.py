@@ -1,0 +1,136 @@
+"""What question generator and critics show a model of chunks, and how they read its replies."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rageval_dagster.llm.messages import UnusableReplyError
+from rageval_dagster.llm.prompts import fenced
+from rageval_dagster.llm.replies import read_object, without_thoughts
+from rageval_dagster.records import Chunk
+
+Schema = Mapping[str, Any]
+
+_LABEL = re.compile(r"^[\s>#*_\-\d.)]*([^\W\d_][\w \-]{0,20}?)[*_\s]*[:：][*_]*\s*(.*)$")
+_SEPARATORS = re.compile(r"[\s_-]+")
+_PLACEHOLDER = re.compile(r"\[[^\]]*\]|<[^>]*>")
+_QUOTATION_MARKS = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "`": "`", "'": "'", "‘": "’"}
+_VERDICTS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def passages(chunks: Sequence[Chunk]) -> str:
+    """Chunks as fenced material, numbered where there are several, with their document's id where it has one."""
+    numbers = range(1, len(chunks) + 1) if len(chunks) > 1 else [None]
+    return "\n\n".join(
+        fenced(
+            "passage", f"Document: {chunk.document_id}\n\n{chunk.text}" if chunk.has_document else chunk.text, number
+        )
+        for chunk, number in zip(chunks, numbers, strict=True)
+    )
+
+
+def schema_of(**fields: str) -> Schema:
+    """The JSON schema of an object that has all of these fields, each of the JSON type named."""
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind} for name, kind in fields.items()},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
+def read_fields(text: str, names: Mapping[str, str]) -> dict[str, str | bool]:
+    """The fields of a reply that it has: of its JSON object, else of labelled lines (`Q: ...`), with or without
+    Markdown. Of several objects or answers the first counts.
+
+    `names` are the fields by what models call them, in lower case and without spaces, hyphens and underscores.
+    """
+    try:
+        found = _named(_innermost(read_object(text), names), names)
+    except UnusableReplyError:
+        found = {}
+    return found or _without_templates(_labelled(without_thoughts(text), names))
+
+
+def read_verdict(fields: Mapping[str, str | bool], name: str) -> bool:
+    """A field that is true or false.
+
+    Raises:
+        UnusableReplyError: it is neither, or not there.
+    """
+    verdict = _VERDICTS.get(str(fields.get(name, "")).strip(" .*").casefold())
+    if verdict is None:
+        raise UnusableReplyError(f"verdict_not_understood (no {name})")
+    return verdict
+
+
+def read_text(fields: Mapping[str, str | bool], name: str) -> str:
+    """A field that is a text; empty where it is not there."""
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def says_none(text: str) -> bool:
+    """Whether a reply is the single word NONE."""
+    return without_thoughts(text).strip("*`\"'. ").upper() == "NONE"
+
+
+def _innermost(value: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    """The object itself, or that in it: some models wrap what was asked for, {"qa": {...}} or {"pairs": [{...}]}."""
+    while not _named(value, names):
+        inner: Any = next((entry for entry in value.values() if isinstance(entry, dict | list)), None)
+        while isinstance(inner, list) and inner:
+            inner = inner[0]
+        if not isinstance(inner, dict):
+            break
+        value = inner
+    return value
+
+
+def _named(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str | bool]:
+    found: dict[str, str | bool] = {}
+    for label, entry in value.items():
+        name = names.get(_key(str(label)))
+        if name and (entry is None or isinstance(entry, str | int | float)):
+            text = "" if entry is None else str(entry)
+            found.setdefault(name, entry if isinstance(entry, bool) else text)
+    return _without_templates(found)
+
+
+def _without_templates(fields: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    """The fields without the marks around their texts, and without those that only repeat what was to be filled in."""
+    plain = {name: value if isinstance(value, bool) else _unwrapped(value) for name, value in fields.items()}
+    return {name: value for name, value in plain.items() if not _PLACEHOLDER.fullmatch(str(value))}
+
+
+def _labelled(text: str, names: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in text.splitlines():
+        label = _LABEL.match(line)
+        name = names.get(_key(label.group(1))) if label else None
+        if label and name:
+            if name in found:
+                break
+            current = found.setdefault(name, [label.group(2)])
+        elif current is not None and not line.strip().startswith("```"):
+            current.append(line)
+    return {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
+
+
+def _key(label: str) -> str:
+    return _SEPARATORS.sub("", label.casefold())
+
+
+def _unwrapped(value: str) -> str:
+    """A text without the quotation marks or Markdown around it."""
+    value = value.replace("\0", "").strip()
+    while len(value) >= 2 and (value[:2] == value[-2:] == "**" or _is_quoted(value)):
+        width = 2 if value.startswith("**") else 1
+        value = value[width:-width].strip()
+    return value
+
+
+def _is_quoted(value: str) -> bool:
+    closing = _QUOTATION_MARKS.get(value[0])
+    return closing is not None and value[-1] == closing and value[0] not in value[1:-1]

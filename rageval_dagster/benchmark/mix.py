@@ -1,0 +1,92 @@
+"""Which kinds of questions a generated benchmark has, and how many of each."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import ceil, floor
+from typing import Literal, get_args
+
+from rageval_dagster.benchmark.related import Related
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.records import Chunk, Item
+from rageval_dagster.settings import Settings
+
+Single = Literal["factual_lookup", "entity_specific", "temporal"]
+"""What can be asked about one chunk."""
+Kind = Literal["factual_lookup", "entity_specific", "temporal", "multi_hop", "unanswerable"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SINGLE: tuple[Single, ...] = get_args(Single)
+
+Shares = Mapping[Kind, float]
+"""The share of a benchmark that is of each kind; together 1."""
+
+MOST_TIMES = 2
+"""So many times its share a kind is asked for at most, so that one of which nothing comes does not take everything."""
+
+
+def question_shares(settings: Settings) -> Shares:
+    """What the settings ask for; the questions about one chunk are of three kinds in equal parts.
+
+    Raises:
+        SettingsError: there is more than one whole of them.
+    """
+    multi_hop, unanswerable = settings.multi_hop_share, settings.unanswerable_share
+    if multi_hop + unanswerable > 1:
+        raise SettingsError(
+            f"RAGEVAL_MULTI_HOP_SHARE ({multi_hop:g}) and RAGEVAL_UNANSWERABLE_SHARE ({unanswerable:g}) are together "
+            "more than 1: lower one of them"
+        )
+    single = max(1 - multi_hop - unanswerable, 0.0) / len(SINGLE)
+    return {**dict.fromkeys(SINGLE, single), "multi_hop": multi_hop, "unanswerable": unanswerable}
+
+
+def kind_of(item: Item) -> Kind:
+    """What kind of a question an item is."""
+    if not item.answerable:
+        return "unanswerable"
+    own: list[Kind] = [kind for kind in KINDS if kind == item.category]
+    return own[0] if own else SINGLE[0]
+
+
+def plan(chunks: Sequence[Chunk], written: Mapping[Kind, int], shares: Shares, related: Related) -> list[Kind]:
+    """Which kind of question to ask about each chunk: always the one that lacks most of its share.
+
+    `written` counts the questions that there are. A question over two documents is asked only where another document
+    has to do with the chunk.
+    """
+    counts: Counter[Kind] = Counter(written)
+    planned: Counter[Kind] = Counter()
+    kinds: list[Kind] = []
+    for chunk in chunks:
+        possible: list[Kind] = [
+            kind
+            for kind in KINDS
+            if planned[kind] < ceil(MOST_TIMES * shares[kind] * len(chunks))
+            and (kind != "multi_hop" or related.partners(chunk))
+        ]
+        total = counts.total() + 1
+        kind: Kind = max(possible or SINGLE, key=lambda kind: shares[kind] * total - counts[kind])
+        kinds.append(kind)
+        counts[kind] += 1
+        planned[kind] += 1
+    return kinds
+
+
+def chosen(items: Sequence[Item], size: int, staying: int, shares: Shares) -> list[Item]:
+    """The items that make up a dataset of a size, in their order: the first `staying` ones, then by the shares.
+
+    Where a kind has too few, others take their place.
+    """
+    room = {kind: floor(shares[kind] * size + 0.5) for kind in ("multi_hop", "unanswerable")}
+    room["single"] = size - sum(room.values())
+    taken: list[int] = []
+    left: list[int] = []
+    for place, item in enumerate(items):
+        kind = kind_of(item)
+        group = kind if kind in room else "single"
+        if place < staying or room[group] > 0:
+            taken.append(place)
+            room[group] -= 1
+        else:
+            left.append(place)
+    taken = taken[: max(size, staying)]
+    return [items[place] for place in sorted([*taken, *left[: max(size - len(taken), 0)]])]

@@ -11,6 +11,7 @@ from rageval_dagster.cli import (
     evaluate,
     forget,
     init,
+    judge,
     metrics,
     overview,
     runs,
@@ -29,6 +30,7 @@ app.command("init")(init.init)
 app.command("ingest")(corpus.ingest)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
+app.command("judge")(judge.judge)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
 app.command("trec")(trec.trec)

@@ -13,6 +13,7 @@ PAGE = Path("docs/metrics.md")
 _CUTOFF = 997
 """Stands for k wherever a text names it; no other number of the texts is like it."""
 _MODEL = "EMBEDDING-MODEL"
+_JUDGE = "JUDGE-MODEL"
 
 _INTRODUCTION = """\
 # Metrics
@@ -25,8 +26,8 @@ enter the mean, and the others are counted beside it with their reasons. A quest
 error for every metric.
 
 `k` is the cutoff (`k` in rageval.toml). A version changes whenever the number for the same result may change: it holds
-the metric's parameters and the embedding model, and a comparison of two runs uses only metrics of one version. A good
-value is what the mean is held to; `thresholds` in rageval.toml sets another one.
+the metric's parameters, the embedding model, and the judge model with its prompts. A comparison of two runs uses only
+metrics of one version. A good value is what the mean is held to; `thresholds` in rageval.toml sets another one.
 Sources named seed 000 to 004 are the five programs whose definitions were taken over.
 
 `rageval metrics list` lists all of this for a client, `rageval metrics show ID` shows one metric, and `rageval metrics
@@ -92,6 +93,8 @@ _FAMILIES = {
     "overlap": "Token overlap of answer, reference and contexts, without a model.",
     "citation": "The citations in the answer.",
     "quality": "Heuristics, without a model.",
+    "judge": "A judge model (RAGEVAL_JUDGE_MODEL) scores each dimension of the answer, and says why.",
+    "claims": "Single facts of answer, reference and contexts, as a judge model finds and compares them (RAGAS).",
 }
 
 _UNANSWERABLE = {
@@ -112,7 +115,9 @@ def page(metrics: Iterable[Metric]) -> str:
 
 def built_in_page() -> str:
     """The page about all built-in metrics, with `k` for the cutoff and default settings."""
-    return page(all_metrics(MetricOptions(k=_CUTOFF, embedder_version=_MODEL))).replace(str(_CUTOFF), "k")
+    return page(all_metrics(MetricOptions(k=_CUTOFF, embedder_version=_MODEL, judge_version=_JUDGE))).replace(
+        str(_CUTOFF), "k"
+    )
 
 
 def _section(metric: Metric) -> str:

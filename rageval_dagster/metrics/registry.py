@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rageval_dagster.errors import SettingsError, class_and_place
 from rageval_dagster.llm.endpoints import endpoint_of
-from rageval_dagster.metrics import checks, citation, embedding, lexical, overlap, quality, retrieval
+from rageval_dagster.metrics import checks, citation, claims, embedding, judge, lexical, overlap, quality, retrieval
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.metrics.judging import judge_scores
 from rageval_dagster.metrics.own import installed_metrics, is_own, named_metrics
@@ -46,10 +46,12 @@ FAMILIES: tuple[Callable[[MetricOptions], list[Metric]], ...] = (
     overlap.metrics,
     citation.metrics,
     quality.metrics,
+    judge.metrics,
+    claims.metrics,
 )
 """The built-in families, in the order in which their metrics are shown."""
 
-BUILT_IN = frozenset(family.__module__.rpartition(".")[2] for family in FAMILIES) | {"judge", "claims"}
+BUILT_IN = frozenset(family.__module__.rpartition(".")[2] for family in FAMILIES)
 """The families that no metric of the user's may join."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from metric_samples import TinyEmbedder, make_result
+from metric_samples import TinyEmbedder, make_result, unjudged
 
 from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores, metrics_of
@@ -29,10 +29,16 @@ def test_the_metrics_at_a_cutoff():
         *(f"lexical.{name}" for name in lexical),
         *(f"checks.{name}" for name in ("list_coverage", "fact_score", "calculation_correct")),
         *(f"overlap.{name}" for name in overlap),
-        *(f"citation.{name}" for name in ("accuracy", "coverage", "recall")),
+        *(f"citation.{name}" for name in ("accuracy", "coverage", "recall", "accuracy_judged", "recall_judged")),
         *(f"quality.{name}" for name in ("answered", "has_context", "has_citation", "no_fallback_phrase")),
         *(f"quality.{name}" for name in ("retrieval_score_above_minimum", "list_formatted", "passed")),
         "quality.refusal_correct",
+        *(f"judge.{name}" for name in ("faithfulness", "answer_relevance", "citation_quality", "completeness")),
+        *(f"judge.{name}" for name in ("correctness", "overall")),
+        *(f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "context_precision", "context_recall")),
+        "claims.answer_correctness",
+        *(f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "context_precision", "context_recall")),
+        "claims.answer_correctness",
     ]
 
 
@@ -71,7 +77,7 @@ def test_a_version_changes_with_the_model_and_the_parameter_that_the_metric_uses
 
 
 def outcomes(result):
-    columns = compute_scores(all_metrics(MetricOptions(5, TinyEmbedder.version)), [result], Tools(TinyEmbedder()))
+    columns = compute_scores(unjudged(MetricOptions(5, TinyEmbedder.version)), [result], Tools(TinyEmbedder()))
     return {metric_id: column[0] for metric_id, column in columns.items()}
 
 
@@ -145,7 +151,7 @@ def test_a_failing_metric_is_an_error_without_text_and_the_others_go_on(caplog):
     metrics: list[Metric] = [
         with_score("own.first", score),
         with_score("own.second", score),
-        *all_metrics(MetricOptions(5)),
+        *unjudged(MetricOptions(5)),
     ]
     results = [make_result(answer="x", references=["x"]), make_result(answer="x", answerable=False)]
     columns = compute_scores(metrics, results, Tools())

@@ -48,13 +48,15 @@ NOT_RECORDED = "not_recorded: there is no answer to the question"
 class Output:
     """What a system said to one question, as metrics read it.
 
-    `label` is the human label of a judged answer, `others` the verdicts of other judges by their names.
+    `label` is the human label of a judged answer, `others` the verdicts of other judges by their names. `query_id` is
+    the question's own id where the file tells it from the row's.
     """
 
     id: str
     result: Result
     label: str | None = None
     others: Mapping[str, str] = field(default_factory=dict)
+    query_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class _Draft:
     label: str | None = None
     others: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
+    query_id: str | None = None
 
     def output(self, output_id: str, k: int) -> Output:
         # Where no hit has an id, it is not known which documents came back.
@@ -135,7 +138,7 @@ class _Draft:
             error=self.error,
             tells_contexts=self.contexts.told,
         )
-        return Output(output_id, result, self.label, self.others)
+        return Output(output_id, result, self.label, self.others, self.query_id)
 
 
 _Convert = Callable[[Row], _Draft]
@@ -243,7 +246,8 @@ def _read_test_results(path: Path, options: OutputOptions) -> OutputsReport:
         contexts = _Contexts(told=False)
         if row.get("top_k_chunks") is not None:
             contexts = _chunks(list_field(row, "top_k_chunks"), "top_k_chunks", "doc_id")
-        return _Draft(_own_id(row, ("id",)), item, _answer(row, "answers", options), contexts)
+        answer = _answer(row, "answers", options)
+        return _Draft(_own_id(row, ("id",)), item, answer, contexts, query_id=query_id)
 
     return _read(path, json_rows(path, key="id"), draft, options, refused)
 

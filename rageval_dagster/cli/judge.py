@@ -1,0 +1,138 @@
+"""`rageval judge`: a file of recorded answers, judged by a language model and written as seed 002's output."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rageval_dagster.cli.console import (
+    DONE_IN_PART,
+    MAX_LISTED,
+    SCORE_COLUMNS,
+    cell,
+    dumped,
+    mapped_columns,
+    open_all,
+    plural,
+    print_table,
+    progress_bar,
+    say,
+    say_refused,
+    score_rows,
+)
+from rageval_dagster.errors import RagevalError
+
+if TYPE_CHECKING:
+    from rageval_dagster.evaluation.judged_files import Judgement
+    from rageval_dagster.llm.client import ChatClient
+
+
+def judge(
+    output: Annotated[Path, typer.Option(help="Where the result is written; an earlier result is replaced.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="What a system said: questions with answers, contexts, references.")
+    ] = None,
+    test_results: Annotated[
+        Path | None, typer.Option("--test-results", "--test_results", help="FILE by another name.")
+    ] = None,
+    ground_truth: Annotated[
+        Path | None,
+        typer.Option("--ground-truth", "--ground_truth", help="The references by query id (test-results)."),
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="The questions' texts by id (test-results, expected-outputs).")
+    ] = None,
+    answers: Annotated[Path | None, typer.Option(help="The answers by question id (expected-outputs).")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge the first so many answers only.")] = None,
+    model: Annotated[str | None, typer.Option(help="The judge model, instead of RAGEVAL_JUDGE_MODEL.")] = None,
+    client: Annotated[str | None, typer.Option(help="Judge with this client's settings, cache and budget.")] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", help="As for `rageval score`; default: what the fields of the rows say."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
+    ] = None,
+) -> None:
+    """Judges recorded answers with a language model: five dimensions with reasons, and their weighted mean.
+
+    What the model said is kept: the same command again asks only for what is missing. Ends with 4 where rows were
+    refused or verdicts are missing.
+    """
+    from rageval_dagster.benchmark.exporting import written_whole
+    from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
+    from rageval_dagster.evaluation.judged_files import file_shape, judge_outputs, judge_settings, may_be_replaced
+    from rageval_dagster.evaluation.recorded import FILES_CLIENT, new_run_id, redacted_outputs
+    from rageval_dagster.llm.client import ChatClient
+    from rageval_dagster.settings import load_settings
+
+    if file is not None and test_results is not None:
+        raise RagevalError("FILE is given twice: by itself, and as --test-results")
+    file = file or test_results
+    if file is None:
+        raise RagevalError("which file? rageval judge FILE --output OUT")
+    if not may_be_replaced(output):
+        raise RagevalError(f"--output {output} is there already, and no result of `rageval judge`: write elsewhere")
+    settings = load_settings()
+    settings = judge_settings(settings if client is None else settings.for_client(client), model)
+    named = mapped_columns(columns or ())
+    if format_name is None:
+        format_name = detect_format(file, named)
+        say(f"{file.name}: read as {format_name} (--format says otherwise)")
+    options = OutputOptions(named, queries, ground_truth, answers, settings.k, settings.decline_phrases)
+    report = read_outputs(file, format_name, options)
+    say_refused(report.refused)
+    if not report.rows:
+        raise RagevalError(f"{file} has no row that can be judged")
+    outputs = redacted_outputs(report.rows[:limit], settings)
+    _make_folder(output.parent)
+    _, db = open_all()
+    chat = ChatClient(settings, "judge", db, client or FILES_CLIENT, new_run_id())
+    with written_whole(output, force=True) as draft:
+        try:
+            with progress_bar("judging") as progress:
+                judgement = judge_outputs(outputs, chat, progress)
+        finally:
+            _say_usage(chat)
+        draft.write_text(dumped(file_shape(judgement, file, chat), indent=2) + "\n", encoding="utf-8")
+    print_table(score_rows(judgement.summaries), SCORE_COLUMNS, "nothing was judged")
+    _say_missing(judgement)
+    left = len(report.rows) - len(outputs)
+    rest = f", {left} left for another time (--limit)" if left else ""
+    say(f"{plural(len(outputs), 'row')} judged, {plural(len(report.refused), 'row')} refused{rest}; see {output}")
+    if not judgement.any_of("n_scored"):
+        say("nothing could be judged")
+        raise typer.Exit(2)
+    if report.refused or judgement.any_of("n_error"):
+        raise typer.Exit(DONE_IN_PART)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RagevalError(f"--output: the folder {folder} cannot be made ({error.strerror})") from None
+
+
+def _say_usage(chat: "ChatClient") -> None:
+    from rageval_dagster.storage.caches import model_usage
+
+    if chat.db is None:
+        return
+    usage = model_usage(chat.db, chat.client_id, chat.run_id)
+    price = f" (no price: name {chat.endpoint.model!r} under [prices])" if usage.unpriced else ""
+    say(f"{cell(chat.endpoint.model)}: {usage.described() or 'was not asked'}{price}")
+
+
+def _say_missing(judgement: "Judgement") -> None:
+    """Why values are missing, and how many: first of all what went wrong."""
+    reasons = Counter(
+        (outcome.status, metric_id, outcome.reason)
+        for metric_id, column in judgement.outcomes.items()
+        for outcome in column.values()
+        if outcome.value is None
+    )
+    for (status, metric_id, reason), count in sorted(reasons.items(), key=str)[:MAX_LISTED]:
+        say(f"{metric_id}: {count} {status}, {cell(reason)}")

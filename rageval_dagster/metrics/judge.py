@@ -1,0 +1,284 @@
+"""The `judge` family: a language model scores each dimension of an answer, with its reasons (seed 002)."""
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from rageval_dagster.identity import digest_json
+from rageval_dagster.llm.client import UnusableReplyError
+from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
+from rageval_dagster.llm.replies import read_object
+from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, Need, Unanswerable
+from rageval_dagster.metrics.judging import judged_version
+from rageval_dagster.metrics.verdicts import judge_request, object_schema
+from rageval_dagster.records import Hit, Outcome, Result
+from rageval_dagster.settings import JudgeWeights
+from rageval_dagster.storage.types import storable
+
+VERSION = "1"
+
+DIMENSIONS: Mapping[str, str] = {
+    "faithfulness": "unsupported_claims",
+    "answer_relevance": "missing_aspects",
+    "citation_quality": "issues",
+    "completeness": "missing_info",
+    "correctness": "differences",
+}
+"""Each dimension, and the name of the list that goes with its score."""
+
+OVERALL = "overall"
+
+_EMPTY = Outcome.undefined("the answer is empty")
+_NO_CONTEXTS = Outcome.undefined("there are no contexts to use")
+_NO_QUESTION = Outcome.undefined("the question is empty")
+_NO_REFERENCE = Outcome.undefined("the reference answer is empty")
+_NOTHING_APPLIES = Outcome.undefined("no dimension with a weight applies")
+
+_SCALE = (
+    "1 stands for all, 0.8 to 0.9 for most, 0.5 to 0.7 for some, 0.4 and less for little. A reply without a number "
+    "from 0 to 1 is asked for again, and in the end an error; nothing is clamped."
+)
+
+
+def metrics(options: MetricOptions) -> list[Metric]:
+    """The family's metrics. Judge model and prompts are part of their versions, of `overall` the weights too."""
+    prompts = {name: load_prompt(f"judge_{name}", options.prompts_dir) for name in DIMENSIONS}
+    declared = partial(_dimension, options, prompts)
+    dimensions = [
+        declared(
+            "faithfulness",
+            needs=["contexts"],
+            missing=lambda result: _EMPTY if _is_empty(result) else None,
+            description="How far all claims of the answer are supported by the contexts.",
+            edge_cases="An empty answer: undefined. No contexts: judged, and nothing is supported. An answer that "
+            "claims nothing, such as a decline: nothing is unsupported.",
+            good_value=0.9,
+        ),
+        declared(
+            "answer_relevance",
+            needs=[],
+            missing=lambda result: _empty_scores_0(result) if result.item.question.strip() else _NO_QUESTION,
+            description="How directly the answer addresses the question.",
+            edge_cases="The question's words are not known: undefined; its id is never judged. An empty answer: 0, "
+            "without asking.",
+            good_value=0.8,
+        ),
+        declared(
+            "citation_quality",
+            needs=["contexts"],
+            missing=lambda result: _EMPTY if _is_empty(result) else None,
+            description="How accurate and well formed the answer's citations are: [n], [doc], [doc:page], "
+            "(source: doc), and those that the system gave apart from the text.",
+            edge_cases="Claims without citations lower the score, whether or not citations are required. An empty "
+            "answer: undefined.",
+        ),
+        declared(
+            "completeness",
+            needs=["contexts"],
+            missing=lambda result: _empty_scores_0(result) if result.contexts else _NO_CONTEXTS,
+            description="How far the answer uses all relevant information that the contexts hold.",
+            edge_cases="No contexts: undefined. An empty answer: 0, without asking. Where the question's words are not "
+            "known, relevant is what belongs to the answer's subject.",
+        ),
+        declared(
+            "correctness",
+            needs=["reference"],
+            unanswerable="undefined",
+            missing=lambda result: _empty_scores_0(result) if _reference_texts(result) else _NO_REFERENCE,
+            description="How far the answer means what the reference means; of several references each is right.",
+            edge_cases="No reference, or an empty one: undefined. An empty answer: 0, without asking.",
+        ),
+    ]
+    return [*dimensions, _overall(options, dimensions, prompts)]
+
+
+def positive_weights(weights: JudgeWeights) -> dict[str, float]:
+    """The weight in `overall` of each dimension that has one above 0."""
+    return {name: weight for name in DIMENSIONS if (weight := getattr(weights, name)) > 0}
+
+
+def _dimension(
+    options: MetricOptions,
+    prompts: Mapping[str, Prompt],
+    name: str,
+    *,
+    description: str,
+    edge_cases: str,
+    needs: Collection[Need],
+    missing: Callable[[Result], Outcome | None],
+    unanswerable: Unanswerable = "if_answered",
+    good_value: float | None = None,
+) -> Metric:
+    """A metric of one request a result; `missing` gives the outcome of a result about which nothing is to be asked."""
+    prompt = prompts[name]
+    schema = _schema(name)
+
+    async def judged(result: Result, judge: Judge) -> Outcome:
+        known = missing(result)
+        if known is not None:
+            return known
+        request = judge_request(prompt, schema, **_material(result))
+        return await judge.ask(request, partial(_read, DIMENSIONS[name]))
+
+    return Metric(
+        id=f"judge.{name}",
+        version=judged_version(options, VERSION, prompt),
+        needs=frozenset({"answer", "judge", *needs}),
+        unanswerable=unanswerable,
+        description=description,
+        edge_cases=f"{edge_cases} {_SCALE}",
+        source="seed 002",
+        good_value=good_value,
+        judged=judged,
+    )
+
+
+def _overall(options: MetricOptions, dimensions: Sequence[Metric], prompts: Mapping[str, Prompt]) -> Metric:
+    weights = positive_weights(options.judge_weights)
+    weighted = [metric for metric in dimensions if metric.name in weights]
+
+    async def judged(result: Result, judge: Judge) -> Outcome:
+        scores: dict[str, float] = {}
+        for metric in weighted:
+            assert metric.judged is not None  # noqa: S101  (for the type checker)
+            outcome = metric.inapplicable(result) or await metric.judged(result, judge)
+            if outcome.value is not None:
+                scores[metric.name] = outcome.value
+        if not scores:
+            return _NOTHING_APPLIES
+        used = {name: weights[name] for name in scores}
+        mean = sum(weight * scores[name] for name, weight in used.items()) / sum(used.values())
+        return Outcome.scored(mean, {"scores": scores, "weights": used})
+
+    spoken = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
+    return Metric(
+        id=f"judge.{OVERALL}",
+        version=judged_version(
+            options, f"{VERSION};weights={digest_json(weights)[:8]}", *(prompts[name] for name in weights)
+        ),
+        needs=frozenset[Need]({"answer", "judge"}),
+        unanswerable="if_answered",
+        description="The weighted mean of the dimensions that apply to the question, by the setting judge_weights "
+        f"({spoken}).",
+        edge_cases="Weights are normalised over the dimensions that are not undefined; correctness counts only where "
+        "there is a reference, and a dimension of weight 0 is not asked. One error makes it an error. It asks nothing "
+        "that its dimensions do not ask.",
+        source="seed 002",
+        judged=judged,
+    )
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def _schema(name: str) -> Mapping[str, Any]:
+    texts = {"type": "array", "items": {"type": "string"}}
+    # The reasons come before the score that they are the reasons for.
+    score = {"type": "number", "description": "from 0 to 1"}
+    return object_schema(name, reasoning={"type": "string"}, **{DIMENSIONS[name]: texts}, score=score)
+
+
+def _material(result: Result) -> dict[str, str]:
+    """What the prompts name, fenced; each takes what it needs of it."""
+    return {
+        "question": _question(result),
+        "contexts": _contexts(result),
+        "answer": _answer(result),
+        "references": _references(result),
+    }
+
+
+def _question(result: Result) -> str:
+    turns = [f"{turn.get('role', '')}: {turn.get('content', '')}" for turn in result.item.history]
+    history = [fenced("history", "\n".join(turns))] if turns else []
+    question = result.item.question
+    return "\n\n".join([*history, fenced("question", question) if question.strip() else "The question is not known."])
+
+
+def _contexts(result: Result) -> str:
+    """The numbered contexts, each with the document and page that it is from, where they are known."""
+    if not result.contexts:
+        return "There are no contexts."
+    # As `Retrieved` takes them: the first hits are the contexts.
+    hits: list[Hit | None] = [*result.hits[: len(result.contexts)]]
+    hits += [None] * (len(result.contexts) - len(hits))
+    parts: list[str] = []
+    for number, (text, hit) in enumerate(zip(result.contexts, hits, strict=True), start=1):
+        if hit is not None and hit.document_id:
+            parts.append(fenced("source", _source(hit, result), number))
+        parts.append(fenced("context", text, number))
+    return "\n\n".join(parts)
+
+
+def _source(hit: Hit, result: Result) -> str:
+    """`terms.pdf, page 3`; with the chunk's own id where the answer cites by it."""
+    answer = result.answer
+    cites_chunk = answer is not None and (hit.chunk_id in answer.citations or f"[{hit.chunk_id}]" in answer.text)
+    page = "" if hit.page is None else f", page {hit.page}"
+    return f"{hit.document_id}{page}" + (f", chunk {hit.chunk_id}" if cites_chunk else "")
+
+
+def _answer(result: Result) -> str:
+    answer = result.answer
+    if answer is None:
+        return ""
+    parts = [fenced("answer", answer.text)]
+    if answer.citations:
+        parts.append(fenced("citations", "\n".join(f"[{citation}]" for citation in answer.citations)))
+    return "\n\n".join(parts)
+
+
+def _references(result: Result) -> str:
+    texts = _reference_texts(result)
+    if len(texts) == 1:
+        return fenced("reference", texts[0])
+    return "\n\n".join(fenced("reference", text, number) for number, text in enumerate(texts, start=1))
+
+
+def _reference_texts(result: Result) -> list[str]:
+    return [text for text in result.item.answers if text.strip()]
+
+
+def _is_empty(result: Result) -> bool:
+    return result.answer is None or not result.answer.text.strip()
+
+
+def _empty_scores_0(result: Result) -> Outcome | None:
+    return Outcome.scored(0.0, {"reasoning": "the answer is empty"}) if _is_empty(result) else None
+
+
+# --- what is replied --------------------------------------------------------------------------------------------------
+
+
+def _read(list_name: str, reply: str) -> Outcome:
+    verdict = read_object(reply)
+    reasoning = verdict.get("reasoning")
+    detail = {
+        "reasoning": storable(reasoning) if isinstance(reasoning, str) else "",
+        list_name: _texts(verdict.get(list_name)),
+    }
+    return Outcome.scored(_score(verdict.get("score")), detail)
+
+
+def _score(value: Any) -> float:
+    """The score of a reply: a number from 0 to 1, which may be written as a text.
+
+    Raises:
+        UnusableReplyError: it is anything else; one out of the range may be on another scale.
+    """
+    try:
+        score = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        score = math.nan
+    if not 0.0 <= score <= 1.0:
+        raise UnusableReplyError("the score is no number from 0 to 1")
+    return score
+
+
+def _texts(value: Any) -> list[str]:
+    """The entries of a reply's list; a single text is one entry, and an object becomes its JSON."""
+    entries = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False) for entry in entries]
+    return [storable(text) for text in texts if text.strip()]

@@ -35,7 +35,7 @@ from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.llm.dialects import dialect_of
 from rageval_dagster.metrics import claims
-from rageval_dagster.metrics.interface import Tools
+from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.judging import judge_scores
 from rageval_dagster.metrics.registry import options_of
 from rageval_dagster.records import Answer, Hit, Item, Outcome, Result
@@ -134,9 +134,18 @@ def run_ours(base_url: str, items: list[Given], concurrency: int) -> float:
 def judged(
     base_url: str, items: list[Given], concurrency: int, **variables: str
 ) -> tuple[Mapping[str, list[Outcome]], float]:
-    """The outcomes of the four metrics, and the seconds without imports and the opening of the cache, which is a
-    database as it would be in a run.
-    """
+    """The outcomes of the four metrics, and the seconds without imports and the opening of the cache."""
+    results = [result_of(item) for item in items]
+    with judging(base_url, concurrency, **variables) as (metrics, tools):
+        started = time.perf_counter()
+        scores = judge_scores(metrics, results, tools)
+        seconds = time.perf_counter() - started
+    return scores, seconds
+
+
+@contextmanager
+def judging(base_url: str, concurrency: int, **variables: str) -> Iterator[tuple[list[Metric], Tools]]:
+    """The four metrics and what they ask, with a cache in a database as in a run."""
     import openai  # noqa: F401  (what is loaded once is loaded before the clock runs)
 
     given = {
@@ -146,7 +155,6 @@ def judged(
         "RAGEVAL_METRIC_EMBEDDING_MODEL": "openai:scripted",
         "RAGEVAL_LLM_CONCURRENCY": str(concurrency),
     }
-    results = [result_of(item) for item in items]
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(given | variables, env_file=Path(folder) / ".env")
         db = open_database(f"sqlite:///{folder}/history.sqlite3")
@@ -155,11 +163,8 @@ def judged(
         judge = ChatClient(settings, "judge", db, "bench")
         dialect_of(judge.endpoint).speaks = True  # as after a first call, which would count
         metrics = [metric for metric in claims.metrics(options_of(settings, CONTEXTS, embedder)) if metric.id in OURS]
-        started = time.perf_counter()
-        scores = judge_scores(metrics, results, Tools(embedder, judge))
-        seconds = time.perf_counter() - started
+        yield metrics, Tools(embedder, judge)
         db.dispose()
-    return scores, seconds
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:

@@ -4,13 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rageval_dagster.evaluation.llm_evaluator import LLMClient, LLMEvaluator
     from rageval_dagster.evaluation.recorded import score
     from rageval_dagster.metrics.assessment import assess_answer, improve_answer
     from rageval_dagster.metrics.evaluate_all import evaluate_all
 
-__all__ = ["assess_answer", "evaluate_all", "improve_answer", "score"]
+__all__ = ["LLMClient", "LLMEvaluator", "assess_answer", "evaluate_all", "improve_answer", "score"]
 
 _MODULES = {
+    "LLMClient": "evaluation.llm_evaluator",
+    "LLMEvaluator": "evaluation.llm_evaluator",
     "assess_answer": "metrics.assessment",
     "evaluate_all": "metrics.evaluate_all",
     "improve_answer": "metrics.assessment",
@@ -19,7 +22,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A function of the Python API, its module imported when it is first asked for."""
+    """A name of the Python API, its module imported when it is first asked for."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

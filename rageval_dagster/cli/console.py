@@ -13,6 +13,7 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
 
 if TYPE_CHECKING:
+    from rageval_dagster.llm.client import ChatClient
     from rageval_dagster.storage.database import Database
 
 GATE_FAILED = 1
@@ -87,6 +88,17 @@ def progress_bar(what: str) -> Iterator[Progress]:
 def say(line: str) -> None:
     """A line of progress or advice, on standard error."""
     print(showable(line), file=sys.stderr, flush=True)
+
+
+def say_usage(chat: "ChatClient | None") -> None:
+    """What a command's model calls took, on standard error; nothing where they are not recorded."""
+    if chat is None or chat.db is None:
+        return
+    from rageval_dagster.storage.caches import model_usage
+
+    usage = model_usage(chat.db, chat.client_id, chat.run_id)
+    price = f" (no price: name {chat.endpoint.model!r} under [prices])" if usage.unpriced else ""
+    say(f"{cell(chat.endpoint.model)}: {usage.described() or 'was not asked'}{price}")
 
 
 def plural(count: int, noun: str) -> str:

@@ -19,13 +19,13 @@ from rageval_dagster.cli.console import (
     progress_bar,
     say,
     say_refused,
+    say_usage,
     score_rows,
 )
 from rageval_dagster.errors import RagevalError
 
 if TYPE_CHECKING:
     from rageval_dagster.evaluation.judged_files import Judgement
-    from rageval_dagster.llm.client import ChatClient
 
 
 def judge(
@@ -95,7 +95,7 @@ def judge(
             with progress_bar("judging") as progress:
                 judgement = judge_outputs(outputs, chat, progress)
         finally:
-            _say_usage(chat)
+            say_usage(chat)
         draft.write_text(dumped(file_shape(judgement, file, chat), indent=2) + "\n", encoding="utf-8")
     print_table(score_rows(judgement.summaries), SCORE_COLUMNS, "nothing was judged")
     _say_missing(judgement)
@@ -114,16 +114,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RagevalError(f"--output: the folder {folder} cannot be made ({error.strerror})") from None
-
-
-def _say_usage(chat: "ChatClient") -> None:
-    from rageval_dagster.storage.caches import model_usage
-
-    if chat.db is None:
-        return
-    usage = model_usage(chat.db, chat.client_id, chat.run_id)
-    price = f" (no price: name {chat.endpoint.model!r} under [prices])" if usage.unpriced else ""
-    say(f"{cell(chat.endpoint.model)}: {usage.described() or 'was not asked'}{price}")
 
 
 def _say_missing(judgement: "Judgement") -> None:

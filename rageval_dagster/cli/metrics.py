@@ -20,6 +20,7 @@ from rageval_dagster.cli.console import (
     progress_bar,
     say,
     say_refused,
+    say_usage,
 )
 from rageval_dagster.errors import RagevalError
 
@@ -41,7 +42,11 @@ def list_all(client: ClientOption = None, as_json: JsonOption = False) -> None:
 
     settings = _settings(client)
     options = options_of(settings, settings.k)
-    chosen = {metric.id for metric in chosen_metrics(settings, options)}
+    chosen = {
+        metric.id
+        for metric in chosen_metrics(settings, options)
+        if options.judge_version is not None or "judge" not in metric.needs
+    }
     rows = [{**_row(metric), "runs": metric.id in chosen} for metric in declared_metrics(settings, options)]
     if as_json:
         print_json(rows)
@@ -126,7 +131,7 @@ def agreement(
 
     settings = _settings(client)
     patterns = listed_patterns(metrics)
-    chosen, tools = metrics_and_tools(settings, patterns, settings.k, model)
+    chosen, tools = metrics_and_tools(settings, patterns, settings.k, model, client)
     if patterns is None:
         chosen = [metric for metric in chosen if "answer" in metric.needs]
     options = OutputOptions(mapped_columns(columns or ()), k=settings.k, decline_phrases=settings.decline_phrases)
@@ -134,8 +139,11 @@ def agreement(
     say_refused(report.refused)
     outputs = redacted_outputs(report.rows, settings)
     known, unlabelled = labelled(outputs, positive)
-    with progress_bar("scoring") as progress:
-        scores = score_outputs(known.outputs, chosen, tools, progress)
+    try:
+        with progress_bar("scoring") as progress:
+            scores = score_outputs(known.outputs, chosen, tools, progress)
+    finally:
+        say_usage(tools.judge)
     rows = [metric_agreement(metric, scores[metric.id], known, threshold) for metric in chosen]
     if positive is not None:
         rows += [*judge_agreements(known, positive), *baselines(known)]

@@ -21,6 +21,7 @@ from rageval_dagster.cli.console import (
     progress_bar,
     say,
     say_refused,
+    say_usage,
     score_rows,
 )
 from rageval_dagster.errors import RagevalError
@@ -66,6 +67,8 @@ def score(
 ) -> None:
     """Scores what a system said. A bad row is refused by row and field, and the rest is scored.
 
+    Metrics that ask a judge model run where RAGEVAL_JUDGE_MODEL is set; what it said is kept if there is a project.
+
     Ends with 4 where rows were refused or metrics have errors.
     """
     from rageval_dagster.benchmark.exporting import written_whole
@@ -88,7 +91,7 @@ def score(
     if client is not None:
         settings = settings.for_client(client)
     patterns = listed_patterns(metrics)
-    chosen, tools = metrics_and_tools(settings, patterns, k, model)
+    chosen, tools = metrics_and_tools(settings, patterns, k, model, client)
     named = mapped_columns(columns or ())
     if format_name is None:
         format_name = detect_format(file, named)
@@ -97,8 +100,11 @@ def score(
     report = read_outputs(file, format_name, options)
     outputs = redacted_outputs(report.rows, settings)
     warnings = _language_warnings(outputs, chosen, model or settings.metric_embedding_model)
-    with progress_bar("scoring") as progress:
-        found = score_outputs(outputs, chosen, tools, progress)
+    try:
+        with progress_bar("scoring") as progress:
+            found = score_outputs(outputs, chosen, tools, progress)
+    finally:
+        say_usage(tools.judge)
     shape = {
         **shape_of(outputs, chosen, found),
         "format": format_name,

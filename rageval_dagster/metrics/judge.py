@@ -149,7 +149,7 @@ def _overall(options: MetricOptions, dimensions: Sequence[Metric], prompts: Mapp
         if not scores:
             return _NOTHING_APPLIES
         used = {name: weights[name] for name in scores}
-        mean = sum(weight * scores[name] for name, weight in used.items()) / sum(used.values())
+        mean = math.fsum(weight * scores[name] for name, weight in used.items()) / math.fsum(used.values())
         return Outcome.scored(mean, {"scores": scores, "weights": used})
 
     spoken = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
@@ -167,6 +167,7 @@ def _overall(options: MetricOptions, dimensions: Sequence[Metric], prompts: Mapp
         "that its dimensions do not ask.",
         source="seed 002",
         judged=judged,
+        asks=frozenset(f"judge.{name}" for name in weights),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -64,13 +64,15 @@ def retain_all(
 ) -> RetentionReport:
     """Applies every client's retention, under its lease; what goes wrong with one client stops no other.
 
+    So does it to what is no client, but whose files were judged: of that there are replies and calls, and no lease.
     `judged` are the reasons that a person gave for rejecting a candidate: such a decision outlives its text.
     """
     report, now = RetentionReport(), now or utc_now()
-    for client_id in [client.client_id for client in list_clients(db)]:
+    known = {client.client_id for client in list_clients(db)}
+    for client_id in sorted(known | _asked_models(db)):
         try:
             own = settings.for_client(client_id)
-            with keep_lease(db, client_id, lease_holder("retention")):
+            with keep_lease(db, client_id, lease_holder("retention")) if client_id in known else nullcontext():
                 report.rows += delete_scores(db, client_id, now - timedelta(days=own.retention_days_scores))
                 report.rows += delete_texts(db, client_id, now - timedelta(days=own.retention_days_text), judged)
             report.clients += 1
@@ -82,6 +84,13 @@ def retain_all(
         with suppress(DatabaseError):  # who reads it just now keeps it until tomorrow
             empty_log(file_of(db))
     return report
+
+
+def _asked_models(db: Database) -> set[str]:
+    """Whose replies or calls of models are kept."""
+    query = sa.union(*(sa.select(table.c.client_id) for table in (llm_cache, llm_calls)))
+    with db.connect() as connection:
+        return set(connection.execute(query).scalars())
 
 
 def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:

@@ -7,10 +7,12 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.errors import TextsDeletedError
+from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark, evaluations, retention
 from rageval_dagster.storage.benchmark import Dataset, dataset_items
+from rageval_dagster.storage.caches import save_replies
 from rageval_dagster.storage.clients import acquire_lease, ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
@@ -258,6 +260,18 @@ def test_who_is_worked_on_is_left_for_the_next_time(sqlite_db: Database, tmp_pat
     report = retain_all(sqlite_db, settings_of(tmp_path, ""), now=utc_now() + timedelta(seconds=60))
     assert (report.clients, report.busy) == (1, 1)
     assert count(sqlite_db, "texts") == 30
+
+
+def test_what_a_model_said_of_files_grows_old_too(sqlite_db: Database, tmp_path: Path) -> None:
+    """Files are judged for nobody, or for a client whose documents were never seen."""
+    save_replies(sqlite_db, "(files)", [(digest("request"), "judge", "it quotes the answer")])
+    later = utc_now() + timedelta(days=91)
+    assert retain_all(sqlite_db, settings_of(tmp_path, ""), now=later).rows == {"llm_cache": 1}
+    assert retain_all(sqlite_db, settings_of(tmp_path, ""), now=later).metadata() == {
+        "clients": 0,
+        "busy": 0,
+        "failed": 0,
+    }
 
 
 def test_the_log_of_sqlite_keeps_no_copy_of_the_texts(sqlite_db: Database, tmp_path: Path) -> None:

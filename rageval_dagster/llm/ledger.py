@@ -20,6 +20,7 @@ class Ledger:
         self._max_age_days = max_age_days
         self._kept: dict[str, str] = {}  # what is not written yet; without a database, everything
         self._asked: dict[str, asyncio.Future[str | None]] = {}
+        self._looked_up: dict[str, asyncio.Future[str | None]] = {}  # those of a query that is on its way
         self._replies: list[tuple[str, str, str]] = []
         self._calls: list[LlmCall] = []
         self._being_written: list[LlmCall] = []
@@ -38,11 +39,17 @@ class Ledger:
             self._asked[key] = asyncio.get_running_loop().create_future()
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look(self._db))
-        return await asyncio.shield(self._asked[key])
+        found = await asyncio.shield(self._asked[key])
+        # It may have come since.
+        return self._kept.get(key, found)
 
     def keep(self, key: str, model: str, reply: str) -> None:
         """Keeps a reply; it is written at once, or as soon as what is being written is done."""
         self._kept[key] = reply
+        # An equal request may be looked up just now, by a query that was too early.
+        for asked in (self._asked, self._looked_up):
+            if key in asked and not asked[key].done():
+                asked[key].set_result(reply)
         if self._db is not None:
             self._replies.append((key, model, reply))
             self._start_writing(self._db)
@@ -87,6 +94,7 @@ class Ledger:
         await asyncio.sleep(0)
         while self._asked:
             asked, self._asked = self._asked, {}
+            self._looked_up = asked
             try:
                 found = await asyncio.to_thread(load_replies, db, self._client_id, list(asked), self._max_age_days)
             except BaseException as error:

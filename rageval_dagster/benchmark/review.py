@@ -18,6 +18,7 @@ from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Candidate, CandidateStatus, Item
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.corpus import manifest_lookup
 from rageval_dagster.storage.database import Database
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def is_settled(candidate: Candidate) -> bool:
 
 
 def write_review(db: Database, client_id: str, path: Path, dataset_id: int | None = None, force: bool = False) -> int:
-    """Writes a client's generated dataset, and the candidates that the rules kept out of it, to a CSV file to review.
+    """Writes a client's generated dataset, and what rules and critics kept out of it, to a CSV file to review.
 
     Returns the number of rows. Several answers or pieces of evidence stand in their cells as a JSON list.
 
@@ -71,7 +72,7 @@ def write_review(db: Database, client_id: str, path: Path, dataset_id: int | Non
         _row(item, "reviewed" if item.human_verified else "accepted", flagged.get(item.item_id, ())) for item in items
     ]
     shown = {item.item_id for item in items}
-    for candidate in _rejected_by_rules(db, client_id, dataset):
+    for candidate in _rejected(db, client_id, dataset):
         if candidate.item and candidate.item.item_id not in shown:
             shown.add(candidate.item.item_id)
             rows.append(_row(candidate.item, candidate.status, candidate.reasons))
@@ -136,14 +137,13 @@ def _to_review(db: Database, client_id: str, dataset_id: int | None) -> Dataset:
     return generated[0]
 
 
-def _rejected_by_rules(db: Database, client_id: str, dataset: Dataset) -> list[Candidate]:
-    """The candidates from the dataset's sample of chunks that the rules kept out, and no person has judged."""
+def _rejected(db: Database, client_id: str, dataset: Dataset) -> list[Candidate]:
+    """The candidates from the dataset's sample that rules or critics kept out, and no person has judged."""
     sample = benchmark_storage.latest_sample(db, client_id)
     if sample is None:
         return []
-    found = benchmark_storage.list_candidates(
-        db, client_id, chunk_keys=sample.chunk_keys, generator=dataset.stats.get("generator")
-    )
+    keys = {entry.content_key for entry in manifest_lookup(db, client_id, sample.chunk_keys).values()}
+    found = benchmark_storage.list_candidates(db, client_id, chunk_keys=keys, generator=dataset.stats.get("generator"))
     return [candidate for candidate in found if candidate.status == "rejected" and not is_settled(candidate)]
 
 

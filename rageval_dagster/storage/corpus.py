@@ -26,6 +26,11 @@ class ManifestEntry:
     added_at: datetime | None
     first_seen: datetime
 
+    @property
+    def content_key(self) -> str:
+        """The chunk's `content_key`, which candidates are known by."""
+        return digest(None if self.document_id == self.chunk_id else self.document_id, self.text_hash)
+
 
 _COLUMNS = [corpus_chunks.c[name] for name in ManifestEntry.__dataclass_fields__]
 _MUTABLE = [

@@ -18,6 +18,7 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.evaluation.changes import scan_client
+from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import (
@@ -196,7 +197,7 @@ def benchmark(sqlite_db: Database, tmp_path: Path) -> Benchmark:
     ]
     candidates[-1] = replace(candidates[-1], status="rejected", reasons=("no_noise (licence)",))
     save_candidates(sqlite_db, "acme", candidates)
-    keys = tuple(chunk.content_key for chunk in chunks)
+    keys = tuple(digest(chunk.id) for chunk in chunks)
     save_sample(sqlite_db, Sample("s1", "acme", "corpus", "random", 0, 8, keys))
     *items, kept_out = [candidate.item for candidate in candidates if candidate.item]
     generated(sqlite_db, "synthetic", items)

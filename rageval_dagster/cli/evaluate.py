@@ -28,6 +28,9 @@ LEAK_CHECK = "no_foreign_chunks"
 MAX_NAMES = 10
 MAX_REASONS = 3
 
+FORECAST_TOTALS = ("tokens", "cost_usd", "seconds", "models")
+"""What the second table of --dry-run shows by model."""
+
 HEADLINE_COLUMNS = [
     *("client", "dataset", "system", "questions", "scored", "k"),
     *("P@k", "ceiling", "R@k", "hit rate", "MRR", "nDCG@10"),
@@ -75,18 +78,7 @@ def evaluate(
     failures = chosen - len(client_ids)
     check_plan(settings, db, client_ids, plan)
     if dry_run:
-        from rageval_dagster.evaluation.forecast import forecast
-
-        store = open_store(settings)
-        rows = [
-            forecast(db, settings.for_client(client_id), client_id, store.probe(client_id), **plan)
-            for client_id in client_ids
-        ]
-        say("at most; nothing was scanned or asked")
-        if as_json:
-            print_json(rows)
-        else:
-            print_table(rows, list(rows[0]), "nothing to evaluate")
+        _print_forecast(settings, db, client_ids, plan, as_json)
         if failures:
             raise typer.Exit(DONE_IN_PART)
         return
@@ -117,6 +109,50 @@ def evaluate(
         raise typer.Exit(2)
     if failures or failing or erring or refused:
         raise typer.Exit(DONE_IN_PART)
+
+
+def _print_forecast(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any], as_json: bool) -> None:
+    """What a run would do for each client, and what its models would be asked."""
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.evaluation.forecast import forecast
+
+    store = open_store(settings)
+    rows = [
+        forecast(db, settings.for_client(client_id), client_id, store.probe(client_id), **plan)
+        for client_id in client_ids
+    ]
+    say("at most; nothing was scanned or asked")
+    if as_json:
+        print_json(rows)
+        return
+    print_table(rows, [name for name in rows[0] if name not in FORECAST_TOTALS], "nothing to evaluate")
+    models = [_model_row(row["client"], each) for row in rows for each in row["models"]]
+    print()
+    print_table(models, list(models[0]) if models else [], "no language model would be asked")
+    if models:
+        print("\nUpper bounds: every draft of a question is rejected once, every answer improved, nothing is cached.")
+        print("A guess: 2 s a call, chunks of 800 characters; better numbers come with this client's first calls.")
+
+
+def _model_row(client_id: str, work: dict[str, Any]) -> dict[str, Any]:
+    cost = work["cost_usd"]
+    return {
+        "client": client_id,
+        "role": work["role"],
+        "model": work["model"],
+        "calls": work["calls"],
+        "if all goes well": work["calls_if_all_goes_well"],
+        "tokens": work["tokens"],
+        "USD": "no price" if cost is None else f"{cost:.4f}",
+        "time": _duration(work["seconds"]),
+        "tokens and time by": work["estimated_by"],
+    }
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def _evaluate_fast(

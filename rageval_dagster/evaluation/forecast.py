@@ -1,13 +1,58 @@
-"""What an evaluation would do, without doing it: questions asked, and answers and model calls at the most."""
+"""What an evaluation would do, without doing it: questions asked, and at the most which model calls, and their cost."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
 from typing import Any
 
-from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, BenchmarkSpec, renewal_due
+from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, SPARE, BenchmarkSpec, renewal_due
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
+from rageval_dagster.llm.budgets import cost_of
+from rageval_dagster.llm.endpoints import Role, endpoint_of
+from rageval_dagster.llm.prompts import load_prompt
+from rageval_dagster.llm.tokens import estimated_tokens
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
-from rageval_dagster.storage.clients import get_client
+from rageval_dagster.storage.caches import model_usage
+from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
+
+SINGLE_CALLS, MULTI_HOP_CALLS, UNANSWERABLE_CALLS = 3, 5, 2
+"""What one draft takes: the model writes it, and critics judge it."""
+
+LATENCY_S = 2.0
+CHUNK_TOKENS = 220
+"""Of 800 characters of English, as `rageval ingest` cuts them."""
+MATERIAL_TOKENS = 100
+"""Question, answer and reference together."""
+REPLY_TOKENS = {"generator": 120, "answer": 100, "judge": 250}
+_PROMPTS = {"generator": "generate", "answer": "answer", "judge": "claims_support"}
+"""A prompt of each role; its others are about as long."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Model calls: at the most, and if no draft is rejected and no answer fails the checks."""
+
+    most: int = 0
+    if_all_goes_well: int = 0
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """What one role's model would be asked, at the most. Tokens are in and out together.
+
+    `calls_if_all_goes_well` are those with no draft rejected and no answer improved. `cost_usd` is None where the model
+    has no price; `estimated_by` says where tokens and time a call are from.
+    """
+
+    role: Role
+    model: str
+    calls: int
+    calls_if_all_goes_well: int
+    tokens: int
+    cost_usd: float | None
+    seconds: float
+    estimated_by: str
 
 
 def forecast(
@@ -24,15 +69,27 @@ def forecast(
     """The upper bound of a run's work for one client; nothing is scanned or asked.
 
     `probe` is the document store's present one: where it moved since the last scan, the documents may have changed.
+    What is stored or cached already is not looked up, and counted.
     """
     spec = BenchmarkSpec.from_settings(settings, size=sample_size, strategy=strategy)
     request = make_request(settings, client_id, "forecast", k or None, systems, dataset_ids)
     built_in = [name for name in request.systems if name in BUILT_IN_SYSTEMS]
+    chunks = _chunk_count(db, client_id, probe)
     due = renewal_due(db, client_id, spec)
-    if due is None and spec.automatic and _moved(db, client_id, probe):
+    if due is None and spec.automatic and chunks is None:
         due = "perhaps: the documents changed since the last scan"
     datasets = chosen_datasets(db, request) if not due or dataset_ids else _known(db, client_id, spec)
     questions = sum(dataset.qa_count for dataset in datasets) + (spec.size if due and not dataset_ids else 0)
+    answers = questions * len(built_in)
+    judged = questions * len(request.systems) * judge_calls(settings, request.k)
+    calls: dict[Role, Calls] = {
+        "generator": generator_calls(settings, spec.size, chunks) if due else Calls(),
+        "answer": Calls(answers * 2 if settings.verification_enabled else answers, answers),
+        "judge": Calls(judged, judged),
+    }
+    work = [each for role in calls if (each := _work(db, settings, client_id, role, calls[role], request.k))]
+    by_role = {each.role: each.calls for each in work}
+    costs = [each.cost_usd for each in work if each.cost_usd is not None]
     return {
         "client": client_id,
         "new dataset": due or "no",
@@ -40,14 +97,79 @@ def forecast(
         "systems": ", ".join(request.systems),
         "retrievals": questions * len(built_in),
         "system calls": questions * (len(request.systems) - len(built_in)),
-        "generator calls": spec.size * SAMPLE_SHARE if due and settings.generator_model else 0,
-        "answer calls": questions * len(built_in) if settings.answer_model else 0,
+        **{f"{role} calls": by_role.get(role, 0) for role in calls},
+        "tokens": sum(each.tokens for each in work),
+        "cost_usd": sum(costs) if len(costs) == len(work) else None,
+        "seconds": sum(each.seconds for each in work),
+        "models": [asdict(each) for each in work],
     }
 
 
-def _moved(db: Database, client_id: str, probe: str) -> bool:
-    client = get_client(db, client_id)
-    return client.probe != probe or client.change_seq > client.scanned_seq
+def generator_calls(settings: Settings, size: int, chunk_count: int | None) -> Calls:
+    """What a model is asked for a new dataset of so many questions; `chunk_count` is None where it is not known."""
+    from rageval_dagster.benchmark.mix import MOST_TIMES
+    from rageval_dagster.benchmark.prompted import DRAFTS
+
+    multi_hop, unanswerable = settings.multi_hop_share, settings.unanswerable_share
+    usual = SINGLE_CALLS + (MULTI_HOP_CALLS - SINGLE_CALLS) * multi_hop
+    most = SINGLE_CALLS + (MULTI_HOP_CALLS - SINGLE_CALLS) * min(MOST_TIMES * multi_hop, 1.0)
+    usual -= (SINGLE_CALLS - UNANSWERABLE_CALLS) * unanswerable
+    chunks = size * SAMPLE_SHARE if chunk_count is None else min(size * SAMPLE_SHARE, chunk_count)
+    return Calls(ceil(chunks * DRAFTS * most), ceil(min(chunks, size * SPARE + 1) * usual))
+
+
+def judge_calls(settings: Settings, k: int) -> int:
+    """What the judge is asked about one result of usual size by all the metrics that the client runs."""
+    from rageval_dagster.metrics.registry import chosen_metrics, options_of
+
+    judged = [metric for metric in chosen_metrics(settings, options_of(settings, k)) if metric.judged is not None]
+    return len(frozenset[str]().union(*(metric.asks or {metric.id} for metric in judged)))
+
+
+def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: Calls, k: int) -> ModelWork | None:
+    """What the calls of a role come to, by its earlier ones for this client where there are any; None without any."""
+    endpoint = endpoint_of(settings, role)
+    if endpoint is None or not calls.most:
+        return None
+    past = model_usage(db, client_id, role=role)
+    answered = past.sent - past.errors
+    if answered > 0:
+        sent, received, latency = (
+            total / answered for total in (past.prompt_tokens, past.completion_tokens, past.latency_s)
+        )
+    else:
+        sent, received, latency = *_estimated_tokens(settings, role, k), LATENCY_S
+    tokens_in, tokens_out = round(calls.most * sent), round(calls.most * received)
+    return ModelWork(
+        role=role,
+        model=endpoint.model,
+        calls=calls.most,
+        calls_if_all_goes_well=calls.if_all_goes_well,
+        tokens=tokens_in + tokens_out,
+        cost_usd=cost_of(settings, endpoint.model, tokens_in, tokens_out),
+        seconds=round(calls.most * latency / settings.llm_concurrency, 1),
+        estimated_by=f"{answered} earlier calls" if answered > 0 else "a guess",
+    )
+
+
+def _estimated_tokens(settings: Settings, role: Role, k: int) -> tuple[int, int]:
+    """The tokens of a call, in and out, of which nothing is known but the prompt and the number of contexts."""
+    prompt = load_prompt(_PROMPTS[role], settings.prompts_dir)
+    words = sum(estimated_tokens(section) for section in prompt.sections.values())
+    contexts = {
+        "generator": CHUNK_TOKENS,
+        "answer": min(k * CHUNK_TOKENS, settings.answer_context_tokens),
+        "judge": k * CHUNK_TOKENS,
+    }
+    return words + contexts[role] + MATERIAL_TOKENS, REPLY_TOKENS[role]
+
+
+def _chunk_count(db: Database, client_id: str, probe: str) -> int | None:
+    """The chunks of a client; None where they may have changed since the last scan, or were never scanned."""
+    client = next((known for known in list_clients(db) if known.client_id == client_id), None)
+    if client is None or client.probe != probe or client.change_seq > client.scanned_seq:
+        return None
+    return client.chunk_count
 
 
 def _known(db: Database, client_id: str, spec: BenchmarkSpec) -> list[Any]:

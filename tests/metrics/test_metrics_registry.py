@@ -37,8 +37,6 @@ def test_the_metrics_at_a_cutoff():
         *(f"judge.{name}" for name in ("correctness", "overall")),
         *(f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "context_precision", "context_recall")),
         "claims.answer_correctness",
-        *(f"claims.{name}" for name in ("faithfulness", "answer_relevancy", "context_precision", "context_recall")),
-        "claims.answer_correctness",
     ]
 
 

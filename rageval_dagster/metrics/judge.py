@@ -11,7 +11,7 @@ from rageval_dagster.llm.client import UnusableReplyError
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.llm.replies import read_object
 from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, Need, Unanswerable
-from rageval_dagster.metrics.judging import judged_version
+from rageval_dagster.metrics.judging import judged_version, shown_question
 from rageval_dagster.metrics.verdicts import judge_request, object_schema
 from rageval_dagster.records import Hit, Outcome, Result
 from rageval_dagster.settings import JudgeWeights
@@ -184,18 +184,11 @@ def _schema(name: str) -> Mapping[str, Any]:
 def _material(result: Result) -> dict[str, str]:
     """What the prompts name, fenced; each takes what it needs of it."""
     return {
-        "question": _question(result),
+        "question": shown_question(result),
         "contexts": _contexts(result),
         "answer": _answer(result),
         "references": _references(result),
     }
-
-
-def _question(result: Result) -> str:
-    turns = [f"{turn.get('role', '')}: {turn.get('content', '')}" for turn in result.item.history]
-    history = [fenced("history", "\n".join(turns))] if turns else []
-    question = result.item.question
-    return "\n\n".join([*history, fenced("question", question) if question.strip() else "The question is not known."])
 
 
 def _contexts(result: Result) -> str:

@@ -60,12 +60,12 @@ def judge_scores(
         if scores[metric.id][row] is None
     ]
     embedding = _Embedding(tools)
-    said: dict[str, str | Failure] = {}
+    replies: dict[str, asyncio.Future[str]] = {}
 
     async def judge(asker: Asker, pair: _Pair) -> Outcome:
         assert pair.metric.judged is not None  # noqa: S101  (for the type checker)
         try:
-            return await pair.metric.judged(pair.result, _Judge(asker, embedding, said))
+            return await pair.metric.judged(pair.result, _Judge(asker, embedding, replies))
         except (ModelFailedError, LanguageModelError):
             raise
         except Exception as error:  # noqa: BLE001  (the other metrics go on)
@@ -87,34 +87,40 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Judge:
-    """The judge of one result. `said` is what became of each request of the batch, by its digest.
+    """The judge of one result. `replies` are those to each request of the batch, by its digest.
 
-    Metrics that share a request share what became of it: one has no error where another has a score.
+    Metrics that share a request share its reply or its failure: one has no error where another has a score.
     """
 
     asker: Asker
     embedding: "_Embedding"
-    said: dict[str, str | Failure]
+    replies: dict[str, asyncio.Future[str]]
 
     async def ask(self, request: ChatRequest, read: Callable[[str], T]) -> T:
         key = digest_json(request.identity)
-        known = self.said.get(key)
-        if isinstance(known, Failure):
-            raise ModelFailedError(known)
-        if known is not None:
+        if key in self.replies:
+            reply = await asyncio.shield(self.replies[key])
             with suppress(UnusableReplyError):  # to another reader
-                return read(known)
+                return read(reply)
+            return await self.asker.ask(request, read)
+        turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.replies[key] = turn
+        used = ""
 
         def noting(reply: str) -> T:
+            nonlocal used
             value = read(reply)
-            self.said[key] = reply
+            used = reply
             return value
 
         try:
-            return await self.asker.ask(request, noting)
-        except ModelFailedError as error:
-            self.said[key] = error.failure
+            value = await self.asker.ask(request, noting)
+        except BaseException as error:
+            turn.set_exception(error)
+            turn.exception()  # seen, also where nobody else waits for it
             raise
+        turn.set_result(used)
+        return value
 
     async def embed(self, texts: Iterable[str]) -> "Mapping[str, np.ndarray]":
         return await self.embedding.embed(texts)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -42,6 +43,14 @@ class Received:
         return "\n".join(message["content"] for message in self.body.get("messages", []))
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # the client went away
+            super().handle_error(request, client_address)
+
+
 class ScriptedServer:
     """Answers chat and embedding requests while the `with` block lasts.
 
@@ -72,8 +81,7 @@ class ScriptedServer:
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
         self._stopping = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), self._handler())
 
     @property
     def port(self) -> int:

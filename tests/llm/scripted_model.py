@@ -51,7 +51,7 @@ def _object(wanted: Mapping[str, Any], user: str) -> dict[str, Any]:
         return {"answer": "", "answered": False, "self_contained": True}
     if "claims" in names:
         text = re.sub(r"\[\d+\]", "", next(iter(fences(user, "text").values())))
-        return {"claims": [claim.strip() for claim in SENTENCE.findall(text)]}
+        return {"claims": [claim.strip() for claim in SENTENCE.findall(text)] or [text.strip()]}
     if "evasive" in names:
         answer = next(iter(fences(user, "answer").values()))
         evasive = not re.search(r"\d", answer)

@@ -80,7 +80,7 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     [report] = reports_of(db, "acme", "night 1")
     judged = report.by_model()
     assert set(judged) >= JUDGED
-    assert all(summary.n_scored for name, summary in judged.items() if name in JUDGED)
+    assert {name: s.n_scored for name, s in judged.items() if name in JUDGED and not s.n_scored} == {}
     assert all(summary.n_error == 0 for summary in judged.values())
     with db.connect() as connection:
         roles = set(connection.execute(sa.select(llm_calls.c.role)).scalars())
@@ -103,6 +103,7 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     }
 
 
+@pytest.mark.slow
 def test_a_changed_document_costs_what_it_touches(
     modelled: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ def test_half_the_budget_stops_there_says_so_and_the_next_run_goes_on(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
@@ -165,6 +167,7 @@ def test_what_cannot_pass_is_one_clear_line_and_no_storm(
     assert len(server.requests) <= 4
 
 
+@pytest.mark.slow
 def test_the_key_stands_nowhere(
     loaded: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,6 +231,7 @@ def test_a_killed_process_pays_only_for_what_is_missing(loaded: Project, monkeyp
     }
 
 
+@pytest.mark.slow
 def test_a_judge_that_says_nothing_usable_costs_little_and_scores_nothing(
     loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,7 @@ def probe(settings: Settings, role: Role) -> str:
 
 
 def _findings(reply: Completion, dialect: Dialect) -> list[str]:
-    found = [f"answers in {reply.latency_s:.2g} s", _TAKES[dialect.mode]]
+    found = [f"answers in {reply.latency_s:.2f} s", _TAKES[dialect.mode]]
     try:
         read_object(reply.text)
     except UnusableReplyError:

@@ -4,15 +4,19 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rageval_dagster.cli import main
 from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.rag.external import load_external
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, load_settings
 from tests.corpus.their_store import replace_collection, their_chroma
+from tests.llm.scripted_model import scripted_model
+from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.conftest import loaded, project
 from tests.pipeline.small_project import Project, documents
 
@@ -35,7 +39,13 @@ def test_every_make_target_exists() -> None:
     assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
 
 
-def test_every_rageval_command_works(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def model() -> Iterator[ScriptedServer]:
+    with ScriptedServer(scripted_model) as server:
+        yield server
+
+
+def test_every_rageval_command_works(project: Project, model: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = project.folder / "FOLDER"
     folder.mkdir()
     for row in documents("lighthouse"):
@@ -59,6 +69,18 @@ def test_every_rageval_command_works(project: Project, monkeypatch: pytest.Monke
     (beir / "qrels.tsv").write_text("q1\td1\t1\n", encoding="utf-8")
     (project.folder / "log.csv").write_text("text\nWhere does the ferry leave from?\n", encoding="utf-8")
     make_store(project.folder / "CHROMA")
+    chunk = {"chunk_id": "t::1", "text": "Either party may terminate.", "doc_id": "terms.md", "page": 1, "score": 0.8}
+    asked = {
+        "query_id": "q1",
+        "query": "Who may terminate?",
+        "top_k_chunks": [chunk],
+        "answers": "Either [terms.md:1].",
+    }
+    (project.folder / "results.json").write_text(json.dumps({"test_1": asked}), encoding="utf-8")
+    truth = {"q1": {"query_id": "q1", "answer": "Either party.", "document": {"terms.md": [1]}}}
+    (project.folder / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
+    monkeypatch.setenv("RAGEVAL_JUDGE_MODEL", "scripted")
+    monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
     ran = []
     for line in commands():
         words = shlex.split(line)
@@ -74,7 +96,7 @@ def test_every_rageval_command_works(project: Project, monkeypatch: pytest.Monke
         ran.append(words[1])
     assert {
         *("ingest", "evaluate", "status", "runs", "datasets", "doctor", "init", "clients", "config"),
-        *("score", "trec", "metrics"),
+        *("score", "trec", "metrics", "judge"),
     } <= set(ran)
 
 
@@ -88,12 +110,18 @@ def make_store(folder: Path) -> None:
         replace_collection(client, "acme", [row["id"] for row in rows], texts, embedder.encode(texts), metadatas)
 
 
-def test_the_settings_file_of_the_readme_is_one(tmp_path: Path) -> None:
-    [example] = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
-    (tmp_path / "rageval.toml").write_text(example, encoding="utf-8")
+def test_the_settings_files_of_the_readme_are_some(tmp_path: Path) -> None:
+    systems, models = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
+    (tmp_path / "rageval.toml").write_text(systems, encoding="utf-8")
     settings = load_settings({"ACME_TOKEN": "x"}, tmp_path / "none.env", tmp_path / "rageval.toml")
     system = load_external("assistant", settings.for_client("acme"), "acme")
     assert (system.name, system.reference) == ("assistant", False)
+    (tmp_path / "rageval.toml").write_text(models, encoding="utf-8")
+    settings = load_settings({"ACME_LLM_KEY": "x"}, tmp_path / "none.env", tmp_path / "rageval.toml")
+    judge = endpoint_of(settings.for_client("acme"), "judge")
+    assert judge is not None
+    assert (judge.model, judge.host) == ("gpt-5-mini", "llm.acme.example")
+    assert endpoint_of(settings.for_client("secret"), "judge") is None
 
 
 def test_every_variable_of_the_readme_is_a_setting() -> None:

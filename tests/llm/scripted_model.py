@@ -34,6 +34,8 @@ def _wanted(body: Mapping[str, Any]) -> Mapping[str, Any]:
 def _object(wanted: Mapping[str, Any], user: str) -> dict[str, Any]:
     passages = list(fences(user, "passage").values())
     names = set(wanted)
+    if "sum" in names:
+        return {"sum": 5}
     if "quote" in names:
         return _draft(passages[0])
     if "quote_1" in names:

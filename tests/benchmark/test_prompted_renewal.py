@@ -23,6 +23,7 @@ from rageval_dagster.benchmark.review import write_review
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.evaluation.changes import scan_client
+from rageval_dagster.llm.session import UNUSABLE_ATTEMPTS
 from rageval_dagster.records import Item
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
 from rageval_dagster.storage.database import Database
@@ -180,7 +181,7 @@ def test_a_model_that_writes_garbage_loses_nothing_and_is_not_asked_for_ever(loa
         candidates = list_candidates(chain.db, "acme")
         assert {candidate.status for candidate in candidates} == {"failed"}
         assert report.counts["reasons"] == {"reply_not_understood": len(candidates)}
-        assert calls <= 3 * len(candidates)
+        assert calls <= UNUSABLE_ATTEMPTS * len(candidates)
         assert not chain.freeze().rules[-3].success  # benchmark_not_empty
         assert chain.write().counts["written"] == 0
         assert len(server.requests) == calls

@@ -94,6 +94,9 @@ def show(
         for hit in question.hits:
             mark = "*" if {hit.chunk_id, hit.document_id} & question.relevant else " "
             print(f"  {hit.rank:>3}{mark} {cell(hit.document_id)}  {cell(hit.chunk_id)}")
+        for metric_id, outcome in question.verdicts.items():
+            for verdict_line in _verdict_lines(metric_id, outcome):
+                print(f"  {verdict_line}")
 
 
 @app.command("export")
@@ -131,6 +134,27 @@ def export(
     path, count = export_evaluation(db, run_id, format_name, out, force)
     carries = OUTPUT_WRITERS[format_name].carries if format_name in OUTPUT_WRITERS else "every metric's value"
     print(f"{plural(count, 'question')} written to {path} (of each: {carries})")
+
+
+def _verdict_lines(metric_id: str, outcome: Any) -> list[str]:
+    """What a judge model found of one answer: the value, its reasoning, and what it objects to."""
+    detail = outcome.detail or {}
+    said = f"{outcome.value:.3f}" if outcome.value is not None else f"{outcome.status}: {cell(outcome.reason)}"
+    reasoning = f"  {cell(detail['reasoning'])}" if detail.get("reasoning") else ""
+    lines = [f"{metric_id} {said}{reasoning}"]
+    for entry in (entry for value in detail.values() if isinstance(value, list) for entry in value):
+        if isinstance(entry, str):
+            lines.append(f"  - {cell(entry)}")
+        elif False in entry.values():
+            what = next((value for value in entry.values() if not isinstance(value, bool)), "")
+            reason = f" ({cell(entry['reason'])})" if entry.get("reason") else ""
+            lines.append(f"  - not {_objection(entry)}: {cell(str(what))}{reason}")
+    return lines
+
+
+def _objection(entry: Mapping[str, Any]) -> str:
+    """The name of what does not hold: supported, useful."""
+    return next(name for name, value in entry.items() if value is False)
 
 
 def _nothing_expected(item: Any) -> str:

@@ -21,6 +21,7 @@ from rageval_dagster.storage.scores import Summary
 HEADLINES = ("precision_at_{k}", "recall_at_{k}", "hit_rate_at_{k}", "mrr", "ndcg_at_10")
 WORST_QUESTIONS = 5
 RIGHTLY_ANSWERED = "quality.refusal_correct"
+JUDGED_BADNESS = ("claims.faithfulness", "judge.overall")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class Question:
     answer: str
     hits: tuple[Hit, ...]
     relevant: frozenset[str]
+    verdicts: Mapping[str, Outcome]
+    """What a judge model found, by metric id, with its reasons."""
 
 
 def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> EvaluationReport:
@@ -134,7 +137,17 @@ def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[
     results = {
         item_id: result for item_id, (_, result) in result_storage.load_results(db, report.evaluation.id).items()
     }
-    return [_question(results[item_id], report.level) for item_id in report.by_badness[:count] if item_id in results]
+    versions = {name: summary.metric_version for name, summary in report.by_model().items()}
+    outcomes = score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
+    return [
+        _question(
+            results[item_id],
+            report.level,
+            {name: column[item_id] for name, column in outcomes.items() if item_id in column},
+        )
+        for item_id in report.by_badness[:count]
+        if item_id in results
+    ]
 
 
 def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
@@ -173,11 +186,12 @@ def headline_level(summaries: Sequence[Summary]) -> str:
 
 
 def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tuple[str, ...]:
-    """The ids of the questions that did not go well, worst first: errors, then the lower of the two that tell most.
+    """The ids of the questions that did not go well, worst first: errors, then the lowest of what tells most.
 
-    These are the reciprocal rank of the evidence, and whether the system answered or declined rightly.
+    That is the reciprocal rank of the evidence, whether the system answered or declined rightly, and where a judge was
+    asked, how faithful the answer is, and how good.
     """
-    columns = [outcomes.get(metric, {}) for metric in (_prefix(level) + "mrr", RIGHTLY_ANSWERED)]
+    columns = [outcomes.get(metric, {}) for metric in (_prefix(level) + "mrr", RIGHTLY_ANSWERED, *JUDGED_BADNESS)]
     found: dict[str, float] = {}
     for column in columns:
         for item_id, outcome in column.items():
@@ -248,10 +262,10 @@ def _unsaid(result: Result) -> str:
     return "(no answer)"
 
 
-def _question(result: Result, level: str) -> Question:
+def _question(result: Result, level: str, verdicts: Mapping[str, Outcome]) -> Question:
     relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
     ids = [hit.chunk_id if level == "chunk" else hit.document_id for hit in result.hits]
     ranks = [hit.rank for hit, known in zip(result.hits, ids, strict=True) if known in relevant]
     answer = result.answer
     said = result.error or (_unsaid(result) if answer is None else answer.text)
-    return Question(result.item, min(ranks, default=None), said, result.hits, relevant)
+    return Question(result.item, min(ranks, default=None), said, result.hits, relevant, verdicts)

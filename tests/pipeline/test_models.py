@@ -72,7 +72,7 @@ def metadata_of(run_id: str) -> dict[str, dict[str, Any]]:
 
 
 def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
-    modelled: Project, server: ScriptedServer
+    modelled: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     launched = modelled.evaluate("acme", "night 1")
     assert launched.failure is None
@@ -95,6 +95,12 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     assert said["evaluation_runs"]["synthetic/claims.faithfulness"] == judged["claims.faithfulness"].mean
     asked = len(server.requests)
     assert asked == model_usage(db, "acme").sent
+    monkeypatch.setattr(sys, "argv", ["rageval", "runs", "show", str(report.evaluation.id)])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    shown = capsys.readouterr().out
+    assert "judge.faithfulness 0.750  by the script\n" in shown
+    assert "\n    - by the script\n" in shown
     assert modelled.evaluate("acme", "night 2").failure is None
     assert len(server.requests) == asked
     [again] = reports_of(db, "acme", "night 2")

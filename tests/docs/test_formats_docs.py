@@ -3,14 +3,25 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rageval_dagster.benchmark.formats import FORMATS, ReadOptions, read_dataset
 from rageval_dagster.benchmark.formats.native import CHECK_KINDS
-from rageval_dagster.benchmark.formats.outputs import OUTPUT_FORMATS, OutputOptions, detect_format, read_outputs
+from rageval_dagster.benchmark.formats.outputs import (
+    OUTPUT_FORMATS,
+    OutputOptions,
+    detect_format,
+    outputs_of,
+    read_outputs,
+)
 from rageval_dagster.benchmark.trec import read_qrels, read_run
+from rageval_dagster.evaluation.judged_files import file_shape, judge_outputs
 from rageval_dagster.evaluation.recorded import score
+from rageval_dagster.llm.client import ChatClient
+from rageval_dagster.settings import load_settings
+from tests.llm.scripted_server import ScriptedServer
 
 TEXT = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", TEXT, flags=re.MULTILINE | re.DOTALL))
@@ -120,3 +131,21 @@ def test_what_is_printed_is_explained() -> None:
     explained = TEXT.split("## What `score --json` prints")[1]
     [summary] = shape["scores"].values()
     assert [key for key in (*shape, *summary) if f"`{key}`" not in explained] == []
+
+
+def test_what_judge_writes_is_shown_as_it_is() -> None:
+    """The example's scores, given by a judge, come out as the example, with the same names in the same order."""
+    [text] = examples("json", "judge output")
+    shown = json.loads(text)
+    [(row_id, result)] = shown["results"].items()
+    row = {"id": row_id, "question": result["query"], "reference_answer": "30 days", "answer": result["answer"]}
+    outputs = outputs_of([{**row, "contexts": ["Either party may terminate."]}], OutputOptions()).rows
+
+    def reply(body: dict[str, Any]) -> str:
+        return json.dumps(result["evaluations"][body["response_format"]["json_schema"]["name"]])
+
+    with ScriptedServer(reply) as server:
+        settings = load_settings({"RAGEVAL_JUDGE_MODEL": "gpt-5", "OPENAI_BASE_URL": server.base_url})
+        client = ChatClient(settings, "judge", None, "(files)")
+        written = file_shape(judge_outputs(outputs, client), Path("results.json"), client)
+    assert json.dumps(written) == json.dumps(shown)

@@ -37,9 +37,10 @@ _NO_REFERENCE = Outcome.undefined("the reference answer is empty")
 _NOTHING_APPLIES = Outcome.undefined("no dimension with a weight applies")
 
 _SCALE = (
-    "1 stands for all, 0.8 to 0.9 for most, 0.5 to 0.7 for some, 0.4 and less for little. A reply without a number "
-    "from 0 to 1 is asked for again, and in the end an error; nothing is clamped."
+    "Of each dimension 1 stands for all, 0.8 to 0.9 for most, 0.5 to 0.7 for some, 0.4 and less for little. A reply "
+    "without a number from 0 to 1 is asked for again, and in the end an error; nothing is clamped."
 )
+_SEE = "The scale, and what a reply has to be: see judge.faithfulness."
 
 
 def metrics(options: MetricOptions) -> list[Metric]:
@@ -53,7 +54,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             missing=lambda result: _EMPTY if _is_empty(result) else None,
             description="How far all claims of the answer are supported by the contexts.",
             edge_cases="An empty answer: undefined. No contexts: judged, and nothing is supported. An answer that "
-            "claims nothing, such as a decline: nothing is unsupported.",
+            f"claims nothing, such as a decline: nothing is unsupported. {_SCALE}",
             good_value=0.9,
         ),
         declared(
@@ -62,7 +63,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             missing=lambda result: _empty_scores_0(result) if result.item.question.strip() else _NO_QUESTION,
             description="How directly the answer addresses the question.",
             edge_cases="The question's words are not known: undefined; its id is never judged. An empty answer: 0, "
-            "without asking.",
+            f"without asking. {_SEE}",
             good_value=0.8,
         ),
         declared(
@@ -72,7 +73,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="How accurate and well formed the answer's citations are: [n], [doc], [doc:page], "
             "(source: doc), and those that the system gave apart from the text.",
             edge_cases="Claims without citations lower the score, whether or not citations are required. An empty "
-            "answer: undefined.",
+            f"answer: undefined. {_SEE}",
         ),
         declared(
             "completeness",
@@ -80,7 +81,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             missing=lambda result: _empty_scores_0(result) if result.contexts else _NO_CONTEXTS,
             description="How far the answer uses all relevant information that the contexts hold.",
             edge_cases="No contexts: undefined. An empty answer: 0, without asking. Where the question's words are not "
-            "known, relevant is what belongs to the answer's subject.",
+            f"known, relevant is what belongs to the answer's subject. {_SEE}",
         ),
         declared(
             "correctness",
@@ -88,7 +89,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             unanswerable="undefined",
             missing=lambda result: _empty_scores_0(result) if _reference_texts(result) else _NO_REFERENCE,
             description="How far the answer means what the reference means; of several references each is right.",
-            edge_cases="No reference, or an empty one: undefined. An empty answer: 0, without asking.",
+            edge_cases=f"No reference, or an empty one: undefined. An empty answer: 0, without asking. {_SEE}",
         ),
     ]
     return [*dimensions, _overall(options, dimensions, prompts)]
@@ -128,7 +129,7 @@ def _dimension(
         needs=frozenset({"answer", "judge", *needs}),
         unanswerable=unanswerable,
         description=description,
-        edge_cases=f"{edge_cases} {_SCALE}",
+        edge_cases=edge_cases,
         source="seed 002",
         good_value=good_value,
         judged=judged,

@@ -31,8 +31,11 @@ class Ledger:
         """The reply that is kept for a request, None if there is none young enough.
 
         Raises:
-            DatabaseError: the database does not answer.
+            DatabaseError: the database does not answer, or no longer takes what it is given: another reply would be
+                paid for and lost.
         """
+        if self._writing is not None and self._writing.done():
+            self._writing.result()
         if key in self._kept or self._db is None:
             return self._kept.get(key)
         if key not in self._asked:
@@ -66,14 +69,18 @@ class Ledger:
         return [*self._being_written, *self._calls]
 
     async def settle(self) -> None:
-        """Returns when everything is written.
+        """Returns when everything is written, and nothing is looked up any more.
 
         Raises:
-            DatabaseError: it cannot be.
+            DatabaseError: it cannot be written.
         """
-        while self._writing is not None:
-            task, self._writing = self._writing, None
-            await task
+        try:
+            while self._writing is not None:
+                task, self._writing = self._writing, None
+                await task
+        finally:
+            if self._looking is not None:
+                await self._looking
 
     def _start_writing(self, db: Database) -> None:
         if self._writing is None or (self._writing.done() and self._writing.exception() is None):
@@ -97,11 +104,12 @@ class Ledger:
             self._looked_up = asked
             try:
                 found = await asyncio.to_thread(load_replies, db, self._client_id, list(asked), self._max_age_days)
-            except BaseException as error:
+            except Exception as error:  # noqa: BLE001  (handed to those who wait)
                 for turn in asked.values():
                     if not turn.done():
                         turn.set_exception(error)
-                raise
+                        turn.exception()  # seen, also where nobody waits any more
+                continue
             for key, turn in asked.items():
                 if not turn.done():
                     turn.set_result(found.get(key))

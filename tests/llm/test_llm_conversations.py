@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rageval_dagster.errors import BudgetReachedError, LanguageModelError, SettingsError
+from rageval_dagster.errors import BudgetReachedError, DatabaseError, LanguageModelError, SettingsError
 from rageval_dagster.llm import session as session_module
 from rageval_dagster.llm.client import Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
 from rageval_dagster.llm.limits import AdaptiveLimit
@@ -248,6 +248,17 @@ def test_an_endpoint_that_only_fails_is_given_up(sqlite_db: Database) -> None:
 def rows(db: Database) -> list[Any]:
     with db.connect() as connection:
         return list(connection.execute(sa.select(llm_cache)))
+
+
+def test_nothing_more_is_paid_for_once_the_database_takes_no_replies(sqlite_db: Database) -> None:
+    with sqlite_db.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full BEFORE INSERT ON llm_cache WHEN (SELECT count(*) FROM llm_cache) >= 5 "
+            "BEGIN INSERT INTO no_such_table VALUES (1); END"
+        )
+    with ScriptedServer(says_number) as server, pytest.raises(DatabaseError):
+        client(server.base_url, sqlite_db, RAGEVAL_LLM_CONCURRENCY="2").converse(range(300), ask_number)
+    assert len(server.requests) < 60
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------

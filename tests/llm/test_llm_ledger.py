@@ -1,10 +1,12 @@
 """A client's account with models, while requests are on their way."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
 
+from rageval_dagster.errors import DatabaseError
 from rageval_dagster.llm import ledger as ledger_module
 from rageval_dagster.llm.ledger import Ledger
 from rageval_dagster.storage.database import Database
@@ -30,8 +32,60 @@ def test_a_reply_that_comes_while_it_is_looked_up_is_found(
         await asyncio.to_thread(looked.wait, 10)
         # Another one, who asked the same before, has the reply.
         ledger.keep("key", "small", "reply")
-        await ledger.settle()
+        while not load(sqlite_db, "acme", ["key"], 30.0):
+            await asyncio.sleep(0.001)
         may_end.set()
         return await asked
 
     assert asyncio.run(both()) == "reply"
+
+
+def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, may_end = threading.Event(), threading.Event()
+
+    def fail(*_: object) -> dict[str, str]:
+        looking.set()
+        may_end.wait(10)
+        raise DatabaseError("gone")
+
+    monkeypatch.setattr(ledger_module, "load_replies", fail)
+
+    async def both() -> list[str | BaseException | None]:
+        ledger = Ledger(sqlite_db, "acme", 30.0)
+        first = asyncio.create_task(ledger.known("one"))
+        await asyncio.to_thread(looking.wait, 10)
+        second = asyncio.create_task(ledger.known("two"))
+        await asyncio.sleep(0)
+        may_end.set()
+        async with asyncio.timeout(5):
+            found = await asyncio.gather(first, second, return_exceptions=True)
+            await ledger.settle()
+        return found
+
+    assert [type(found) for found in asyncio.run(both())] == [DatabaseError, DatabaseError]
+
+
+def test_a_lookup_that_nobody_waits_for_any_more_ends_before_all_is_settled(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = threading.Event()
+
+    def slow(*_: object) -> dict[str, str]:
+        may_end.wait(10)
+        raise DatabaseError("gone")
+
+    monkeypatch.setattr(ledger_module, "load_replies", slow)
+
+    async def given_up() -> None:
+        ledger = Ledger(sqlite_db, "acme", 30.0)
+        asked = asyncio.create_task(ledger.known("one"))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        may_end.set()
+        await ledger.settle()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(given_up())
+    gc.collect()
+    assert caplog.text == ""

@@ -178,17 +178,40 @@ def replying(text: str) -> Outcome:
     return judge(RESULT, lambda _: text, "judge.faithfulness")["judge.faithfulness"]
 
 
-@pytest.mark.parametrize("score", ["7", "85", "-0.1", "1.0001", "true", "null", "[]", "{}", '"NaN"', "NaN", "Infinity"])
-def test_a_score_off_the_scale_is_no_score(score: str) -> None:
-    outcome = replying(f'{{"score": {score}, "reasoning": "secret", "unsupported_claims": []}}')
-    assert (outcome.status, outcome.value) == ("error", None)
-    assert "from 0 to 1" in str(outcome.reason)
-    assert "secret" not in str(outcome.reason)
+OFF_THE_SCALE = [
+    "7",
+    "85",
+    "-0.1",
+    "1.0001",
+    "true",
+    "null",
+    "[]",
+    "{}",
+    '"NaN"',
+    "NaN",
+    "Infinity",
+    "1e999",
+    "9" * 400,
+]
+OTHER_WORDS = ['"high"', '"0.8/1"', '""', '"85%"']
 
 
-@pytest.mark.parametrize("score", ['"high"', '"0.8/1"', '""', "1e999", "9" * 400, '"85%"'])
-def test_words_and_other_scales_are_no_score(score: str) -> None:
-    assert replying(f'{{"score": {score}}}').status == "error"
+def test_what_is_no_number_from_0_to_1_is_no_score() -> None:
+    written = [*OFF_THE_SCALE, *OTHER_WORDS]
+    asked = [replace(RESULT, answer=Answer(f"Answer {number}.")) for number in range(len(written))]
+
+    def reply(body: dict[str, Any]) -> str:
+        number = int(fences(body["messages"][1]["content"], "answer")[0].removeprefix("Answer ").rstrip("."))
+        return f'{{"score": {written[number]}, "reasoning": "secret", "unsupported_claims": []}}'
+
+    with ScriptedServer(reply) as server:
+        given = load_settings({"RAGEVAL_JUDGE_MODEL": "m", "OPENAI_BASE_URL": server.base_url})
+        client = ChatClient(given, "judge", None, "acme")
+        [column] = compute_scores(metrics(MetricOptions(5))[:1], asked, Tools(judge=client)).values()
+    for outcome, score in zip(column, written, strict=True):
+        assert (outcome.status, outcome.value) == ("error", None), score
+        assert "from 0 to 1" in str(outcome.reason)
+        assert "secret" not in str(outcome.reason)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,9 @@ FRUITLESS = 50
 
 DIFFICULTY_DEPTH = 50
 
+MOST_REASONS = 4
+"""Reasons why drafts were turned down that a message names."""
+
 RETIRED = "its quote is gone from its document"
 
 
@@ -267,6 +270,16 @@ def _counted_from(before: int, size: int, wanted: int, progress: Progress | None
     return lambda done, _: progress(before + done, max(before + size, wanted))
 
 
+def no_question(db: Database, client_id: str) -> str:
+    """Why there is no generated question: the number of drafts, and their commonest reasons."""
+    drafts = [
+        each for each in benchmark_storage.list_candidates(db, client_id) if each.status in ("failed", "rejected")
+    ]
+    reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
+    named = ", ".join(f"{reason} {count}" for reason, count in reasons)
+    return f"of {len(drafts)} drafts none became a question" + (f" ({named})" if named else "")
+
+
 def _reasons(candidates: Iterable[Candidate]) -> dict[str, int]:
     """How many candidates have each reason; what stands in brackets behind it does not tell reasons apart."""
     counts = Counter(
@@ -280,7 +293,8 @@ def renew_dataset(
 ) -> StageReport:
     """Judges the candidates by the quality rules and freezes those that pass as a dataset version.
 
-    Items whose quote still stands stay; those whose quote is gone retire with that reason.
+    Items whose quote still stands stay; those whose quote is gone retire with that reason. Where nothing is left, there
+    is no new dataset: what the client had before, and its imported ones, can still be evaluated.
     """
     from rageval_dagster.benchmark.validation import validate
 
@@ -318,6 +332,9 @@ def renew_dataset(
     if spec.shares is not None:
         staying = len(verified) + sum(candidate.candidate_id in kept_ids for candidate in report.accepted)
         items = chosen(report.items, spec.size, staying, spec.shares)
+    if not items:
+        rules = [replace(rule, blocking=False) for rule in report.rule_results]
+        return StageReport(f"{due}; {no_question(db, client_id)}", {}, rules)
     saved = benchmark_storage.save_dataset(
         db,
         client_id,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rageval_dagster.benchmark.renewal import no_question
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -40,9 +41,15 @@ def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
     if not request.dataset_ids:
         datasets = benchmark_storage.current_datasets(db, request.client_id)
         if not datasets:
+            lacking = f"client {request.client_id!r} has no dataset to evaluate"
+            if benchmark_storage.list_candidates(db, request.client_id):
+                raise DatasetError(
+                    f"{lacking}: {no_question(db, request.client_id)}; name a stronger RAGEVAL_GENERATOR_MODEL or "
+                    "none, or import questions (rageval datasets import)"
+                )
             raise DatasetError(
-                f"client {request.client_id!r} has no dataset to evaluate: generate one (rageval datasets generate "
-                f"--client NAME), import one, or set EVALUATION_AUTO_GENERATE_DATASETS=true"
+                f"{lacking}: generate one (rageval datasets generate --client NAME), import one, or set "
+                "EVALUATION_AUTO_GENERATE_DATASETS=true"
             )
         return sorted(datasets, key=lambda dataset: dataset.id)
     return [_own_dataset(db, request.client_id, dataset_id) for dataset_id in request.dataset_ids]

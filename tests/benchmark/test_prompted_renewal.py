@@ -22,7 +22,9 @@ from rageval_dagster.benchmark.renewal import (
 from rageval_dagster.benchmark.review import write_review
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.errors import DatasetError
 from rageval_dagster.evaluation.changes import scan_client
+from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.llm.session import UNUSABLE_ATTEMPTS
 from rageval_dagster.records import Item
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
@@ -182,7 +184,15 @@ def test_a_model_that_writes_garbage_loses_nothing_and_is_not_asked_for_ever(loa
         assert {candidate.status for candidate in candidates} == {"failed"}
         assert report.counts["reasons"] == {"reply_not_understood": len(candidates)}
         assert calls <= UNUSABLE_ATTEMPTS * len(candidates)
-        assert not chain.freeze().rules[-3].success  # benchmark_not_empty
+        frozen = chain.freeze()
+        assert not frozen.rules[-3].success  # benchmark_not_empty
+        # There is no empty dataset that would keep imported ones from being evaluated.
+        assert not any(rule.blocking for rule in frozen.rules)
+        assert current_datasets(chain.db, "acme") == []
+        said = f"of {len(candidates)} drafts none became a question (reply_not_understood {len(candidates)})"
+        assert said in frozen.reason
+        with pytest.raises(DatasetError, match=re.escape(said)):
+            chosen_datasets(chain.db, make_request(loaded.settings, "acme", "night 1"))
         assert chain.write().counts["written"] == 0
         assert len(server.requests) == calls
 

@@ -73,8 +73,8 @@ acme = "acme_metrics:politeness"
 The function gets the results that its needs are met for. It gives a number from 0 to 1 (or True, False), None for
 undefined, or an `Outcome`; anything else is an error for that result, an exception or a wrong number of values for all
 of the batch. The reason of an exception is its class and the line, `ValueError at acme_metrics.py:12`, never its
-message, which may hold texts. **The reasons and details that you return are stored with the scores**, for longer than
-texts are kept: put no text of a question, answer or document in them.
+message, which may hold texts. **The reasons that you return are stored with the scores**, for longer than texts are
+kept: put no text of a question, answer or document in them. Details go when the answer's text does.
 
 An id is `family.name` with a family of your own. `tools.embed(texts)` gives vectors to a metric that needs the
 `embedder`, whose model is then part of its version by itself: a mapping from each text to a float32 array of shape

@@ -142,6 +142,15 @@ def delete_texts(db: Database, client_id: str, before: datetime, judged: Collect
         lambda row: row[0] not in used,
         blank=("answer", "citations"),
     )
+    # A judge's reasons quote what it judged.
+    rows["metric_scores"] = _sweep(
+        db,
+        metric_scores.c.result_id,
+        client_id,
+        sa.and_(metric_scores.c.created_at < before, metric_scores.c.detail.is_not(None)),
+        lambda row: row[0] not in used,
+        blank=("detail",),
+    )
     shown = _shown_texts(db, client_id, before, used)
     rows["texts"] = _sweep(db, texts.c.text_hash, client_id, sa.true(), lambda row: row[0] not in shown)
     rows["llm_cache"] = _delete_old(db, llm_cache.c.made_at, client_id, before)

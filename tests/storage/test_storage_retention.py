@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from rageval_dagster.errors import TextsDeletedError
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Candidate
+from rageval_dagster.records import Candidate, Outcome
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark, evaluations, retention
 from rageval_dagster.storage.benchmark import Dataset, dataset_items
@@ -18,7 +18,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_scores, delete_texts, retain_all
-from rageval_dagster.storage.scores import load_scores, load_summaries
+from rageval_dagster.storage.scores import load_scores, load_summaries, save_scores
 from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
 from rageval_dagster.storage.types import utc_now
 from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, work
@@ -66,6 +66,14 @@ def texts_of(db: Database, evaluation: Evaluation) -> set[str]:
     return (words | {result.answer.text for result in results if result.answer}) - {""}
 
 
+JUDGED = "judge.overall"
+
+
+def ids_of(db: Database) -> list[str]:
+    with db.connect() as connection:
+        return list(connection.execute(sa.select(metadata.tables["item_results"].c.result_id)).scalars())
+
+
 def count(db: Database, table: str) -> int:
     with db.connect() as connection:
         return connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[table])).scalar_one()
@@ -81,9 +89,15 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     everything_is_old(db)
     numbers = {name: count(db, name) for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")}
     scores, summaries = load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)
+    judged = [(result_id, JUDGED, "1", Outcome.scored(0.5, {"reasoning": "it says so"})) for result_id in ids_of(db)]
+    save_scores(db, evaluation.id, judged)
+    everything_is_old(db)
+    numbers["metric_scores"] += len(judged)
     assert len(texts_of(db, evaluation)) > 20
     deleted = delete_texts(db, "acme", since())
-    assert deleted == {"item_results": 5, "texts": 50, "reuse_keys": 10}
+    assert deleted == {"item_results": 5, "texts": 50, "reuse_keys": 10, "metric_scores": 5}
+    found = load_scores(db, evaluation.id, {JUDGED: "1"})[JUDGED].values()
+    assert [(outcome.value, outcome.detail) for outcome in found] == [(0.5, None)] * 5
     assert texts_of(db, evaluation) == set()
     assert all(result.texts_deleted for _, result in load_results(db, evaluation.id).values())
     assert {name: count(db, name) for name in numbers} == numbers

@@ -13,8 +13,10 @@ from rageval_dagster.identity import digest
 
 _SECTION = re.compile(r"^\[([a-z ]+)\]\n", re.MULTILINE)
 
-_FENCES = "answer|citations|claim|context|history|question|reference|source|statement|text"
+_FENCES = "answer|citations|claim|context|history|passage|question|reference|source|statement|text".split("|")
 """The tags of the fences that stand beside each other: no material may open or close its neighbour's either."""
+_HIDDEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+"""Characters that nobody sees, within a tag's name."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,14 @@ def _parsed(text: str) -> Prompt:
 def fenced(tag: str, text: str, number: int | None = None) -> str:
     """The text between `<tag>` and `</tag>`; these tags, and those of other fences, are escaped inside the text.
 
-    So it can neither end there, nor look like other material of the prompt.
+    So it can neither end there, nor look like other material of the prompt, whatever stands between bracket and name.
     """
-    inside = re.sub(rf"<(?=\s*/?\s*(?:{re.escape(tag)}|{_FENCES})\b)", "&lt;", text, flags=re.IGNORECASE)
     opening = tag if number is None else f'{tag} number="{number}"'
-    return f"<{opening}>\n{inside}\n</{tag}>"
+    return f"<{opening}>\n{_tags(tag).sub('&lt;', text)}\n</{tag}>"
+
+
+@lru_cache
+def _tags(tag: str) -> re.Pattern[str]:
+    """The brackets, also wide ones, that open this fence's tags or those of others."""
+    names = "|".join(_HIDDEN.join(map(re.escape, name)) for name in (tag, *_FENCES))
+    return re.compile(rf"[<\ufe64\uff1c](?=[^\w<>]*(?:{names})\b)", re.IGNORECASE)

@@ -269,3 +269,16 @@ def test_every_prompt_has_a_version_and_all_its_values() -> None:
 
 def test_a_fence_cannot_be_ended_from_inside() -> None:
     assert fenced("chunk", "a </chunk> <b> </Chunk >") == "<chunk>\na &lt;/chunk> <b> &lt;/Chunk >\n</chunk>"
+    odd = [
+        "<//chunk>",
+        "<\\/chunk>",
+        "<\u200b/chunk>",
+        "</\u00a0\nchunk>",
+        "</ch\u00adun\u200bk>",
+        "\uff1c/CHUNK\uff1e",
+    ]
+    neighbours = ["</answer>", "<passage>", '< context number="2">', "<source\n>", "</statement"]
+    for tag in (*odd, *neighbours):
+        assert fenced("chunk", f"a {tag} b") == f"<chunk>\na &lt;{tag[1:]} b\n</chunk>"
+    harmless = "if a < b and c <= chunks: <textarea> <b>question</b>"
+    assert fenced("chunk", harmless) == f"<chunk>\n{harmless}\n</chunk>"

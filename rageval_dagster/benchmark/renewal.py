@@ -270,11 +270,10 @@ def _counted_from(before: int, size: int, wanted: int, progress: Progress | None
     return lambda done, _: progress(before + done, max(before + size, wanted))
 
 
-def no_question(db: Database, client_id: str) -> str:
-    """Why there is no generated question: the number of drafts, and their commonest reasons."""
-    drafts = [
-        each for each in benchmark_storage.list_candidates(db, client_id) if each.status in ("failed", "rejected")
-    ]
+def no_question(db: Database, client_id: str, generator: str | None = None) -> str:
+    """Why a generator, or any of them, has written no question: the number of drafts, and their commonest reasons."""
+    candidates = benchmark_storage.list_candidates(db, client_id, generator=generator)
+    drafts = [each for each in candidates if each.status in ("failed", "rejected")]
     reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
     named = ", ".join(f"{reason} {count}" for reason, count in reasons)
     return f"of {len(drafts)} drafts none became a question" + (f" ({named})" if named else "")
@@ -334,7 +333,7 @@ def renew_dataset(
         items = chosen(report.items, spec.size, staying, spec.shares)
     if not items:
         rules = [replace(rule, blocking=False) for rule in report.rule_results]
-        return StageReport(f"{due}; {no_question(db, client_id)}", {}, rules)
+        return StageReport(f"{due}; {no_question(db, client_id, spec.generator)}", {}, rules)
     saved = benchmark_storage.save_dataset(
         db,
         client_id,

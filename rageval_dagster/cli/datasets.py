@@ -42,7 +42,7 @@ def generate(
     """Writes a new version of a generated dataset, without evaluating anything."""
     from rageval_dagster.automation.jobs import BENCHMARK_JOB
     from rageval_dagster.automation.launch import launch
-    from rageval_dagster.benchmark.renewal import BenchmarkSpec
+    from rageval_dagster.benchmark.renewal import BenchmarkSpec, no_question
     from rageval_dagster.corpus.store import open_store
     from rageval_dagster.definitions import defs
     from rageval_dagster.storage.benchmark import current_datasets
@@ -50,14 +50,17 @@ def generate(
     settings, db = open_all()
     open_store(settings).probe(client)
     plan = {"dataset_name": name, "sample_size": sample_size or 0, "strategy": strategy or "", "renew": True}
-    BenchmarkSpec.from_settings(settings, size=sample_size or 0, strategy=strategy or "")
+    spec = BenchmarkSpec.from_settings(settings.for_client(client), size=sample_size or 0, strategy=strategy or "")
+    before = current_datasets(db, client)
     launched = launch(
         defs, settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
     )
     if launched.failure is not None:
         raise RagevalError(f"{client}: {launched.failure}")
-    [dataset] = [dataset for dataset in current_datasets(db, client) if dataset.name == name]
-    row = dataset_row(dataset)
+    written = [dataset for dataset in current_datasets(db, client) if dataset.name == name and dataset not in before]
+    if not written:
+        raise RagevalError(f"{client}: no dataset was written: {no_question(db, client, spec.generator)}")
+    row = dataset_row(written[0])
     print_json(row) if as_json else print_table([row], list(row), "")
 
 

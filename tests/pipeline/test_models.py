@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from rageval_dagster.cli import main
 from rageval_dagster.evaluation.summary import is_by_model, reports_of
 from rageval_dagster.llm.endpoints import Role
+from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.tables import item_results, llm_cache, llm_calls, qa_candidates
 from tests.llm.scripted_model import scripted_model
@@ -107,6 +108,31 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     assert {name: s.mean for name, s in again.summaries.items()} == {
         name: s.mean for name, s in report.summaries.items()
     }
+
+
+def test_a_model_that_writes_no_question_writes_no_dataset(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rageval", "datasets", "generate", "--client", "acme"])
+
+    def generate() -> tuple[Any, str]:
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr().err.splitlines()[-1]
+
+    def refused() -> None:
+        with ScriptedServer("la la la") as server, monkeypatch.context() as patch:
+            with_models(loaded, server.base_url, patch, EVALUATION_DEFAULT_SAMPLE_SIZE="1")
+            code, line = generate()
+        reason = "of 10 drafts none became a question (reply_not_understood 10)"
+        assert (code, line) == (2, f"rageval: acme: no dataset was written: {reason}")
+
+    refused()
+    assert current_datasets(loaded.database(), "acme") == []
+    assert generate()[0] == 0
+    before = current_datasets(loaded.database(), "acme")
+    refused()
+    assert current_datasets(loaded.database(), "acme") == before
 
 
 @pytest.mark.slow

@@ -119,6 +119,8 @@ def may_be_replaced(path: Path) -> bool:
     """Whether nothing is lost where a judge's output is written to this path: there is none, or an earlier output."""
     if not path.exists():
         return True
+    if not path.is_file():  # a pipe would have to be waited for
+        return False
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,6 +1,7 @@
 """`rageval judge`: seed 002's files in, seed 002's output out, and nothing paid for twice."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,10 @@ def test_what_cannot_be_done_is_one_line_and_asks_nothing(
 
     refused(judge("results.json", "--output", "truth.json"), "truth.json", "write elsewhere")
     refused(judge("results.json", "--output", "results.json"), "write elsewhere")
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    for taken in ("folder", "pipe"):
+        refused(judge("results.json", "--output", taken), taken, "write elsewhere")
     refused(judge("results.json", "--test-results", "results.json", "--output", "out.json"), "twice")
     refused(judge("--output", "out.json"), "which file")
     refused(judge("absent.json", "--output", "out.json"), "absent.json")

@@ -1,0 +1,94 @@
+"""The whole chain with a real, and very weak, language model: nothing is lost, and nothing is made up."""
+
+from collections import Counter
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.evaluation.summary import reports_of
+from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion
+from rageval_dagster.llm.dialects import dialect_of
+from rageval_dagster.metrics.registry import metrics_of
+from rageval_dagster.records import Item
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.caches import model_usage
+from rageval_dagster.storage.tables import llm_calls
+from tests.llm.real_model import RealModel
+from tests.pipeline.small_project import Project
+from tests.pipeline.test_models import ROLES, with_models
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+def test_the_chain_runs_and_every_unusable_reply_is_an_error_or_a_rejection_with_its_reason(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (loaded.folder / "rageval.toml").write_text(f"[defaults]\nmetrics = {list(METRICS)}\n", encoding="utf-8")
+    with RealModel() as model:
+        named = {f"RAGEVAL_{role.upper()}_MODEL": model.model for role in ROLES}
+        sizes = {"EVALUATION_DEFAULT_SAMPLE_SIZE": "1", "EVALUATION_DEFAULT_K": "3", "RAGEVAL_LLM_CONCURRENCY": "4"}
+        project = with_models(loaded, model.base_url, monkeypatch, **named, **sizes)
+        db = project.database()
+        items = [Item(f"Since when has the keeper of {place} been in office?", answers=("1950",)) for place in PLACES]
+        benchmark_storage.save_dataset(db, "acme", "asked", "imported", items, **AS_IMPORTED)
+        launched = project.evaluate("acme", "night 1")
+    assert launched.failure is None
+    candidates = benchmark_storage.list_candidates(db, "acme")
+    assert candidates
+    assert all(candidate.reasons for candidate in candidates if candidate.status in ("failed", "rejected"))
+    reports = {report.evaluation.dataset_name: report for report in reports_of(db, "acme", "night 1")}
+    report = reports["asked"]
+    results = result_storage.load_results(db, report.evaluation.id)
+    assert len(results) == len(items)
+    assert all((result.answer is None) != (result.error is None) for _, result in results.values())
+    metrics = metrics_of(project.settings, 3)
+    outcomes = score_storage.load_scores(db, report.evaluation.id, {metric.id: metric.version for metric in metrics})
+    statuses = Counter()
+    for metric in metrics:
+        column = outcomes[metric.id]
+        assert len(column) == len(items), metric.id
+        assert all(outcome.reason for outcome in column.values() if outcome.status != "scored")
+        if metric.judged:
+            statuses.update(outcome.status for outcome in column.values())
+    assert statuses.total()
+    with db.connect() as connection:
+        calls = connection.execute(sa.select(llm_calls.c.role, llm_calls.c.error)).all()
+    assert {call.role for call in calls} == set(ROLES)
+    assert model_usage(db, "acme").tokens > 0
+    print(statuses, Counter(candidate.status for candidate in candidates), model_usage(db, "acme").described())
+
+
+METRICS = ("retrieval.*", "claims.faithfulness", "claims.context_precision", "judge.faithfulness", "*_judged")
+"""One of each kind that a judge is asked for: this model takes its time."""
+PLACES = ("Avonlea", "Brightwater")
+AS_IMPORTED = {
+    "created_by": "test",
+    "corpus_version": None,
+    "valid": True,
+    "rule_failures": {},
+    "stats": {},
+}
+
+
+def test_it_is_held_to_a_schema_and_repeats_itself(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {
+        "title": "place",
+        "type": "object",
+        "properties": {"place": {"type": "string", "maxLength": 40}},
+        "required": ["place"],
+        "additionalProperties": False,
+    }
+    request = ChatRequest('Where is the Eiffel tower? Reply as JSON: {"place": "..."}', schema=schema, max_tokens=60)
+    with RealModel() as model:
+        named = {"RAGEVAL_JUDGE_MODEL": model.model}
+        project = with_models(loaded, model.base_url, monkeypatch, **named)
+        first, again = (ChatClient(project.settings, "judge", None, "acme").complete([request])[0] for _ in range(2))
+        chat = ChatClient(project.settings, "judge", None, "acme")
+        assert dialect_of(chat.endpoint).mode == "json_schema"
+    assert isinstance(first, Completion)
+    assert isinstance(again, Completion)
+    assert first.text == again.text
+    assert first.text.startswith("{")
+    assert first.completion_tokens > 0

@@ -1,13 +1,13 @@
 """Critics of drafts: a model looks for what makes a question unfit for a test, and every objection keeps its reason."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, read_verdict, schema_of
+from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, read_verdict
 from rageval_dagster.languages import is_decline
-from rageval_dagster.llm.client import Asker, ChatRequest, ModelFailedError, UnusableReplyError
+from rageval_dagster.llm.client import Asker, ChatRequest, UnusableReplyError, together
+from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import fenced, load_prompt
 from rageval_dagster.llm.replies import without_thoughts
 from rageval_dagster.metrics.answer_match import answer_match
@@ -31,8 +31,8 @@ OBJECTIONS = frozenset(
 SAID = 0.5
 """From this `answer_match` on an answer says what another one does, as `lexical.answer_match` takes it."""
 
-_VERDICT = schema_of(answer="string", answerable="boolean", self_contained="boolean", correct="boolean")
-_ANSWERED = schema_of(answer="string", answered="boolean", self_contained="boolean")
+_VERDICT = object_schema("critic", answer="string", answerable="boolean", self_contained="boolean", correct="boolean")
+_ANSWERED = object_schema("critic_answered", answer="string", answered="boolean", self_contained="boolean")
 _NAMES = {
     "answer": "answer",
     "answerable": "answerable",
@@ -57,11 +57,12 @@ async def objections_to(asker: Asker, item: Item, chunks: Sequence[Chunk], promp
         ModelFailedError: a critic gave no verdict.
     """
     alone = [chunks[number : number + 1] for number in range(len(chunks))] if len(chunks) > 1 else []
-    found, known, *enough = await _together(
+    asked: list[Awaitable[Any]] = [
         _judged(asker, item, chunks, prompts_dir),
         _is_known(asker, item, prompts_dir),
         *(_is_enough(asker, item, chunk, prompts_dir) for chunk in alone),
-    )
+    ]
+    found, known, *enough = await together(*asked)
     return (*found, *([ONE_IS_ENOUGH] if any(enough) else []), *([KNOWN] if known else []))
 
 
@@ -120,17 +121,6 @@ def _answered_request(item: Item, chunks: Sequence[Chunk], prompts_dir: Path | N
     prompt = load_prompt("critic_answered", prompts_dir)
     user = prompt.fill("user", passages=passages(chunks), question=fenced("question", item.question))
     return ChatRequest(user=user, system=prompt.fill("system"), schema=_ANSWERED)
-
-
-async def _together(*asked: Awaitable[Any]) -> list[Any]:
-    """What several requests, sent at once, came to; all have ended before one that failed is told of."""
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    # What ends the whole run comes before what one request met.
-    failures.sort(key=lambda failure: isinstance(failure, ModelFailedError))
-    if failures:
-        raise failures[0]
-    return outcomes
 
 
 def _objections(found: dict[str, bool]) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rageval_dagster.benchmark.exchange import Schema, passages, read_fields, read_text, says_none, schema_of
+from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, says_none
 from rageval_dagster.benchmark.mix import SINGLE, Kind
 from rageval_dagster.benchmark.quotes import locate_quote
 from rageval_dagster.languages import language_name
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
+from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt, load_prompt
 from rageval_dagster.records import Chunk, Evidence, Item
 
@@ -49,7 +51,7 @@ class Form:
     prompt: str
     chunks: str
     """What the prompt calls the chunks."""
-    schema: Schema
+    schema: Mapping[str, Any]
     needed: tuple[str, ...]
     """The fields without which there is no item."""
 
@@ -57,16 +59,18 @@ class Form:
 _SINGLE = Form(
     "generate",
     "passage",
-    schema_of(question="string", answer="string", quote="string", category="string"),
+    object_schema("draft", question="string", answer="string", quote="string", category="string"),
     ("question", "answer"),
 )
 _MULTI_HOP = Form(
     "generate_multi_hop",
     "passages",
-    schema_of(question="string", answer="string", quote_1="string", quote_2="string"),
+    object_schema("draft", question="string", answer="string", quote_1="string", quote_2="string"),
     ("question", "answer"),
 )
-_UNANSWERABLE = Form("generate_unanswerable", "passage", schema_of(question="string", category="string"), ("question",))
+_UNANSWERABLE = Form(
+    "generate_unanswerable", "passage", object_schema("draft", question="string", category="string"), ("question",)
+)
 
 
 def form_of(kind: Kind) -> Form:

@@ -9,8 +9,6 @@ from rageval_dagster.llm.prompts import fenced
 from rageval_dagster.llm.replies import read_object, without_thoughts
 from rageval_dagster.records import Chunk
 
-Schema = Mapping[str, Any]
-
 _LABEL = re.compile(r"^[\s>#*_\-\d.)]*([^\W\d_][\w \-]{0,20}?)[*_\s]*[:：][*_]*\s*(.*)$")
 _SEPARATORS = re.compile(r"[\s_-]+")
 _PLACEHOLDER = re.compile(r"\[[^\]]*\]|<[^>]*>")
@@ -27,16 +25,6 @@ def passages(chunks: Sequence[Chunk]) -> str:
         )
         for chunk, number in zip(chunks, numbers, strict=True)
     )
-
-
-def schema_of(**fields: str) -> Schema:
-    """The JSON schema of an object that has all of these fields, each of the JSON type named."""
-    return {
-        "type": "object",
-        "properties": {name: {"type": kind} for name, kind in fields.items()},
-        "required": list(fields),
-        "additionalProperties": False,
-    }
 
 
 def read_fields(text: str, names: Mapping[str, str]) -> dict[str, str | bool]:

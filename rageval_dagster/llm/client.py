@@ -1,5 +1,6 @@
 """The client of OpenAI-compatible chat endpoints, as the rest of the project uses it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -28,6 +29,7 @@ __all__ = [
     "Role",
     "UnusableReplyError",
     "endpoint_of",
+    "together",
 ]
 
 T = TypeVar("T")
@@ -54,6 +56,17 @@ class Asker(Protocol):
 
 
 Conversation = Callable[[Asker, S], Awaitable[T]]
+
+
+async def together(*asked: Awaitable[T]) -> list[T]:
+    """What several requests, sent at once, come to; a failure is raised once all have ended, so that none is lost."""
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    # What ends the whole run comes before what one request met.
+    failures.sort(key=lambda failure: isinstance(failure, ModelFailedError))
+    if failures:
+        raise failures[0]
+    return outcomes  # pyright: ignore[reportReturnType]
 
 
 class ChatClient:

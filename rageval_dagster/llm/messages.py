@@ -38,6 +38,17 @@ class ChatRequest:
         return [self.messages, self.parameters, *([] if self.schema is None else [dict(self.schema)])]
 
 
+def object_schema(title: str, **fields: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The JSON schema of an object that has these fields, all of them and no others; each a JSON type or a schema."""
+    return {
+        "title": title,
+        "type": "object",
+        "properties": {name: {"type": field} if isinstance(field, str) else field for name, field in fields.items()},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
 @dataclass(frozen=True)
 class Completion:
     """A usable reply. `latency_s` is the time of the attempt that succeeded; 0 from the cache.

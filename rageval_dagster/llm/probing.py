@@ -4,18 +4,13 @@ from collections.abc import Mapping
 
 from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, Role, UnusableReplyError
 from rageval_dagster.llm.dialects import Dialect, Mode, dialect_of
+from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.replies import read_object
 from rageval_dagster.settings import Settings
 
 _QUESTION = ChatRequest(
     user='What is 2 + 3? Reply with one JSON object and nothing else, of this form: {"sum": 7}',
-    schema={
-        "title": "sum",
-        "type": "object",
-        "properties": {"sum": {"type": "integer"}},
-        "required": ["sum"],
-        "additionalProperties": False,
-    },
+    schema=object_schema("sum", sum="integer"),
 )
 
 _TAKES: Mapping[Mode, str] = {

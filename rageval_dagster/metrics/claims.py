@@ -12,7 +12,8 @@ from itertools import chain
 from typing import Any
 
 from rageval_dagster.languages import sentences
-from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
+from rageval_dagster.llm.client import ChatRequest, UnusableReplyError, together
+from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.llm.replies import read_object
 from rageval_dagster.metrics.cosines import best_cosines
@@ -25,10 +26,8 @@ from rageval_dagster.metrics.verdicts import (
     Verdict,
     ask_verdicts,
     judge_request,
-    object_schema,
     read_rows,
     read_truth,
-    together,
     verdict_schema,
 )
 from rageval_dagster.records import Outcome, Result
@@ -41,7 +40,7 @@ QUESTIONS = 3
 
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 _CLAIMS_SCHEMA = object_schema("claims", claims=_STRINGS)
-_QUESTIONS_SCHEMA = object_schema("questions", evasive={"type": "boolean"}, questions=_STRINGS)
+_QUESTIONS_SCHEMA = object_schema("questions", evasive="boolean", questions=_STRINGS)
 _VERDICT_SCHEMAS = {name: verdict_schema(name) for name in ("supported", "useful")}
 
 _EMPTY = Outcome.undefined("the answer is empty")

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from rageval_dagster.identity import digest_json
-from rageval_dagster.llm.client import UnusableReplyError
+from rageval_dagster.llm.messages import UnusableReplyError, object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.llm.replies import read_object
 from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, Need, Unanswerable
 from rageval_dagster.metrics.judging import judged_version, shown_question
-from rageval_dagster.metrics.verdicts import judge_request, object_schema
+from rageval_dagster.metrics.verdicts import judge_request
 from rageval_dagster.records import Hit, Outcome, Result
 from rageval_dagster.settings import JudgeWeights
 from rageval_dagster.storage.types import storable
@@ -179,7 +179,7 @@ def _schema(name: str) -> Mapping[str, Any]:
     texts = {"type": "array", "items": {"type": "string"}}
     # The reasons come before the score that they are the reasons for.
     score = {"type": "number", "description": "from 0 to 1"}
-    return object_schema(name, reasoning={"type": "string"}, **{DIMENSIONS[name]: texts}, score=score)
+    return object_schema(name, reasoning="string", **{DIMENSIONS[name]: texts}, score=score)
 
 
 def _material(result: Result) -> dict[str, str]:

@@ -1,20 +1,18 @@
 """Numbered verdicts: how a judge model is asked for one on each of many things, and how its replies are read."""
 
-import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from rageval_dagster.llm.client import ChatRequest, Failure, ModelFailedError, UnusableReplyError
+from rageval_dagster.llm.client import ChatRequest, Failure, ModelFailedError, UnusableReplyError, together
+from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt
 from rageval_dagster.llm.replies import read_object, without_thoughts
 from rageval_dagster.metrics.interface import Judge
 from rageval_dagster.storage.types import storable
-
-T = TypeVar("T")
 
 BLOCK = 40
 """Things that one request asks for verdicts on."""
@@ -42,19 +40,8 @@ def judge_request(prompt: Prompt, schema: Mapping[str, Any], **material: str) ->
 
 def verdict_schema(name: str) -> Mapping[str, Any]:
     """The JSON schema of a reply with numbered verdicts, each under `name`."""
-    row = {"number": {"type": "integer"}, "reason": {"type": "string"}, name: {"type": "boolean"}}
-    return object_schema("verdicts", verdicts={"type": "array", "items": object_schema("verdict", **row)})
-
-
-def object_schema(title: str, **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The JSON schema of an object that has these properties, all of them and no others."""
-    return {
-        "title": title,
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    row = object_schema("verdict", **{"number": "integer", "reason": "string", name: "boolean"})
+    return object_schema("verdicts", verdicts={"type": "array", "items": row})
 
 
 async def ask_verdicts(
@@ -139,15 +126,6 @@ def read_truth(value: Any, name: str) -> bool | None:
     if said in {"true", "yes", "1", name}:
         return True
     return False if said in {"false", "no", "0", f"not {name}", f"not_{name}", f"un{name}"} else None
-
-
-async def together(*asked: Awaitable[T]) -> list[T]:
-    """What all of them come to, in order; the first failure is raised once all have ended, so that none is lost."""
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return outcomes  # pyright: ignore[reportReturnType]
 
 
 def _number(value: Any) -> int | None:

@@ -9,6 +9,7 @@ from rageval_dagster.benchmark.prompted import PromptedGenerator
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
+from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Received, ScriptedServer
 
 Says = str | Mapping[str, Any] | Callable[[str], str | Mapping[str, Any]]
@@ -39,8 +40,7 @@ def user_of(body: Mapping[str, Any]) -> str:
 
 def passages_of(text: str) -> list[str]:
     """The texts that a message shows of passages, without their documents' names."""
-    shown = re.findall(r"<passage[^>]*>\n(.*?)\n</passage>", text, re.DOTALL)
-    return [re.sub(r"^Document: .*\n\n", "", passage) for passage in shown]
+    return [re.sub(r"^Document: .*\n\n", "", passage) for passage in fences(text, "passage").values()]
 
 
 class QuestionModel:

@@ -22,7 +22,7 @@ def scripted_model(body: dict[str, Any]) -> str:
 
 def fences(text: str, tag: str) -> dict[int, str]:
     """What stands in the fences of a tag, by their numbers; without numbers, by their places from 1."""
-    found = re.findall(rf'<{tag}(?: [^>]*?number="(\d+)")?[^>]*>\n(.*?)\n</{tag}>', text, flags=re.DOTALL)
+    found = re.findall(rf'<{tag}(?: number="(\d+)")?>\n(.*?)\n</{tag}>', text, flags=re.DOTALL)
     return {int(number or place): inside for place, (number, inside) in enumerate(found, start=1)}
 
 

@@ -13,6 +13,7 @@ from rageval_dagster.metrics.interface import MetricOptions
 from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.settings import load_settings
+from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Received, ScriptedServer
 
 Reply = Callable[[dict[str, Any]], str]
@@ -50,12 +51,6 @@ class Script:
 
 def kind_of(body: dict[str, Any]) -> str:
     return body["response_format"]["json_schema"]["schema"]["title"]
-
-
-def fences(text: str, tag: str) -> dict[int, str]:
-    """What stands in the fences of a tag, by their numbers; 0 where there is none."""
-    found = re.findall(rf'<{tag}(?: number="(\d+)")?>\n(.*?)\n</{tag}>', text, flags=re.DOTALL)
-    return {int(number or 0): content for number, content in found}
 
 
 def asked_of(body: dict[str, Any]) -> dict[int, str]:

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_script import Script, fences, judge, kind_of, verdicts
+from judge_script import Script, judge, kind_of, verdicts
 from metric_samples import make_result
 
 from rageval_dagster.records import Answer, Hit, Outcome, Result
+from tests.llm.scripted_model import fences
 
 ACCURACY, RECALL = "citation.accuracy_judged", "citation.recall_judged"
 

@@ -87,7 +87,7 @@ class LLMEvaluator:
         """Whether the chunks support all claims of the answer; with `unsupported_claims`.
 
         Raises, as all methods do:
-            DatasetError: a text is no string, or a chunk has no text.
+            DatasetError: a text is no string, or a chunk is none.
             LanguageModelError: the endpoint refuses (wrong key, unknown model) or cannot be reached.
         """
         return self._dimension("faithfulness", query, answer, chunks)

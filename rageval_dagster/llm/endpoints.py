@@ -37,7 +37,7 @@ def endpoint_of(settings: Settings, role: Role) -> Endpoint | None:
     """The endpoint of a role; None where no model is set for it.
 
     Raises:
-        SettingsError: a model is set, but neither a key nor an address.
+        SettingsError: a model is set, but neither a key nor an address, or nothing can be sent with them.
     """
     own = {name: getattr(settings, f"{role}_{name}") for name in ("model", "base_url", "api_key")}
     if own["model"] is None:
@@ -47,7 +47,26 @@ def endpoint_of(settings: Settings, role: Role) -> Endpoint | None:
         raise SettingsError(
             f"RAGEVAL_{role.upper()}_MODEL has no endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local one"
         )
-    return Endpoint(own["model"], base_url or DEFAULT_BASE_URL, api_key)
+    endpoint = Endpoint(own["model"], base_url or DEFAULT_BASE_URL, api_key)
+    if not _is_address(endpoint.base_url):
+        raise SettingsError(
+            f"RAGEVAL_{role.upper()}_MODEL: OPENAI_BASE_URL or RAGEVAL_{role.upper()}_BASE_URL takes "
+            "http(s)://host:port/v1, and what it has is no such address"
+        )
+    if api_key is not None and not (api_key.get_secret_value().isascii() and api_key.get_secret_value().isprintable()):
+        raise SettingsError(
+            f"RAGEVAL_{role.upper()}_MODEL: OPENAI_API_KEY or RAGEVAL_{role.upper()}_API_KEY holds a character that no "
+            "key has, such as a line break or a curly quotation mark: copy it again"
+        )
+    return endpoint
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def same_model_warning(settings: Settings) -> str | None:

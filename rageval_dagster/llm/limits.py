@@ -2,8 +2,8 @@
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 SHRINK = 0.75
 """What is left of the limit after an overload."""
@@ -15,35 +15,51 @@ number in flight (a quota by the minute, a bad node) stay below it, and do not s
 SHORTEST_ROUND = 10
 """Replies that are looked at together, at the least."""
 
+PUT_OFF_A_PLACE = 4
+"""Requests that were refused and are not answered yet, for each place. With more of them nothing new is begun: under a
+quota all would only use up each other's attempts."""
+
 
 class AdaptiveLimit:
     """Additive increase, multiplicative decrease (as TCP's congestion avoidance, Chiu and Jain 1989).
 
     Replies are looked at in rounds of about as many as are in flight. A round without overload raises the limit by one,
     up to `most`; one in which a share of OVERLOAD_SHARE or more was refused lowers it to SHRINK of itself. Whoever
-    waits for a place gets it in the order of priority (lowest first), then of coming.
+    waits for a place gets it in the order of priority (lowest first), then of coming; those that were refused come
+    before those that are new.
     """
 
     def __init__(self, most: int, start: float | None = None) -> None:
         self.most = most
         self.value = min(float(most), start or most)
         self._in_flight = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._put_off = 0
+        self._waiting: list[tuple[bool, int, int, asyncio.Future[None]]] = []
         self._came = 0
         self._replies = 0
         self._refused = 0
 
     @asynccontextmanager
-    async def place(self, priority: int) -> AsyncIterator[None]:
-        """Waits for a place in flight and holds it."""
-        if self._in_flight >= int(self.value) or self._waiting:
-            await self._wait(priority)
+    async def place(self, priority: int, is_new: bool = True) -> AsyncIterator[None]:
+        """Waits for a place in flight and holds it; `is_new` is false for a request that was refused before."""
+        if self._waiting or not self._has_room(is_new):
+            await self._wait(priority, is_new)
         else:
             self._in_flight += 1
         try:
             yield
         finally:
             self._in_flight -= 1
+            self._admit()
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """To be held from a request's first refusal until it is answered or given up."""
+        self._put_off += 1
+        try:
+            yield
+        finally:
+            self._put_off -= 1
             self._admit()
 
     def replied(self, refused: bool) -> None:
@@ -61,10 +77,14 @@ class AdaptiveLimit:
         self._replies = self._refused = 0
         self._admit()
 
-    async def _wait(self, priority: int) -> None:
+    def _has_room(self, is_new: bool) -> bool:
+        crowded = is_new and self._put_off >= PUT_OFF_A_PLACE * self.value
+        return self._in_flight < int(self.value) and not crowded
+
+    async def _wait(self, priority: int, is_new: bool) -> None:
         self._came += 1
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (priority, self._came, turn))
+        heapq.heappush(self._waiting, (is_new, priority, self._came, turn))
         self._admit()
         try:
             await turn
@@ -76,7 +96,7 @@ class AdaptiveLimit:
             raise
 
     def _admit(self) -> None:
-        while self._waiting and self._in_flight < int(self.value):
+        while self._waiting and self._has_room(is_new=self._waiting[0][0]):
             *_, turn = heapq.heappop(self._waiting)
             if not turn.done():
                 self._in_flight += 1

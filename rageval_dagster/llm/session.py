@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,6 +43,9 @@ CONVERSATIONS_A_PLACE = 16
 """Conversations that are going on for each request that may be in flight: most of them wait, which costs little."""
 ENDPOINT_DOWN = 3
 """So many requests that failed for good, and not one reply to any other meanwhile: the others would fail too."""
+
+MOST_TOKENS = 100_000_000
+"""No reply takes more, whatever its endpoint says."""
 
 _PASSING_STATUS = {408, 409, 425, 429}
 _OVERLOADED_STATUS = {429, 503}
@@ -146,7 +150,8 @@ class Session:
         turn: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._in_flight[key] = turn
         try:
-            completion, value = await self._send(request, read, priority)
+            with ExitStack() as put_off:
+                completion, value = await self._send(request, read, priority, put_off)
         except BaseException as error:
             turn.set_exception(error)
             turn.exception()  # seen, also where nobody else waits for it
@@ -158,9 +163,15 @@ class Session:
         finally:
             del self._in_flight[key]
 
-    async def _send(self, request: ChatRequest, read: Callable[[str], T], priority: int) -> tuple[Completion, T]:
-        """Sends one request until it has a usable reply, or attempts are used up."""
+    async def _send(
+        self, request: ChatRequest, read: Callable[[str], T], priority: int, put_off: ExitStack
+    ) -> tuple[Completion, T]:
+        """Sends one request until it has a usable reply, or attempts are used up.
+
+        `put_off` holds it as put off from the first time that the endpoint has too much to do.
+        """
         attempts = waits = unusable = 0
+        is_new = True
         tokens = (0, 0)
         replies: dict[str, int] = {}
         again = float("inf")  # since when it is tried again
@@ -168,7 +179,7 @@ class Session:
         while True:
             attempts += 1
             try:
-                reached = await self._in_turn(request, priority)
+                reached = await self._in_turn(request, priority, is_new)
             except BudgetReachedError:
                 if any(tokens):
                     self._record(Failure("the budget was spent", attempts - 1), tokens)
@@ -192,6 +203,9 @@ class Session:
             if trouble.refusal is not None:
                 self._record(Failure(trouble.reason, attempts - 1), tokens)
                 raise self._client.error(*trouble.refusal)
+            if trouble.overloaded and is_new:
+                put_off.enter_context((self._limit if self._dialect.speaks else self._first_contact).put_off())
+                is_new = False
             reason = trouble.reason
             unusable += trouble.paid
             if trouble.said is not None:
@@ -199,14 +213,15 @@ class Session:
             allowed = self._settings.llm_max_attempts
             if trouble.unreachable and self._heard is None:
                 allowed = min(allowed, FIRST_CONTACT_ATTEMPTS)
-            if trouble.asked_wait_s is None:
+            asked_wait = trouble.asked_wait_s or 0.0
+            if asked_wait:
+                wait = with_jitter(asked_wait)
+            else:
                 waits += not trouble.paid
                 # A reply that is no use tells of no trouble that time would mend.
                 wait = 0.0 if trouble.paid else backoff(waits, *BACKOFF_S)
-            else:
-                wait = with_jitter(trouble.asked_wait_s)
             ends = trouble.final or unusable >= UNUSABLE_ATTEMPTS or max(replies.values(), default=0) >= SAME_REPLIES
-            if ends or attempts >= allowed or wait > LONGEST_ASKED_WAIT_S:
+            if ends or attempts >= allowed or asked_wait > LONGEST_ASKED_WAIT_S:
                 break
             again = min(again, time.monotonic())
             await asyncio.sleep(wait)
@@ -220,18 +235,20 @@ class Session:
             self._failed += 1
             silent = (self._replied or 0) < again
             if self._heard is None or (trouble.disconnected and silent) or (silent and self._failed >= ENDPOINT_DOWN):
-                advice = "see that it is up and the base URL right, then run again: what came is kept"
-                raise self._client.error(f"does not answer ({failure.reason})", advice)
+                what, advice = "does not answer", "see that it is up and the base URL right, then run again"
+                if trouble.overloaded:
+                    what, advice = "takes no more requests", "run again when its limit is renewed"
+                raise self._client.error(f"{what} ({failure.reason})", f"{advice}: what came is kept")
         raise ModelFailedError(failure)
 
-    async def _in_turn(self, request: ChatRequest, priority: int) -> "Completion | _Trouble | _Adapted":
+    async def _in_turn(self, request: ChatRequest, priority: int, is_new: bool) -> "Completion | _Trouble | _Adapted":
         """One attempt, when there is a place for it; alone until it is known that the endpoint speaks."""
         if not self._dialect.speaks:
-            async with self._first_contact.place(priority):
+            async with self._first_contact.place(priority, is_new):
                 if not self._dialect.speaks:
                     self._check_budgets()
                     return await self._attempt(request)
-        async with self._limit.place(priority):
+        async with self._limit.place(priority, is_new):
             self._check_budgets()
             outcome = await self._attempt(request)
         if not isinstance(outcome, _Adapted):
@@ -260,42 +277,48 @@ class Session:
         except openai.APIStatusError as error:
             self._heard = time.monotonic()
             return self._refused(error, sent)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._heard = self._replied = time.monotonic()
             return _Trouble("the reply is not JSON", paid=True)
         self._heard = time.monotonic()
         outcome = self._read(reply, request, time.monotonic() - started)
-        if isinstance(outcome, Completion) or outcome.refusal is None:
+        if isinstance(outcome, Completion) or outcome.paid:
             self._replied, self._failed = time.monotonic(), 0
             self._dialect.heard(sent)
         return outcome
 
     def _read(self, reply: Any, request: ChatRequest, latency_s: float) -> "Completion | _Trouble":
         """The completion in a reply of the API; anything may have come."""
-        if isinstance(reply, str):
-            advice = "give the base URL of an OpenAI-compatible API, often ending in /v1"
-            return _Trouble("not a chat API", refusal=("is not a chat API", advice))
-        choice = _part(_part(reply, "choices"), 0)
-        text = _part(_part(choice, "message"), "content")
-        usage = _part(reply, "usage")
-        tokens = (
-            _count(usage, "prompt_tokens", "".join(message["content"] for message in request.messages)),
-            _count(usage, "completion_tokens", text if isinstance(text, str) else ""),
-        )
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(_part(reply, "choices"), list):
+            return self._no_completion(reply)
+        choice = _part(reply["choices"], 0)
+        text, finish = _text(_part(_part(choice, "message"), "content")), _part(choice, "finish_reason")
+        told = [_told(_part(reply, "usage"), name) for name in ("prompt_tokens", "completion_tokens")]
+        prompt = told[0] or estimated_tokens("".join(message["content"] for message in request.messages))
+        tokens = prompt, told[1] or estimated_tokens(text)
+        if finish == "content_filter":
+            # What stands there is no more than a beginning.
+            return _Trouble("the endpoint refused the content (content_filter)", paid=True, tokens=tokens, final=True)
+        if not text.strip():
             return _Trouble("the reply is empty", paid=True, tokens=tokens, said="")
-        if _part(choice, "finish_reason") == "length":
+        if finish == "length":
             return _Trouble("the reply was cut off at the model's limit", paid=True, tokens=tokens, said=text)
-        return Completion(storable(text), *tokens, latency_s=latency_s, counted=usage is not None)
+        return Completion(storable(text), *tokens, latency_s=latency_s, counted=None not in told)
+
+    def _no_completion(self, reply: Any) -> "_Trouble":
+        """What a reply without any choices is: that of something else, or of a chat endpoint in trouble."""
+        # Gateways say that all is well (200), and then what went wrong behind them.
+        if self._dialect.speaks or isinstance(_part(reply, "error"), dict):
+            return _Trouble("the reply is no chat completion")
+        advice = "give the base URL of an OpenAI-compatible API, often ending in /v1"
+        return _Trouble("not a chat API", refusal=("is not a chat API", advice))
 
     def _refused(self, error: "openai.APIStatusError", sent: dict[str, Any]) -> "_Trouble | _Adapted":
         status, code = error.status_code, _short_code(error.code)
         said = f"{error.code} {error.type} {error.message}"
         if code in _REFUSED_CONTENT_CODES:
             return _Trouble(f"the endpoint refused the content ({code})", final=True)
-        if (status in _PASSING_STATUS or status >= 500) and code not in _NOT_PASSING_CODES:
-            if status == 501 and self._dialect.adapt(status, error.param, error.message, sent):
-                return _Adapted()
+        if (status in _PASSING_STATUS or status >= 500) and status != 501 and code not in _NOT_PASSING_CODES:
             wait = retry_after(error.response.headers)
             return _Trouble(f"HTTP {status}", asked_wait_s=wait, overloaded=status in _OVERLOADED_STATUS)
         if status in {400, 413, 422} and _TOO_LONG.search(said):
@@ -387,7 +410,7 @@ class _Trouble:
 
 def _advice(status: int, code: str | None, role: str) -> str:
     name = role.upper()
-    if code in _NOT_PASSING_CODES:
+    if status == 402 or code in _NOT_PASSING_CODES:
         return "the account has no credit left: see its billing, then run again"
     if status in {401, 403}:
         return f"see that OPENAI_API_KEY or RAGEVAL_{name}_API_KEY is valid for this endpoint and model"
@@ -403,10 +426,20 @@ def _short_code(code: Any) -> str | None:
     return code if isinstance(code, str) and re.fullmatch(r"[a-z][a-z_]{2,40}", code) else None
 
 
-def _count(usage: Any, name: str, text: str) -> int:
-    """The tokens that an endpoint says it counted, else an estimate, so that limits hold there too."""
+def _text(content: Any) -> str:
+    """The text of a message; some endpoints give it in parts, beside what the model thought."""
+    if isinstance(content, list):
+        return "".join(map(_text, (_part(part, "text") for part in content)))
+    return content if isinstance(content, str) else ""
+
+
+def _told(usage: Any, name: str) -> int | None:
+    """The tokens that an endpoint says it counted; None where it says none, or what cannot be.
+
+    They are estimated then, so that limits hold there too.
+    """
     said = _part(usage, name)
-    return said if isinstance(said, int) and said >= 0 else estimated_tokens(text)
+    return said if isinstance(said, int) and 0 < said <= MOST_TOKENS else None
 
 
 def _part(value: Any, key: str | int) -> Any:

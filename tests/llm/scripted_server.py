@@ -18,7 +18,8 @@ class Fault:
     """What goes wrong with one request.
 
     `kind`: `status` (an error reply with `status`, `code` and headers), `disconnect` (closes without a reply), `hang`
-    (no reply until the server stops), `broken_json`, `cut_off` (finish_reason length), `empty`, `web_page`.
+    (no reply until the server stops), `broken_json`, `cut_off` (finish_reason length), `empty`, `web_page`, `json`
+    (200, with `message` as it is).
     """
 
     kind: str = "status"
@@ -182,6 +183,8 @@ class ScriptedServer:
                     self._send(fault.status, json.dumps(error), "application/json", fault.headers)
                 elif kind == "web_page":
                     self._send(200, "<html><body>Welcome</body></html>", "text/html")
+                elif fault and kind == "json":
+                    self._send(200, fault.message, "application/json")
                 elif kind == "broken_json":
                     self._send(200, '{"choices": [{"mess', "application/json")
                 else:

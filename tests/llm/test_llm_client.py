@@ -1,6 +1,7 @@
 """The client of language models, against a real server on loopback."""
 
 import asyncio
+import json
 import logging
 import socket
 import traceback
@@ -125,6 +126,7 @@ def test_every_call_is_recorded(sqlite_db: Database) -> None:
         Fault("broken_json"),
         Fault("cut_off"),
         Fault("empty"),
+        Fault("json", message='{"error": {"message": "the model behind is gone", "code": 502}}'),
     ],
 )
 def test_what_can_pass_is_tried_again(sqlite_db: Database, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +174,8 @@ def test_a_request_that_hangs_times_out_and_fails_alone(sqlite_db: Database) -> 
     assert [isinstance(reply, Completion) for reply in replies] == [True, False, True]
 
 
-def test_the_server_says_how_long_to_wait(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seconds", [7, 119])
+def test_the_server_says_how_long_to_wait(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     waits: list[float] = []
     real_sleep = asyncio.sleep
 
@@ -181,9 +184,24 @@ def test_the_server_says_how_long_to_wait(sqlite_db: Database, monkeypatch: pyte
         await real_sleep(0)
 
     monkeypatch.setattr(session_module.asyncio, "sleep", note)
-    with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "7"})]) as server:
+    with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": str(seconds)})]) as server:
         client(server, sqlite_db).complete([ChatRequest("a")])
-    assert [wait for wait in waits if wait >= 7] == [pytest.approx(8, abs=1)]
+    assert [wait for wait in waits if wait >= seconds] == [pytest.approx(1.125 * seconds, rel=0.125)]
+
+
+def test_a_server_that_asks_for_no_wait_gets_one_that_grows(
+    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+
+    def note(attempts: int, *_: float) -> float:
+        waits.append(attempts)
+        return 0.0
+
+    monkeypatch.setattr(session_module, "backoff", note)
+    with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "0"})] * 3) as server:
+        client(server, sqlite_db).complete([ChatRequest("a")])
+    assert waits == [1, 2, 3]
 
 
 def test_a_wait_longer_than_a_run_is_a_failure(sqlite_db: Database) -> None:
@@ -217,11 +235,16 @@ def test_unusable_replies_are_paid_for_only_so_often(sqlite_db: Database, monkey
         (Fault(status=400), "HTTP 400"),
         (Fault(status=400, code="context_length_exceeded"), "smaller k"),
         (Fault(status=401, message=f"Incorrect API key provided: {KEY}"), "RAGEVAL_ANSWER_API_KEY"),
+        (Fault(status=402), "no credit"),
         (Fault(status=403), "HTTP 403"),
         (Fault(status=404, code="model_not_found"), "RAGEVAL_ANSWER_MODEL"),
         (Fault(status=429, code="insufficient_quota"), "no credit"),
         (Fault(status=307, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "redirects"),
+        (Fault(status=429, headers={"Retry-After": "3600"}), "run again when its limit is renewed"),
+        (Fault(status=501), "HTTP 501"),
         (Fault("web_page"), "/v1"),
+        (Fault("json", message='{"error": "Unexpected endpoint. Returning 200 anyway"}'), "/v1"),
+        (Fault("json", message="[]"), "/v1"),
     ],
 )
 def test_what_cannot_pass_stops_with_one_clear_line(sqlite_db: Database, fault: Fault, says: str) -> None:
@@ -233,6 +256,56 @@ def test_what_cannot_pass_stops_with_one_clear_line(sqlite_db: Database, fault: 
     assert "\n" not in message
     assert KEY not in "".join(traceback.format_exception(raised.value))
     assert len(server.requests) <= 4
+
+
+def test_a_web_page_in_between_is_asked_again(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "BACKOFF_S", (0.001, 0.001))
+    with ScriptedServer(faults=[None, Fault("web_page")]) as server:
+        replies = client(server, sqlite_db).complete(requests(3))
+    assert all(isinstance(reply, Completion) for reply in replies)
+    assert len(server.requests) == 4
+
+
+def said(content: Any, finish_reason: str = "stop", **fields: Any) -> Fault:
+    """A reply of the API in which anything may stand."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": finish_reason}
+    return Fault("json", message=json.dumps({"choices": [choice], **fields}))
+
+
+@pytest.mark.parametrize(
+    ("fault", "says", "asked"),
+    [
+        (said(None), "the reply is empty", 4),
+        (said([{"type": "image"}, None, 3]), "the reply is empty", 4),
+        (Fault("json", message='{"choices": []}'), "the reply is empty", 4),
+        (said("It is not said whe", finish_reason="content_filter"), "refused the content", 1),
+    ],
+)
+def test_odd_replies_are_failures_with_their_reason(sqlite_db: Database, fault: Fault, says: str, asked: int) -> None:
+    with ScriptedServer(fault_for=lambda _: fault) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert isinstance(reply, Failure)
+    assert says in reply.reason
+    assert len(server.requests) == asked
+
+
+def test_a_text_in_parts_is_put_together(sqlite_db: Database) -> None:
+    parts = [{"type": "thinking", "thinking": "?"}, {"type": "text", "text": "It is "}, {"type": "text", "text": "so."}]
+    with ScriptedServer(faults=[said(parts)]) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
+    assert isinstance(reply, Completion)
+    assert reply.text == "It is so."
+
+
+@pytest.mark.parametrize("count", [0, -1, 10**30, 2.5, "7", None])
+def test_tokens_that_cannot_be_are_estimated(sqlite_db: Database, count: Any) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": count}
+    with ScriptedServer(faults=[said("a reply of some words", usage=usage)]) as server:
+        (reply,) = client(server, sqlite_db).complete([ChatRequest("a question of some words")])
+    assert isinstance(reply, Completion)
+    assert not reply.counted
+    [call] = rows(sqlite_db, llm_calls)
+    assert (call["prompt_tokens"], call["completion_tokens"]) == (6, 6)
 
 
 def test_refused_content_fails_for_that_request_alone(sqlite_db: Database) -> None:
@@ -303,3 +376,19 @@ def test_the_endpoint_of_a_role() -> None:
     assert (own.model, own.host, own.api_key) == ("m", "own:8", None)
     with pytest.raises(SettingsError, match="RAGEVAL_ANSWER_MODEL"):
         endpoint_of(load_settings({"RAGEVAL_ANSWER_MODEL": "m"}), "answer")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nowhere", "localhost:8080/v1", "http://", "http://host:port/v1", "http://host:99999/v1", "http://[::1/v1"],
+)
+def test_an_address_that_is_none_is_a_settings_error(address: str) -> None:
+    with pytest.raises(SettingsError, match=r"OPENAI_BASE_URL .* takes http\(s\)://host"):
+        endpoint_of(settings(None, OPENAI_BASE_URL=address), "answer")
+
+
+@pytest.mark.parametrize("key", ["\u201csk-canary\u201d", "sk-canary\u200b1", "sk-canary\nsk-2"])
+def test_a_key_that_no_header_can_hold_is_a_settings_error(key: str) -> None:
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY") as raised:
+        endpoint_of(settings(None, OPENAI_API_KEY=key), "answer")
+    assert "canary" not in "".join(traceback.format_exception(raised.value))

@@ -1,8 +1,10 @@
 """Conversations with a model: what is asked again, asked once, asked otherwise, and what ends them all."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +14,7 @@ import sqlalchemy as sa
 from rageval_dagster.errors import BudgetReachedError, DatabaseError, LanguageModelError, SettingsError
 from rageval_dagster.llm import session as session_module
 from rageval_dagster.llm.client import Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
-from rageval_dagster.llm.limits import AdaptiveLimit
+from rageval_dagster.llm.limits import PUT_OFF_A_PLACE, AdaptiveLimit
 from rageval_dagster.llm.replies import read_object
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
@@ -346,3 +348,24 @@ def test_an_overloaded_endpoint_is_asked_less_and_then_step_by_step_more() -> No
         values.append(limit.value)
     assert values[-1] == 16
     assert all(after - before in (0, 1) for before, after in pairwise(values))
+
+
+def test_what_was_refused_comes_before_anything_new_and_too_much_of_it_alone() -> None:
+    async def in_turn() -> list[str]:
+        limit, came = AdaptiveLimit(1), []
+
+        async def take(name: str, is_new: bool) -> None:
+            async with limit.place(0, is_new):
+                came.append(name)
+
+        with ExitStack() as put_off:
+            for _ in range(PUT_OFF_A_PLACE):
+                put_off.enter_context(limit.put_off())
+            new = asyncio.create_task(take("new", is_new=True))
+            await asyncio.sleep(0)
+            await take("refused before", is_new=False)
+            assert not new.done()
+        await new
+        return came
+
+    assert asyncio.run(in_turn()) == ["refused before", "new"]

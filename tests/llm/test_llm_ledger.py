@@ -50,7 +50,7 @@ def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkey
 
     monkeypatch.setattr(ledger_module, "load_replies", fail)
 
-    async def both() -> list[str | BaseException | None]:
+    async def both() -> tuple[str | BaseException | None, ...]:
         ledger = Ledger(sqlite_db, "acme", 30.0)
         first = asyncio.create_task(ledger.known("one"))
         await asyncio.to_thread(looking.wait, 10)

@@ -119,9 +119,10 @@ def reader_of(kind: Kind) -> Callable[[str], Mapping[str, str]]:
             return {}
         found = read_fields(text, _NAMES)
         fields = {name: read_text(found, name) for name in found}
-        if fields and not any(fields.values()):
+        needed = form_of(kind).needed
+        if all(fields.get(name) == "" for name in needed):
             return {}
-        for name in form_of(kind).needed:
+        for name in needed:
             if not fields.get(name):
                 raise UnusableReplyError(f"{NOT_UNDERSTOOD} (no {name})")
         return fields

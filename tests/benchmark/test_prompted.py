@@ -112,7 +112,15 @@ def test_a_reply_that_holds_no_pair_is_no_reply(reply: str, reason: str) -> None
         reader_of("factual_lookup")(reply)
 
 
-@pytest.mark.parametrize("reply", ["NONE", "**None.**", '{"question": "", "answer": "", "quote": "", "category": ""}'])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "NONE",
+        "**None.**",
+        '{"question": "", "answer": "", "quote": "", "category": ""}',
+        '{"question": "", "answer": null, "quote": "Fram", "category": "temporal"}',
+    ],
+)
 def test_a_chunk_with_nothing_to_ask_is_left_alone(sqlite_db: Database, reply: str) -> None:
     assert reasons(written(sqlite_db, QuestionModel(single=reply))) == [("failed", ("nothing_to_ask",))]
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from rageval_dagster.llm import dialects
+
 Reply = Callable[[dict[str, Any]], str]
 """What the model says to a request body."""
 
@@ -83,6 +85,10 @@ class ScriptedServer:
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
         self._stopping = threading.Event()
         self._server = _Server(("127.0.0.1", port), self._handler())
+        if not port:
+            # Ports are given out again: what this process learned of an earlier server there is of another one.
+            for known in [known for known in dialects._KNOWN if known[0] == self.base_url]:
+                del dialects._KNOWN[known]
 
     @property
     def port(self) -> int:

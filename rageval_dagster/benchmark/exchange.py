@@ -6,7 +6,7 @@ from typing import Any
 
 from rageval_dagster.llm.messages import UnusableReplyError
 from rageval_dagster.llm.prompts import fenced
-from rageval_dagster.llm.replies import read_object, without_thoughts
+from rageval_dagster.llm.replies import read_objects, without_thoughts
 from rageval_dagster.records import Chunk
 
 _LABEL = re.compile(r"^[\s>#*_\-\d.)]*([^\W\d_][\w \-]{0,20}?)[*_\s]*[:：][*_]*\s*(.*)$")
@@ -33,10 +33,8 @@ def read_fields(text: str, names: Mapping[str, str]) -> dict[str, str | bool]:
 
     `names` are the fields by what models call them, in lower case and without spaces, hyphens and underscores.
     """
-    try:
-        found = _named(_innermost(read_object(text), names), names)
-    except UnusableReplyError:
-        found = {}
+    objects = read_objects(text)
+    found = _named(_innermost(objects[0], names), names) if objects else {}
     return found or _without_templates(_labelled(without_thoughts(text), names))
 
 

@@ -15,7 +15,7 @@ from rageval_dagster.languages import sentences
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError, together
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
-from rageval_dagster.llm.replies import read_object
+from rageval_dagster.llm.replies import read_list, read_object
 from rageval_dagster.metrics.cosines import best_cosines
 from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, gave_answer
 from rageval_dagster.metrics.judging import judged_version, shown_question
@@ -26,7 +26,6 @@ from rageval_dagster.metrics.verdicts import (
     Verdict,
     ask_verdicts,
     judge_request,
-    read_rows,
     read_truth,
     verdict_schema,
 )
@@ -272,7 +271,7 @@ def read_claims(text: str) -> list[str]:
     Raises:
         UnusableReplyError: there is no list of claims, or something in it is no text.
     """
-    rows = [row.get("claim") if isinstance(row, dict) else row for row in read_rows(text, "claims")]
+    rows = [row.get("claim") if isinstance(row, dict) else row for row in read_list(text, "claims")]
     claims = [" ".join(storable(row).split()) for row in rows if isinstance(row, str)]
     if len(claims) < len(rows):
         raise UnusableReplyError("a claim in the reply is no text")

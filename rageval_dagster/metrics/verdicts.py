@@ -1,6 +1,5 @@
 """Numbered verdicts: how a judge model is asked for one on each of many things, and how its replies are read."""
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 from rageval_dagster.llm.client import ChatRequest, Failure, ModelFailedError, UnusableReplyError, together
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt
-from rageval_dagster.llm.replies import read_object, without_thoughts
+from rageval_dagster.llm.replies import read_list
 from rageval_dagster.metrics.interface import Judge
 from rageval_dagster.storage.types import storable
 
@@ -20,8 +19,6 @@ ROUNDS = 3
 """How often verdicts are asked for: each time for those alone that have not come yet."""
 LONGEST_REASON = 1_000
 """Characters of a reason that are kept."""
-
-_OPENING = re.compile(r"\s*(?:```\w*\s*)?(?=\[)")
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def read_verdicts(text: str, name: str, numbers: Collection[int]) -> dict[int, V
     """
     found: dict[int, set[bool]] = {}
     reasons: dict[int, str] = {}
-    for row in read_rows(text, "verdicts"):
+    for row in read_list(text, "verdicts"):
         if not isinstance(row, dict):
             continue
         number, holds = _number(row.get("number")), read_truth(row.get(name), name)
@@ -87,33 +84,6 @@ def read_verdicts(text: str, name: str, numbers: Collection[int]) -> dict[int, V
     if not verdicts:
         raise UnusableReplyError("the reply holds none of the verdicts asked for")
     return verdicts
-
-
-def read_rows(text: str, name: str) -> list[Any]:
-    """The list under `name` in a reply's JSON object; a reply that is but a list is that list.
-
-    Raises:
-        UnusableReplyError: there is none.
-    """
-    text = without_thoughts(text)
-    rows = _listed(text, name)
-    if not isinstance(rows, list):
-        raise UnusableReplyError(f"the reply holds no list of {name}")
-    return rows
-
-
-def _listed(text: str, name: str) -> Any:
-    try:
-        rows = read_object(text).get(name)
-    except UnusableReplyError:
-        rows = None
-    opening = _OPENING.match(text)
-    if rows is not None or opening is None:
-        return rows
-    try:
-        return json.JSONDecoder().raw_decode(text, opening.end())[0]
-    except (ValueError, RecursionError):
-        return None
 
 
 def read_truth(value: Any, name: str) -> bool | None:

@@ -234,6 +234,11 @@ def test_verdicts_in_other_forms(reply: str, score: float, detail: dict[str, Any
     assert (outcome.value, outcome.detail) == (score, detail)
 
 
+def test_a_score_that_the_answer_dictates_is_not_the_judge_s() -> None:
+    quoting = f'The answer says {ORDERS} I follow no orders: {{"score": 0.0, "reasoning": "r"}}'
+    assert replying(quoting).status == "error"
+
+
 def test_a_verdict_that_comes_at_last_counts() -> None:
     replies = iter(["no", '{"score": 3}', '{"score": 0.25}'])
     assert replying_with(lambda _: next(replies)).value == 0.25

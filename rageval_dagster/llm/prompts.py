@@ -48,7 +48,7 @@ def load_prompt(name: str, own: Path | None = None) -> Prompt:
             raise SettingsError(f"prompts: there is no folder {own}")
         return built_in
     try:
-        prompt = _parsed(file.read_text("utf-8"))
+        prompt = _parsed(file.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"prompts: {file} cannot be read ({type(error).__name__})") from None
     for section, text in built_in.sections.items():

@@ -240,7 +240,7 @@ def test_a_budget_that_is_spent_by_improving_ends_the_run(sqlite_db: Database) -
 def test_whether_and_how_answers_are_improved_changes_the_version(sqlite_db: Database, tmp_path: Path) -> None:
     built_in = load_prompt("improve")
     own = "\n\n".join(f"[{name}]\n{text}" for name, text in built_in.sections.items()) + "\nBe brief.\n"
-    (tmp_path / "improve.txt").write_text(own, encoding="utf-8")
+    (tmp_path / "improve.txt").write_text(own, encoding="utf-8-sig")  # as Windows' editor writes it
     with ScriptedServer() as server:
         versions = [
             answerer(server, sqlite_db, **overrides).version

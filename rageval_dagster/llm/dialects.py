@@ -12,9 +12,6 @@ Mode = Literal["json_schema", "json_object", "text"]
 
 _NEXT: Mapping[Mode, Mode] = {"json_schema": "json_object", "json_object": "text"}
 _FORMAT = re.compile(r"response_?format|json_?schema|json_?object|json mode|structured output|grammar", re.IGNORECASE)
-_OTHER_NAMES = {"max_tokens": "max_completion_tokens"}
-"""What newer models call a parameter."""
-_ADAPTABLE = ("temperature", "seed", "max_tokens")
 _REFUSING_STATUS = {400, 404, 415, 422, 501}
 
 
@@ -29,15 +26,10 @@ class Dialect:
     speaks: bool = False
     taken: set[Mode] = field(default_factory=set)
     without: set[str] = field(default_factory=set)
-    renamed: dict[str, str] = field(default_factory=dict)
 
     def parameters(self, request: ChatRequest) -> dict[str, Any]:
         """The request's parameters as this endpoint takes them."""
-        asked = {
-            self.renamed.get(name, name): value
-            for name, value in request.parameters.items()
-            if name not in self.without
-        }
+        asked = {name: value for name, value in request.parameters.items() if name not in self.without}
         if request.schema is None or self.mode == "text":
             return asked
         if self.mode == "json_object":
@@ -60,10 +52,10 @@ class Dialect:
         """
         if status not in _REFUSING_STATUS:
             return False
-        for name in _ADAPTABLE:
-            known_as = self.renamed.get(name, name)
-            if known_as in sent and (parameter == known_as or (parameter is None and _names(message, known_as))):
-                return self._without(name)
+        for name in sent.keys() - {"response_format"}:
+            if parameter == name or (parameter is None and _names(message, name)):
+                self.without.add(name)
+                return True
         form = sent.get("response_format")
         if form is None:
             return False
@@ -75,16 +67,9 @@ class Dialect:
             self.mode = _NEXT[self.mode]
         return True
 
-    def _without(self, name: str) -> bool:
-        if name in _OTHER_NAMES and name not in self.renamed:
-            self.renamed[name] = _OTHER_NAMES[name]
-        else:
-            self.without.add(name)
-        return True
-
 
 def _names(message: str, parameter: str) -> bool:
-    """Whether a message is about a parameter that is not taken; one on the prompt's length may name max_tokens too."""
+    """Whether a message is about a parameter that is not taken."""
     named = re.search(rf"['\"`]{parameter}['\"`]", message)
     return bool(named and re.search(r"unsupported|not support|unrecognized|unknown|not permitted", message, re.I))
 

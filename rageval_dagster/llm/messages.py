@@ -19,7 +19,6 @@ class ChatRequest:
     system: str | None = None
     schema: Mapping[str, Any] | None = None
     temperature: float = 0.0
-    max_tokens: int | None = None
     seed: int | None = None
 
     @property
@@ -29,8 +28,7 @@ class ChatRequest:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        optional = {"max_tokens": self.max_tokens, "seed": self.seed}
-        return {"temperature": self.temperature} | {key: value for key, value in optional.items() if value is not None}
+        return {"temperature": self.temperature} | ({} if self.seed is None else {"seed": self.seed})
 
     @property
     def identity(self) -> list[Any]:

@@ -148,21 +148,31 @@ def test_the_schema_goes_over_the_wire_where_it_is_taken(sqlite_db: Database) ->
     assert received.body["response_format"] == {"type": "json_schema", "json_schema": wanted}
 
 
-def test_parameters_that_a_model_does_not_know_are_left_out_or_called_by_their_new_name(sqlite_db: Database) -> None:
+def test_parameters_that_a_model_does_not_know_are_left_out(sqlite_db: Database) -> None:
     def like_newer_models(received: Received) -> Fault | None:
-        if "max_tokens" in received.body:
-            return Fault(status=400, code="unsupported_parameter", param="max_tokens")
+        if "seed" in received.body:
+            return Fault(status=400, message="Unsupported parameter: 'seed' is not supported with this model.")
         if "temperature" in received.body:
             return Fault(status=400, code="unsupported_value", param="temperature")
         return None
 
     with ScriptedServer("ok", fault_for=like_newer_models) as server:
         chat = client(server.base_url, sqlite_db)
-        chat.complete([ChatRequest("a", max_tokens=9)])
-        chat.complete([ChatRequest("b", max_tokens=9)])
+        chat.complete([ChatRequest("a", seed=9)])
+        chat.complete([ChatRequest("b", seed=9)])
     assert len(server.requests) == 4
-    assert all(request.body["max_completion_tokens"] == 9 for request in server.requests[-2:])
-    assert all("temperature" not in request.body for request in server.requests[-2:])
+    assert all(not request.body.keys() & {"seed", "temperature"} for request in server.requests[-2:])
+
+
+def test_what_several_requests_learn_at_once_is_learned_once(sqlite_db: Database) -> None:
+    def refuse(received: Received) -> Fault | None:
+        return Fault(status=400, param="seed") if "seed" in received.body else None
+
+    with ScriptedServer("ok", fault_for=refuse, gate_size=4) as server:
+        chat = client(server.base_url, sqlite_db, RAGEVAL_LLM_CONCURRENCY="4")
+        [first, *rest] = chat.complete([ChatRequest("first"), *(ChatRequest(str(n), seed=n) for n in range(4))])
+    assert not any(isinstance(reply, Failure) for reply in (first, *rest))
+    assert len(server.requests) == 1 + 4 + 4
 
 
 def test_one_request_that_is_too_long_fails_alone(sqlite_db: Database) -> None:

@@ -80,7 +80,7 @@ def test_it_is_held_to_a_schema_and_repeats_itself(loaded: Project, monkeypatch:
         "required": ["place"],
         "additionalProperties": False,
     }
-    request = ChatRequest('Where is the Eiffel tower? Reply as JSON: {"place": "..."}', schema=schema, max_tokens=60)
+    request = ChatRequest('Where is the Eiffel tower? Reply as JSON: {"place": "..."}', schema=schema)
     with RealModel() as model:
         named = {"RAGEVAL_JUDGE_MODEL": model.model}
         project = with_models(loaded, model.base_url, monkeypatch, **named)

@@ -325,7 +325,7 @@ class Session:
             return _Trouble("the request is too long for the model's context window", final=True, too_long=True)
         if self._dialect.adapt(status, error.param, error.message, sent):
             return _Adapted()
-        if not self._dialect.speaks:
+        if not self._dialect.taken:
             forget_dialect(self._client.endpoint)
         what = f"answers HTTP {status}" + (f" ({code})" if code else "")
         return _Trouble(what, refusal=(what, _advice(status, code, self._client.role)))

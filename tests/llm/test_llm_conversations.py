@@ -140,6 +140,19 @@ def test_an_endpoint_is_held_to_a_schema_as_far_as_it_can_be(sqlite_db: Database
     assert formats(server) == ["json_schema", "json_object", "text", "text", "text"]
 
 
+def test_formats_that_were_tried_in_vain_are_tried_again(sqlite_db: Database) -> None:
+    def refuse(received: Received) -> Fault | None:
+        return Fault(status=400) if "number 3" in received.text else None
+
+    with ScriptedServer(says_number, fault_for=refuse) as server:
+        chat = client(server.base_url, sqlite_db)
+        chat.complete([ChatRequest("number 1")])
+        with pytest.raises(LanguageModelError, match="HTTP 400"):
+            chat.converse([3], ask_number)
+        assert chat.converse([4], ask_number) == [4]
+    assert formats(server) == ["text", "json_schema", "json_object", "text", "json_schema"]
+
+
 def test_the_schema_goes_over_the_wire_where_it_is_taken(sqlite_db: Database) -> None:
     with ScriptedServer(says_number) as server:
         client(server.base_url, sqlite_db).converse([1], ask_number)

@@ -63,6 +63,11 @@ class Completion:
     cache_hit: bool = False
     counted: bool = True
 
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Those sent, and those that came."""
+        return self.prompt_tokens, self.completion_tokens
+
     def to_json(self) -> str:
         """What the cache keeps of it."""
         kept = {name: value for name, value in asdict(self).items() if name in _KEPT}

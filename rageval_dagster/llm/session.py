@@ -70,6 +70,7 @@ class Session:
         self._replied: float | None = None  # when it last gave a reply, usable or not
         self._too_long = 0
         self._failed = 0  # requests that failed since the last reply
+        self._unrecorded = (0, 0)  # tokens of requests that are still to be sent again
 
     async def complete(self, requests: Sequence[ChatRequest]) -> list[Completion | Failure]:
         async def one(asker: Asker, request: ChatRequest) -> Completion:
@@ -187,8 +188,9 @@ class Session:
             if isinstance(reached, _Adapted):
                 attempts -= 1
                 continue
+            tokens = _sum(tokens, reached.tokens)
+            self._pay(reached.tokens)
             if isinstance(reached, Completion):
-                tokens = (tokens[0] + reached.prompt_tokens, tokens[1] + reached.completion_tokens)
                 try:
                     value = read(reached.text)
                 except UnusableReplyError as error:
@@ -199,7 +201,6 @@ class Session:
                     return completion, value
             else:
                 trouble = reached
-                tokens = (tokens[0] + trouble.tokens[0], tokens[1] + trouble.tokens[1])
             if trouble.refusal is not None:
                 self._record(Failure(trouble.reason, attempts - 1), tokens)
                 raise self._client.error(*trouble.refusal)
@@ -334,6 +335,7 @@ class Session:
         budgets = self._client.budgets
         if budgets.is_stale:
             budgets.look(self.ledger.unwritten)
+            budgets.spend(self._cost(self._unrecorded), sum(self._unrecorded))
         budgets.check()
 
     def _too_long_error(self) -> LanguageModelError:
@@ -342,12 +344,19 @@ class Session:
             "choose one with a larger window, smaller chunks or a smaller k",
         )
 
+    def _cost(self, tokens: tuple[int, int]) -> float | None:
+        return cost_of(self._settings, self._client.endpoint.model, *tokens)
+
+    def _pay(self, tokens: tuple[int, int]) -> None:
+        """Counts what one attempt took; its request is recorded when the last one was made."""
+        self._unrecorded = _sum(self._unrecorded, tokens)
+        self._client.budgets.spend(self._cost(tokens), sum(tokens))
+
     def _record(self, outcome: Completion | Failure, tokens: tuple[int, int] = (0, 0)) -> None:
         """`tokens` are those of all attempts."""
         client = self._client
         done = outcome if isinstance(outcome, Completion) else Completion("")
-        cost = 0.0 if done.cache_hit else cost_of(self._settings, client.endpoint.model, *tokens)
-        client.budgets.spend(cost, sum(tokens))
+        self._unrecorded = _sum(self._unrecorded, (-tokens[0], -tokens[1]))
         self.ledger.record(
             LlmCall(
                 client_id=client.client_id,
@@ -355,7 +364,7 @@ class Session:
                 model=client.endpoint.model,
                 prompt_tokens=tokens[0],
                 completion_tokens=tokens[1],
-                cost_usd=cost,
+                cost_usd=0.0 if done.cache_hit else self._cost(tokens),
                 latency_s=done.latency_s,
                 cache_hit=done.cache_hit,
                 retries=outcome.retries,
@@ -424,6 +433,10 @@ def _advice(status: int, code: str | None, role: str) -> str:
 def _short_code(code: Any) -> str | None:
     """The error code a reply gives, if it is a plain identifier: anything else might quote what was sent."""
     return code if isinstance(code, str) and re.fullmatch(r"[a-z][a-z_]{2,40}", code) else None
+
+
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def _text(content: Any) -> str:

@@ -5,13 +5,14 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.errors import BudgetReachedError, DatabaseError, LanguageModelError, SettingsError
+from rageval_dagster.llm import budgets as budgets_module
 from rageval_dagster.llm import session as session_module
 from rageval_dagster.llm.client import Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
 from rageval_dagster.llm.limits import PUT_OFF_A_PLACE, AdaptiveLimit
@@ -319,6 +320,20 @@ def test_a_budget_of_half_the_cost_stops_there_says_so_and_another_run_goes_on(
         found = ChatClient(own, "judge", sqlite_db, "acme", "run-2").converse(range(40), ask_number)
     assert found == list(range(40))
     assert len(server.requests) == 40
+
+
+def test_replies_that_are_no_use_count_as_they_come(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Others may have spent something at any time.
+    monkeypatch.setattr(budgets_module, "LOOKED_AT_EVERY_S", 0.0)
+    numbers = count()
+    with ScriptedServer(lambda _: f"no idea, for the {next(numbers)}th time") as server:
+        chat = client(server.base_url, sqlite_db, RAGEVAL_LLM_MAX_TOKENS=str(6 * TOKENS), RAGEVAL_LLM_CONCURRENCY="2")
+        with pytest.raises(BudgetReachedError):
+            chat.converse(range(40), ask_number)
+    assert 6 <= len(server.requests) < 6 + 2
+    with sqlite_db.connect() as connection:
+        spent = connection.execute(sa.select(sa.func.sum(llm_calls.c.prompt_tokens + llm_calls.c.completion_tokens)))
+        assert spent.scalar_one() == len(server.requests) * TOKENS
 
 
 def test_a_day_s_budget_is_a_client_s_own_and_the_fleet_s_is_everybody_s(sqlite_db: Database, tmp_path: Any) -> None:

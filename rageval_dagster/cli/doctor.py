@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -66,6 +67,8 @@ def _findings() -> Iterator[Row]:
         yield _row("clients' tables", usable, f"{fine} of {plural(tables, 'table')} can be used")
     for name in dict.fromkeys(each.redact for each in everyone if each.redact):
         yield _checked("redaction", lambda name=name: _redaction(name, settings))
+    for folder in dict.fromkeys(each.prompts_dir for each in everyone if each.prompts_dir):
+        yield _checked("prompts", lambda folder=folder: _prompts(folder))
     models = dict.fromkeys(each.embedding_model for each in everyone)
     for name in models:
         yield _checked("embedding model", lambda name=name: _embedding_model(name, settings))
@@ -114,6 +117,14 @@ def _redaction(name: str, settings: Settings) -> str:
     return f"{name} can be loaded"
 
 
+def _prompts(folder: Path) -> str:
+    from rageval_dagster.llm.prompts import load_prompt, prompt_names
+
+    names = prompt_names()
+    own = [name for name in names if load_prompt(name, folder) != load_prompt(name)]
+    return f"{folder}: {len(own)} of {plural(len(names), 'prompt')} replaced"
+
+
 def _embedding_model(name: str, settings: Settings) -> str:
     from rageval_dagster.embedding.models import load_embedder
 
@@ -137,26 +148,26 @@ def _chat_models(everyone: Iterable[Settings]) -> Iterator[Row]:
             if endpoint is None or (role, endpoint) in asked:
                 continue
             asked.add((role, endpoint))
-            yield _checked(check, lambda role=role, endpoint=endpoint, own=settings: _chat_model(role, endpoint, own))
+            yield _chat_model(check, role, endpoint, settings)
             yield from _unencrypted(check, endpoint.base_url, "the API key" if endpoint.api_key else None)
         with suppress(SettingsError):
             if warning := same_model_warning(settings):
                 yield _row("judge model", "warning", warning)
 
 
-def _chat_model(role: "Role", endpoint: "Endpoint", settings: Settings) -> str:
-    """What is found of a model by asking it.
-
-    Raises:
-        RagevalError: its host takes no connection, or it gives no usable reply.
-    """
+def _chat_model(check: str, role: "Role", endpoint: "Endpoint", settings: Settings) -> Row:
+    """What is found of a model by asking it; one that replies otherwise than asked is only warned of."""
     from rageval_dagster.llm.probing import probe
 
-    _reached(endpoint.base_url)
-    found = f"{endpoint.model} at {endpoint.host}: {probe(settings, role)}"
-    if endpoint.model in settings.prices:
-        return found
-    return f"{found}; what it costs is not counted: it has no price in rageval.toml ([prices])"
+    try:
+        _reached(endpoint.base_url)
+        probed = probe(settings, role)
+    except RagevalError as error:
+        return _row(check, "no", str(error))
+    found = f"{endpoint.model} at {endpoint.host}: {probed.finding}"
+    if endpoint.model not in settings.prices:
+        found += "; what it costs is not counted: it has no price in rageval.toml ([prices])"
+    return _row(check, "yes" if probed.in_json else "warning", found)
 
 
 def _systems(everyone: Iterable[Settings]) -> Iterator[Row]:

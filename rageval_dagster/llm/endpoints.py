@@ -13,6 +13,8 @@ from rageval_dagster.settings import Settings
 Role = Literal["generator", "answer", "judge"]
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+_CHAT_PATH = "/chat/completions"
+"""What is added to a base URL."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ def endpoint_of(settings: Settings, role: Role) -> Endpoint | None:
         raise SettingsError(
             f"RAGEVAL_{role.upper()}_MODEL: OPENAI_BASE_URL or RAGEVAL_{role.upper()}_BASE_URL takes "
             "http(s)://host:port/v1, and what it has is no such address"
+        )
+    if urlsplit(endpoint.base_url).path.rstrip("/").endswith(_CHAT_PATH):
+        raise SettingsError(
+            f"RAGEVAL_{role.upper()}_MODEL: OPENAI_BASE_URL or RAGEVAL_{role.upper()}_BASE_URL takes the base URL, "
+            f"without {_CHAT_PATH}"
         )
     if api_key is not None and not (api_key.get_secret_value().isascii() and api_key.get_secret_value().isprintable()):
         raise SettingsError(

@@ -1,6 +1,7 @@
 """One small question to a role's model: whether it answers, and what its endpoint takes and tells."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, Role, UnusableReplyError
 from rageval_dagster.llm.dialects import Dialect, Mode, dialect_of
@@ -20,7 +21,15 @@ _TAKES: Mapping[Mode, str] = {
 }
 
 
-def probe(settings: Settings, role: Role) -> str:
+@dataclass(frozen=True)
+class Probed:
+    """What is said of a model, and whether its reply was JSON, without which no reply of it can be used."""
+
+    finding: str
+    in_json: bool
+
+
+def probe(settings: Settings, role: Role) -> Probed:
     """What the role's model made of one question that is nobody's: how fast, in which format, whether tokens are told.
 
     It is sent once, and once more for each thing that the endpoint does not take. Nothing is kept.
@@ -33,14 +42,21 @@ def probe(settings: Settings, role: Role) -> str:
     [reply] = chat.complete([_QUESTION])
     if isinstance(reply, Failure):
         raise chat.error(f"gives no usable reply ({reply.reason})", "see what its server says, or try again later")
-    return ", ".join(_findings(reply, dialect_of(chat.endpoint)))
+    in_json = _is_json(reply.text)
+    return Probed(", ".join(_findings(reply, in_json, dialect_of(chat.endpoint))), in_json)
 
 
-def _findings(reply: Completion, dialect: Dialect) -> list[str]:
-    found = [f"answers in {reply.latency_s:.2f} s", _TAKES[dialect.mode]]
+def _is_json(text: str) -> bool:
     try:
-        read_object(reply.text)
+        read_object(text)
     except UnusableReplyError:
+        return False
+    return True
+
+
+def _findings(reply: Completion, in_json: bool, dialect: Dialect) -> list[str]:
+    found = [f"answers in {reply.latency_s:.2f} s", _TAKES[dialect.mode]]
+    if not in_json:
         found.append("and replied no JSON")
     found.append("tells the tokens" if reply.counted else "does not tell the tokens, which are estimated")
     if dialect.without:

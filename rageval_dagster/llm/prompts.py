@@ -1,5 +1,6 @@
 """Prompts as versioned files, and the fence around text that is material and never an instruction."""
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,13 +40,15 @@ def load_prompt(name: str, own: Path | None = None) -> Prompt:
     """The prompt of `own`/`name`.txt where the user has one there, else of rageval_dagster/prompts/`name`.txt.
 
     Raises:
-        SettingsError: the user's own prompt cannot be read, or lacks a section or a `$name` of the built-in one.
+        SettingsError: the user's own prompt cannot be read, or lacks a section or a `$name` of the built-in one; or a
+            file beside it is called as no prompt is.
     """
     built_in = _parsed(resources.files("rageval_dagster").joinpath("prompts", f"{name}.txt").read_text("utf-8"))
-    file = None if own is None else own / f"{name}.txt"
-    if file is None or not file.is_file():
-        if own is not None and not own.is_dir():
-            raise SettingsError(f"prompts: there is no folder {own}")
+    if own is None:
+        return built_in
+    _check_names(own)
+    file = own / f"{name}.txt"
+    if not file.is_file():
         return built_in
     try:
         prompt = _parsed(file.read_text("utf-8-sig"))
@@ -62,6 +65,24 @@ def load_prompt(name: str, own: Path | None = None) -> Prompt:
         if not Template(prompt.sections[section]).is_valid():
             raise SettingsError(f"prompts: {file} [{section}]: write $$ for a dollar sign")
     return prompt
+
+
+def prompt_names() -> list[str]:
+    """The names of all prompts, sorted."""
+    files = resources.files("rageval_dagster").joinpath("prompts").iterdir()
+    return sorted(file.name.removesuffix(".txt") for file in files if file.name.endswith(".txt"))
+
+
+def _check_names(own: Path) -> None:
+    """Refuses a folder that is not there, or that has a text file which no prompt would be read from."""
+    if not own.is_dir():
+        raise SettingsError(f"prompts: there is no folder {own}")
+    known = prompt_names()
+    for file in sorted(own.glob("*.txt")):
+        if file.stem not in known and file.stem.lower() != "readme":
+            near = difflib.get_close_matches(file.stem, known, n=1)
+            meant = f"{near[0]}.txt is meant?" if near else f"known: {', '.join(known)}"
+            raise SettingsError(f"prompts: {file} is called as no prompt is; {meant}")
 
 
 def _parsed(text: str) -> Prompt:

@@ -255,6 +255,17 @@ def test_doctor_loads_the_redaction(project: Project, run: Run) -> None:
     assert "no_such_module" in found["redaction: no"]
 
 
+def test_doctor_reads_the_prompts(project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    (folder / "README.txt").write_text("Our prompts.", encoding="utf-8")
+    monkeypatch.setenv("RAGEVAL_PROMPTS", str(folder))
+    assert "0 of 19 prompts replaced" in findings(run)["prompts: yes"]
+    (folder / "judge_faithfullness.txt").write_text("[system]", encoding="utf-8")
+    refused = findings(run)["prompts: no"]
+    assert "judge_faithfullness.txt is called as no prompt is; judge_faithfulness.txt is meant?" in refused
+
+
 def test_doctor_with_addresses_that_are_none(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGEVAL_CHROMA_URL", "ftp://documents")
     monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")

@@ -91,3 +91,12 @@ def test_a_wrong_key_is_one_line_and_nothing_is_kept(
             [(_, ok, _)] = [row for row in rows(run) if row[0] == "answer model"]
             assert ok == "yes"
             assert len(server.requests) == number
+
+
+def test_a_model_that_replies_no_json_is_warned_of(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
+    with ScriptedServer("It is five.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        [(_, ok, finding)] = [row for row in rows(run) if row[0] == "answer model"]
+    assert ok == "warning"
+    assert "replied no JSON" in finding

@@ -386,6 +386,12 @@ def test_an_address_that_is_none_is_a_settings_error(address: str) -> None:
         endpoint_of(settings(None, OPENAI_BASE_URL=address), "answer")
 
 
+@pytest.mark.parametrize("ending", ["/chat/completions", "/chat/completions/"])
+def test_an_address_of_chat_completions_is_no_base_url(ending: str) -> None:
+    with pytest.raises(SettingsError, match="takes the base URL, without /chat/completions"):
+        endpoint_of(settings(None, OPENAI_BASE_URL=f"http://host/v1{ending}"), "answer")
+
+
 @pytest.mark.parametrize("key", ["\u201csk-canary\u201d", "sk-canary\u200b1", "sk-canary\nsk-2"])
 def test_a_key_that_no_header_can_hold_is_a_settings_error(key: str) -> None:
     with pytest.raises(SettingsError, match="OPENAI_API_KEY") as raised:

@@ -41,7 +41,7 @@ def takes(*forms: str) -> Any:
 )
 def test_which_format_of_replies_an_endpoint_takes(forms: tuple[str, ...], says: str, requests: int) -> None:
     with ScriptedServer('{"sum": 5}', fault_for=takes(*forms)) as server:
-        found = probe(settings(server.base_url), "judge")
+        found = probe(settings(server.base_url), "judge").finding
     assert says in found
     assert found.startswith("answers in 0.")
     assert found.endswith("tells the tokens")
@@ -51,7 +51,7 @@ def test_which_format_of_replies_an_endpoint_takes(forms: tuple[str, ...], says:
 
 def test_replies_that_are_no_json_and_tokens_that_are_not_told() -> None:
     with ScriptedServer("It is five.", counts=False) as server:
-        found = probe(settings(server.base_url), "judge")
+        found = probe(settings(server.base_url), "judge").finding
     assert "takes JSON schemas, and replied no JSON, does not tell the tokens, which are estimated" in found
 
 
@@ -60,7 +60,7 @@ def test_a_parameter_that_is_not_taken_is_named() -> None:
         return Fault(status=400, param="temperature") if "temperature" in received.body else None
 
     with ScriptedServer('{"sum": 5}', fault_for=refuse) as server:
-        assert probe(settings(server.base_url), "judge").endswith("does not take temperature")
+        assert probe(settings(server.base_url), "judge").finding.endswith("does not take temperature")
 
 
 @pytest.mark.parametrize(

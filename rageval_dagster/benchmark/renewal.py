@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
+from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
 from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task, generator_name, shares_of
 from rageval_dagster.benchmark.mix import Kind, Shares, chosen, kind_of, plan
 from rageval_dagster.benchmark.related import Related
@@ -200,10 +201,14 @@ def renew_candidates(
         db, client_id, chunk_keys=[chunk.content_key for chunk in chunks], generator=generator.name
     ):
         asked.setdefault(candidate.chunk_key, []).append(candidate)
-    # What failed because the model did is asked again; what failed because of the text would fail again.
-    known = {key: found for key, found in asked.items() if not any(map(_failed_by_model, found))}
+    # What failed because the model did is asked again; what failed because of the text would fail again. Who asks for a
+    # new benchmark may have mended a model whose replies nobody understood.
+    again = (MODEL_FAILED, NOT_UNDERSTOOD) if spec.always else (MODEL_FAILED,)
+    known = {
+        key: found for key, found in asked.items() if not any(_failed_with(candidate, again) for candidate in found)
+    }
     missing = [
-        Task(chunk, attempt=_first_to_write(asked.get(chunk.content_key, ())))
+        Task(chunk, attempt=_first_to_write(asked.get(chunk.content_key, ()), again))
         for chunk in chunks
         if chunk.content_key not in known
     ]
@@ -237,13 +242,13 @@ def renew_candidates(
     )
 
 
-def _failed_by_model(candidate: Candidate) -> bool:
-    return any(reason.startswith(MODEL_FAILED) for reason in candidate.reasons)
+def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:
+    return any(reason.startswith(reasons) for reason in candidate.reasons)
 
 
-def _first_to_write(candidates: Sequence[Candidate]) -> int:
+def _first_to_write(candidates: Sequence[Candidate], again: tuple[str, ...]) -> int:
     """The attempt at which a chunk is asked about again: what was rejected before the model failed stays as it is."""
-    return next((candidate.attempt for candidate in candidates if _failed_by_model(candidate)), 0)
+    return next((candidate.attempt for candidate in candidates if _failed_with(candidate, again)), 0)
 
 
 def _batch_size(spec: BenchmarkSpec, lacking: int, usable: int, asked: int) -> int:

@@ -46,7 +46,8 @@ def score(
         ),
     ] = None,
     metrics: Annotated[
-        str | None, typer.Option(help="Ids or patterns, separated by commas: overlap.faithfulness,lexical.*")
+        list[str] | None,
+        typer.Option(help="Ids or patterns, separated by commas or repeated: overlap.faithfulness,lexical.*"),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
     k: Annotated[int, typer.Option(min=1, max=1000, help="The cutoff of the retrieval metrics.")] = 5,
@@ -67,7 +68,7 @@ def score(
 ) -> None:
     """Scores what a system said. A bad row is refused by row and field, and the rest is scored.
 
-    Metrics that ask a judge model run where RAGEVAL_JUDGE_MODEL is set; what it said is kept if there is a project.
+    A judge model is asked where its metrics are named (--metrics "claims.*"); what it said is kept in RAGEVAL_HOME.
 
     Ends with 4 where rows were refused or metrics have errors.
     """
@@ -90,8 +91,8 @@ def score(
     settings = load_settings()
     if client is not None:
         settings = settings.for_client(client)
-    patterns = listed_patterns(metrics)
-    chosen, tools = metrics_and_tools(settings, patterns, k, model, client)
+    patterns = listed_patterns(",".join(metrics) if metrics else None)
+    chosen, tools = metrics_and_tools(settings, patterns, k, model, client, make_home=True)
     named = mapped_columns(columns or ())
     if format_name is None:
         format_name = detect_format(file, named)
@@ -134,6 +135,8 @@ def score(
             print_table(rows, [by, *SCORE_COLUMNS], f"no question has a {by}")
     for warning in warnings:
         say(f"warning: {warning}")
+    if settings.judge_model is not None and tools.judge is None:
+        say('the judge model was not asked: name what it should judge (--metrics "claims.*,lexical.*")')
     _say_unmeasured(found)
     say_refused(report.refused)
     if report.unused:

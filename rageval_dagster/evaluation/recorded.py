@@ -84,11 +84,13 @@ def metrics_and_tools(
     k: int,
     model: str | None = None,
     client_id: str | None = None,
+    make_home: bool = False,
 ) -> tuple[list[Metric], Tools]:
     """The metrics that patterns choose (None: the settings), with the embedder and the judge that they need, if any.
 
-    The embedding model is not loaded yet. Without a judge model the metrics that need one are left out. Verdicts are
-    kept for the client in the history database, if there is one.
+    The embedding model is not loaded yet. Without a judge model the metrics that need one are left out, and so are they
+    where nobody chose any metric: what has to be paid for is asked for by name. Verdicts are kept for the client in the
+    history database, if there is one, or `make_home` says that one is to be made.
 
     Raises:
         SettingsError: a pattern chooses no metric, or only such as need a judge model, and there is none.
@@ -101,6 +103,8 @@ def metrics_and_tools(
             "judge" in metric.needs for metric in chosen_metrics(settings, options, [pattern])
         ):
             raise SettingsError(f"metrics: {pattern!r} needs a judge model, and {_no_judge(settings)}")
+    if patterns is None and settings.metrics == ("*",):
+        patterns = [metric.id for metric in chosen_metrics(settings, options) if "judge" not in metric.needs]
     needs = set().union(*(metric.needs for metric in _runnable(settings, options, patterns)))
     embedder = judge = None
     if "embedder" in needs:
@@ -108,7 +112,8 @@ def metrics_and_tools(
 
         embedder = load_embedder(model or settings.metric_embedding_model, settings)
     if "judge" in needs:
-        judge = ChatClient(settings, "judge", _history(settings), client_id or FILES_CLIENT, new_run_id())
+        db = _history(settings, make_home)
+        judge = ChatClient(settings, "judge", db, client_id or FILES_CLIENT, new_run_id())
     return _runnable(settings, options_of(settings, k, embedder), patterns), Tools(embedder, judge)
 
 
@@ -126,8 +131,10 @@ def _no_judge(settings: Settings) -> str:
     return "llm is forbidden" if settings.llm == "forbidden" else "RAGEVAL_JUDGE_MODEL is not set"
 
 
-def _history(settings: Settings) -> "Database | None":
-    """The history database, if this is a project; scoring a file makes none."""
+def _history(settings: Settings, make_home: bool) -> "Database | None":
+    """The history database, if this is a project or is to be one."""
+    if make_home:
+        settings.ensure_home()
     if settings.database_url_setting is None and not settings.home.is_dir():
         return None
     from rageval_dagster.storage.database import open_database

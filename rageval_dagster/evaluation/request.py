@@ -45,7 +45,7 @@ def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
             if benchmark_storage.list_candidates(db, request.client_id):
                 raise DatasetError(
                     f"{lacking}: {no_question(db, request.client_id)}; name a stronger RAGEVAL_GENERATOR_MODEL or "
-                    "none, or import questions (rageval datasets import)"
+                    "none, ask a mended one again (rageval datasets generate), or import questions"
                 )
             raise DatasetError(
                 f"{lacking}: generate one (rageval datasets generate --client NAME), import one, or set "

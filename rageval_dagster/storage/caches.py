@@ -70,9 +70,10 @@ class Usage:
         parts = [
             f"{self.sent:,} model calls",
             f"{self.cache_hits:,} from the cache" if self.cache_hits else "",
+            f"{self.retries:,} tried again" if self.retries else "",
             f"{self.errors:,} failed" if self.errors else "",
             f"{self.tokens:,} tokens",
-            f"{self.cost_usd:.4f} USD" if not self.unpriced else "",
+            f"{self.cost_usd:.4f} USD" if self.cost_usd and not self.unpriced else "",
         ]
         return ", ".join(filter(None, parts))
 

@@ -176,7 +176,8 @@ def test_what_critics_turn_down_is_kept_with_its_reason_and_never_drawn(loaded: 
 
 
 def test_a_model_that_writes_garbage_loses_nothing_and_is_not_asked_for_ever(loaded: Project) -> None:
-    with ScriptedServer("la la la") as server:
+    says = ["la la la"]
+    with ScriptedServer(lambda body: says[0] or QuestionModel(**GOOD)(body)) as server:
         chain = Chain(loaded, server)
         report = chain.write()
         calls = len(server.requests)
@@ -193,8 +194,15 @@ def test_a_model_that_writes_garbage_loses_nothing_and_is_not_asked_for_ever(loa
         assert said in frozen.reason
         with pytest.raises(DatasetError, match=re.escape(said)):
             chosen_datasets(chain.db, make_request(loaded.settings, "acme", "night 1"))
+        chain.spec = replace(chain.spec, always=False)
         assert chain.write().counts["written"] == 0
         assert len(server.requests) == calls
+        # Who asks for a benchmark by name asks a model again that may have been mended.
+        says[0] = ""
+        chain.spec = replace(chain.spec, always=True)
+        chain.write()
+        chain.freeze()
+        assert chain.items()
 
 
 def test_a_draft_that_was_rejected_stays_when_the_model_fails_at_the_next(loaded: Project) -> None:

@@ -318,11 +318,16 @@ def test_score_runs_judged_metrics_by_name(run: Run, judging: ScriptedServer, fo
     assert found["scores"]["judge.overall"]["mean"] == pytest.approx(1.2325 / 1.3)
     assert found["details"]["judge.faithfulness"]["test_id_1"]["reasoning"] == "why faithfulness"
     assert len(judging.requests) == 15
+    run(*command, "--metrics", "lexical.*", "--metrics", "judge.*")
+    assert len(judging.requests) == 15, "what was said is kept"
+
+
+def test_score_asks_no_judge_unless_it_is_named(run: Run, judging: ScriptedServer, folder: Path) -> None:
+    ended = run("score", "results.json", "--queries", "queries.json")
+    assert ended.code == 0, ended
+    assert "name what it should judge" in ended.err
+    assert judging.requests == []
     assert not (folder / "judged").exists(), "scoring a file makes no project"
-    (folder / "judged").mkdir()
-    for expected in (30, 30):
-        run(*command, "--metrics", "judge.*")
-        assert len(judging.requests) == expected, "a project keeps what was said"
 
 
 def test_without_a_judge_model_score_says_so_only_where_it_was_asked_for(

@@ -48,6 +48,7 @@ def show(
         leak,
         leaks_of,
         metric_errors,
+        nowhere_defined,
         unknown_chunks,
     )
     from rageval_dagster.evaluation.breakdown import breakdown_of
@@ -73,6 +74,7 @@ def show(
     lines = (
         failed_questions(db, report),
         metric_errors(db, report),
+        nowhere_defined(db, report),
         leak(report, leaks_of(db, report)),
         unknown_chunks(report),
     )
@@ -145,16 +147,21 @@ def _verdict_lines(metric_id: str, outcome: Any) -> list[str]:
     for entry in (entry for value in detail.values() if isinstance(value, list) for entry in value):
         if isinstance(entry, str):
             lines.append(f"  - {cell(entry)}")
-        elif False in entry.values():
-            what = next((value for value in entry.values() if not isinstance(value, bool)), "")
+        elif objection := _objection(entry):
             reason = f" ({cell(entry['reason'])})" if entry.get("reason") else ""
-            lines.append(f"  - not {_objection(entry)}: {cell(str(what))}{reason}")
+            lines.append(f"  - {objection}{reason}")
     return lines
 
 
-def _objection(entry: Mapping[str, Any]) -> str:
-    """The name of what does not hold: supported, useful."""
-    return next(name for name, value in entry.items() if value is False)
+def _objection(entry: Mapping[str, Any]) -> str | None:
+    """What does not hold of a claim, a context (supported, useful) or a citation; None where nothing is amiss."""
+    if "verdict" in entry:
+        by = "the whole answer" if entry["sentence"] is None else f"sentence {entry['sentence']}"
+        named = f", citing {', '.join(map(str, entry['contexts']))}" if entry["contexts"] else ""
+        return None if entry["verdict"] == "correct" else f"{entry['verdict'].replace('_', ' ')}: {by}{named}"
+    name = next((name for name, value in entry.items() if value is False), None)
+    what = next((value for value in entry.values() if not isinstance(value, bool)), "")
+    return None if name is None else f"not {name}: {cell(str(what))}"
 
 
 def _nothing_expected(item: Any) -> str:

@@ -1,4 +1,4 @@
-"""`rageval runs show --by`: an evaluation's categories and documents, worst first."""
+"""`rageval runs show`: an evaluation's categories, documents and questions, worst first."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project
-from tests.storage.history_builder import MRR, finish, make_dataset, open_run, result_of, retrieval_of
+from tests.storage.history_builder import MRR, finish, make_dataset, open_run, result_of, retrieval_of, summary
 
 F1 = "lexical.f1"
 
@@ -113,3 +113,38 @@ def test_where_lower_is_better_the_highest_is_worst(evaluated: Project, run: Run
     score_storage.save_summaries(db, 1, [replace(stored, higher_is_better=False)])
     _, *rows = table(run("runs", "show", 1, "--by", "category").out)
     assert [row[0] for row in rows] == ["factual_lookup", "multi_hop", "temporal", "off topic"]
+
+
+def test_what_a_judge_found_of_a_question_is_shown(evaluated: Project, run: Run) -> None:
+    db = evaluated.database()
+    details = {
+        "claims.answer_relevancy": {"questions": [{"question": "Is it so?", "cosine": 0.0}]},
+        "claims.context_recall": {"statements": [{"statement": "It is.", "supported": False, "reason": "nowhere"}]},
+        "citation.accuracy_judged": {
+            "verdicts": [
+                {"sentence": 2, "contexts": [1, 3], "verdict": "unsupported", "reason": "says otherwise"},
+                {"sentence": None, "contexts": [], "verdict": "not_retrieved"},
+                {"sentence": 3, "contexts": [1], "verdict": "correct", "reason": "says so"},
+            ]
+        },
+        "judge.faithfulness": {"reasoning": "Half of it.", "unsupported_claims": ["one", "two"]},
+    }
+    results = result_storage.load_results(db, 1).values()
+    for metric_id, detail in details.items():
+        rows = [(result_id, metric_id, "1", Outcome.scored(0.5, detail)) for result_id, _ in results]
+        score_storage.save_scores(db, 1, rows)
+    score_storage.save_summaries(db, 1, [summary(metric_id, 0.5) for metric_id in (MRR, *details)])
+    ended = run("runs", "show", 1, "--worst", 1)
+    assert ended.code == 0, ended.err
+    said = ended.out.partition("Q: Question 3?")[2].splitlines()
+    assert [line for line in said if line.startswith(("  c", "  j", "    -"))] == [
+        "  citation.accuracy_judged 0.500",
+        "    - unsupported: sentence 2, citing 1, 3 (says otherwise)",
+        "    - not retrieved: the whole answer",
+        "  claims.answer_relevancy 0.500",
+        "  claims.context_recall 0.500",
+        "    - not supported: It is. (nowhere)",
+        "  judge.faithfulness 0.500  Half of it.",
+        "    - one",
+        "    - two",
+    ]

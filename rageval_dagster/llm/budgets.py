@@ -99,13 +99,16 @@ class Budgets:
         for purse in self._purses:
             purse.spend(cost_usd, tokens)
 
+    def reached(self) -> str | None:
+        """What limit is reached, in words; None while there is something left."""
+        return next(filter(None, (purse.spent() for purse in self._purses)), None)
+
     def check(self) -> None:
         """Whether anything may still be sent.
 
         Raises:
             BudgetReachedError: a limit is reached; the message names it.
         """
-        for purse in self._purses:
-            reached = purse.spent()
-            if reached is not None:
-                raise BudgetReachedError(reached)
+        reached = self.reached()
+        if reached is not None:
+            raise BudgetReachedError(reached)

@@ -122,7 +122,7 @@ class Session:
             await self.ledger.settle()
         if reached is not None:
             raise BudgetReachedError(
-                f"{client.role} model {client.endpoint.model!r}: {reached}; {done} of {len(subjects)} are done, and "
+                f"{client.role} model {client.endpoint.model!r}: {client.budgets.reached() or reached}; {done} of {len(subjects)} are done, and "
                 "what came is kept: run again with more, or when it is renewed, to go on"
             )
         if self._too_long and self._replied is None:

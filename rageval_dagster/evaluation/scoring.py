@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from rageval_dagster.errors import TextsDeletedError
+from rageval_dagster.errors import BudgetReachedError, TextsDeletedError
 from rageval_dagster.evaluation.stages import StageReport, in_batches
 from rageval_dagster.identity import digest_json
 from rageval_dagster.metrics.interface import Metric, Tools
@@ -52,7 +52,7 @@ def run_scoring(
     loaded = result_storage.load_results(db, evaluation.id)
     result_ids = [result_id for result_id, _ in loaded.values()]
     done = score_storage.scored(db, evaluation.client_id, result_ids, versions, oldest)
-    score_storage.use_takes(db, evaluation.id, {key: take for key, take in done.items() if take is not None})
+    score_storage.use_takes(db, evaluation.id, done)
     work = list(_missing(loaded, metrics, done))
     missing = sum(len(item_ids) * len(group) for item_ids, group in work)
     computed = errors = 0
@@ -64,7 +64,11 @@ def run_scoring(
             )
         results = [loaded[item_id][1] for item_id in item_ids]
         if group[0].judged is not None:
-            outcomes = judge_scores(group, results, tools, _further(progress, computed, missing))
+            try:
+                outcomes = judge_scores(group, results, tools, _further(progress, computed, missing))
+            except BudgetReachedError as error:
+                left = f"{missing - computed} of {missing} outcomes of this evaluation are missing"
+                raise BudgetReachedError(f"{error}; {left}") from None
         else:
             outcomes = compute_scores(group, results, tools)
         rows = [

@@ -160,7 +160,7 @@ def _objection(entry: Mapping[str, Any]) -> str | None:
         named = f", citing {', '.join(map(str, entry['contexts']))}" if entry["contexts"] else ""
         return None if entry["verdict"] == "correct" else f"{entry['verdict'].replace('_', ' ')}: {by}{named}"
     name = next((name for name, value in entry.items() if value is False), None)
-    what = next((value for value in entry.values() if not isinstance(value, bool)), "")
+    what = next((value for key, value in entry.items() if key not in (name, "reason")), "")
     return None if name is None else f"not {name}: {cell(str(what))}"
 
 

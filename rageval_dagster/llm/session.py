@@ -121,9 +121,11 @@ class Session:
             client.limit = self._limit.value
             await self.ledger.settle()
         if reached is not None:
+            # With what was in flight when it was reached.
+            spent = client.budgets.reached() or reached
             raise BudgetReachedError(
-                f"{client.role} model {client.endpoint.model!r}: {client.budgets.reached() or reached}; {done} of {len(subjects)} are done, and "
-                "what came is kept: run again with more, or when it is renewed, to go on"
+                f"{client.role} model {client.endpoint.model!r}: {spent}; {done} of {len(subjects)} are done, and what "
+                "came is kept: run again with more, or when it is renewed, to go on"
             )
         if self._too_long and self._replied is None:
             raise self._too_long_error()

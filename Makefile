@@ -32,7 +32,7 @@ test: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m slow
 
 check: setup
 	$(BIN)/ruff format --check .

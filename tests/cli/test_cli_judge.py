@@ -251,6 +251,7 @@ def test_other_formats_of_recorded_answers(run: Run, judging: ScriptedServer) ->
     assert (row_id, result["query"], set(result["weights_used"])) == ("q0", "Where is it?", set(WEIGHTS))
 
 
+@pytest.mark.slow
 def test_each_client_has_its_own_verdicts_and_forgets_them(run: Run, judging: ScriptedServer, folder: Path) -> None:
     command = ("judge", "results.json", "--output", "out.json", "--limit", "1")
     for client in ([], ["--client", "acme"], ["--client", "globex"]):

@@ -45,6 +45,7 @@ def model() -> Iterator[ScriptedServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_every_rageval_command_works(project: Project, model: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = project.folder / "FOLDER"
     folder.mkdir()

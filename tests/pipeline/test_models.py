@@ -72,6 +72,7 @@ def metadata_of(run_id: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     modelled: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

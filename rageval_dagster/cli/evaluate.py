@@ -1,7 +1,9 @@
 """`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
 
+import difflib
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Annotated, Any
 
@@ -114,7 +116,7 @@ def evaluate(
 def _print_forecast(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any], as_json: bool) -> None:
     """What a run would do for each client, and what its models would be asked."""
     from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.evaluation.forecast import forecast
+    from rageval_dagster.evaluation.forecast import GUESS, forecast
 
     store = open_store(settings)
     rows = [
@@ -130,7 +132,11 @@ def _print_forecast(settings: Settings, db: Any, client_ids: list[str], plan: di
     print()
     print_table(models, list(models[0]) if models else [], "no language model would be asked")
     if models:
-        print("\nUpper bounds: every draft of a question is rejected once, every answer improved, nothing is cached.")
+        print(
+            "\nUpper bounds: every draft of a question is rejected once, every answer improved. Replies that are kept"
+        )
+        print("from earlier calls cost nothing; they were not looked up, and are counted here.")
+    if any(each["tokens and time by"] == GUESS for each in models):
         print("A guess: 2 s a call, chunks of 800 characters; better numbers come with this client's first calls.")
 
 
@@ -200,6 +206,8 @@ def _evaluate_fast(
 def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool) -> list[str]:
     """The clients named on the command line, each one known to the document store; a forgotten one only by its name.
 
+    Tables of rageval.toml that may be meant for them, and are of nobody whom the store knows, are said.
+
     Raises:
         RagevalError: neither or both of --client and --all, an unknown client, a store without any.
     """
@@ -211,8 +219,11 @@ def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool)
     store = open_store(settings)
     if client is not None:
         store.probe(client)  # says so where the store does not know the client
-        return [client]
     known = store.clients()
+    for line in strange_tables(settings.source.client_names, known, client):
+        say(line)
+    if client is not None:
+        return [client]
     forgotten = left_alone(db, known)
     clients = [name for name in known if name not in forgotten]
     if not clients:
@@ -221,6 +232,17 @@ def chosen_clients(settings: Settings, db: Any, client: str | None, every: bool)
             "rageval ingest PATH --client NAME"
         )
     return clients
+
+
+def strange_tables(tables: Sequence[str], known: Sequence[str], client: str | None) -> list[str]:
+    """A line on each client's table that is of no known client; of one client's, those that may be meant for it."""
+    found: list[str] = []
+    for name in (name for name in tables if name not in known):
+        near = difflib.get_close_matches(name, [each for each in known if each not in tables], n=1)
+        if client is None or near == [client]:
+            meant = f"; {cell(near[0])} is meant?" if near else ""
+            found.append(f"rageval.toml has a table for {cell(name)}, whom the document store does not know{meant}")
+    return found
 
 
 def with_usable_settings(settings: Settings, client_ids: list[str], k: int | None) -> list[str]:
@@ -344,6 +366,22 @@ def metric_errors(db: Any, report: Any) -> str | None:
     return f"metrics failed: {named}" + (f"; and {plural(more, 'reason')} more" if more else "")
 
 
+def nowhere_defined(db: Any, report: Any) -> str | None:
+    """One line on the metrics that are undefined for every question, by their commonest reasons; None without any."""
+    from rageval_dagster.evaluation.summary import is_by_model, undefined_everywhere
+
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in undefined_everywhere(db, report).items():
+        by_reason.setdefault(reason, []).append(name)
+    if not by_reason:
+        return None
+    # What a judge model was wanted for comes first.
+    commonest = sorted(by_reason.items(), key=lambda entry: (not any(map(is_by_model, entry[1])), -len(entry[1])))
+    named = "; ".join(f"{cell(reason)} ({_some(names, MAX_REASONS)})" for reason, names in commonest[:MAX_REASONS])
+    more = len(commonest) - MAX_REASONS
+    return f"undefined for every question: {named}" + (f"; and {plural(more, 'reason')} more" if more > 0 else "")
+
+
 def leaks_of(db: Any, report: Any) -> list[Any]:
     """The chunks of other clients that an evaluation's system returned."""
     from rageval_dagster.evaluation.leaks import stray_chunks
@@ -373,8 +411,8 @@ def unknown_chunks(report: Any) -> str | None:
     )
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(cell(name) for name in names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
+def _some(names: list[str], most: int = MAX_NAMES) -> str:
+    return ", ".join(cell(name) for name in names[:most]) + (", ..." if len(names) > most else "")
 
 
 def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
@@ -408,20 +446,22 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
         print("These are numbers of built-in reference systems, not of your RAG system: name yours in rageval.toml.")
     if any(report.evaluation.system_declared is None for report in reports):
         print("A system that declares no version is asked everything again each time, and may have changed unnoticed.")
-    clients = [settings.for_client(report.evaluation.client_id) for report in reports]
-    if any(own.generator_model is None for own in clients):
+    everyone = {name: settings.for_client(name) for name in (report.evaluation.client_id for report in reports)}
+    clients = {name: own for name, own in everyone.items() if own.llm != "forbidden"}
+    if forbidden := [name for name in everyone if name not in clients]:
+        print(f'Models are forbidden (llm = "forbidden") for {_some(forbidden)}: questions and the answers of')
+        print("reference systems are extracted from the documents, and judge.* and claims.* are not measured.")
+    if any(own.generator_model is None for own in clients.values()):
         print("Generated questions are made without a model: good for one system over time, less so for comparing")
         print("lexical with dense retrieval. For natural ones set RAGEVAL_GENERATOR_MODEL.")
-    if any(
-        own.answer_model is None and report.evaluation.system_reference
-        for own, report in zip(clients, reports, strict=True)
-    ):
+    referring = {report.evaluation.client_id for report in reports if report.evaluation.system_reference}
+    if any(own.answer_model is None for name, own in clients.items() if name in referring):
         print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
     for warning in _language_warnings(settings, reports):
         print(f"{warning}.")
-    for warning in dict.fromkeys(filter(None, map(same_model_warning, clients))):
+    for warning in dict.fromkeys(filter(None, map(same_model_warning, clients.values()))):
         print(f"{warning}.")
-    if any(own.judge_model is None for own in clients):
+    if any(own.judge_model is None for own in clients.values()):
         print("Not measured: judge.* and claims.*, which need a judge model: set RAGEVAL_JUDGE_MODEL.")
     for spent in model_spending(db, reports):
         print(spent)

@@ -19,6 +19,8 @@ from rageval_dagster.storage.database import Database
 SINGLE_CALLS, MULTI_HOP_CALLS, UNANSWERABLE_CALLS = 3, 5, 2
 """What one draft takes: the model writes it, and critics judge it."""
 
+GUESS = "a guess"
+"""Where tokens and time are from before a client's first calls."""
 LATENCY_S = 2.0
 CHUNK_TOKENS = 220
 """Of 800 characters of English, as `rageval ingest` cuts them."""
@@ -148,7 +150,7 @@ def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: C
         tokens=tokens_in + tokens_out,
         cost_usd=cost_of(settings, endpoint.model, tokens_in, tokens_out),
         seconds=round(calls.most * latency / settings.llm_concurrency, 1),
-        estimated_by=f"{answered} earlier calls" if answered > 0 else "a guess",
+        estimated_by=f"{answered} earlier calls" if answered > 0 else GUESS,
     )
 
 

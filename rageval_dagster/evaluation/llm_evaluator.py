@@ -161,6 +161,9 @@ def _context(chunk: Chunk) -> Any:
 
 
 def _merged(weights: JudgeWeights, changes: Mapping[str, float]) -> JudgeWeights:
+    unknown = sorted(set(changes) - set(JudgeWeights.model_fields))
+    if unknown:
+        raise SettingsError(f"weights: no dimension {unknown[0]!r} (known: {', '.join(JudgeWeights.model_fields)})")
     try:
         return JudgeWeights.model_validate({**weights.model_dump(), **changes})
     except ValidationError as error:

@@ -179,6 +179,19 @@ def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter
     }
 
 
+def undefined_everywhere(db: Database, report: EvaluationReport) -> dict[str, str]:
+    """The commonest reason of each metric that is undefined for every question, by metric id."""
+    versions = {
+        name: each.metric_version for name, each in report.summaries.items() if each.n and each.n_undefined == each.n
+    }
+    columns = score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
+    return {
+        name: Counter(outcome.reason or "no reason" for outcome in column.values()).most_common(1)[0][0]
+        for name, column in columns.items()
+        if column
+    }
+
+
 def headline_level(summaries: Sequence[Summary]) -> str:
     """`chunk`, or `document` where only that is known: of the dataset's evidence, or of what the system returned."""
     scored = {summary.metric_id for summary in summaries if summary.n_scored}

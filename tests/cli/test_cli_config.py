@@ -12,6 +12,7 @@ import pytest
 
 from rageval_dagster.cli.config import without_secrets
 from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import ensure_client, mark_vanished
 from rageval_dagster.storage.forgetting import bury
@@ -262,6 +263,7 @@ def test_doctor_reads_the_prompts(project: Project, run: Run, tmp_path: Path, mo
     monkeypatch.setenv("RAGEVAL_PROMPTS", str(folder))
     assert "0 of 19 prompts replaced" in findings(run)["prompts: yes"]
     (folder / "judge_faithfullness.txt").write_text("[system]", encoding="utf-8")
+    load_prompt.cache_clear()
     refused = findings(run)["prompts: no"]
     assert "judge_faithfullness.txt is called as no prompt is; judge_faithfulness.txt is meant?" in refused
 

@@ -8,6 +8,7 @@ import pytest
 
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.records import Chunk
+from rageval_dagster.storage.caches import LlmCall, save_replies
 from tests.cli.running import Run
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project
@@ -68,6 +69,30 @@ speaker = {{in = 1.0, out = 2.0}}
     assert "no price" in of_judge
     assert "6 s" in of_judge
     assert "Upper bounds" in shown.out
+    assert "A guess: 2 s a call" in shown.out
+
+
+def test_numbers_of_earlier_calls_are_called_no_guess(
+    asked: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "speaker")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    call = LlmCall("acme", "answer", "speaker", 100, 10, None, 1.0, cache_hit=False, retries=0, error=None, run_id=None)
+    save_replies(asked.database(), "acme", [], [call])
+    shown = run("evaluate", "--client", "acme", "--dry-run").out
+    assert "1 earlier calls" in shown
+    assert "guess" not in shown
+
+
+def test_a_table_of_nobody_is_said_where_it_may_be_meant(asked: Project, run: Run) -> None:
+    Path("rageval.toml").write_text('[clients.acne]\nllm = "forbidden"\n[clients.other]\nk = 3\n', encoding="utf-8")
+    said = [
+        [line for line in run("evaluate", *chosen, "--dry-run").err.splitlines() if "has a table" in line]
+        for chosen in (["--client", "acme"], ["--client", "zebra"], ["--all"])
+    ]
+    near = "rageval.toml has a table for acne, whom the document store does not know; acme is meant?"
+    other = "rageval.toml has a table for other, whom the document store does not know"
+    assert said == [[near], [], [near, other]]
 
 
 def test_without_models_no_cost_is_spoken_of(asked: Project, run: Run) -> None:

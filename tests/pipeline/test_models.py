@@ -111,6 +111,7 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     }
 
 
+@pytest.mark.slow
 def test_a_model_that_writes_no_question_writes_no_dataset(
     loaded: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,17 +76,20 @@ def chosen(items: Sequence[Item], size: int, staying: int, shares: Shares) -> li
 
     Where a kind has too few, others take their place.
     """
+    taken = set(within(items, size, shares, staying)[: max(size, staying)])
+    left = [place for place in range(len(items)) if place not in taken]
+    return [items[place] for place in sorted([*taken, *left[: max(size - len(taken), 0)]])]
+
+
+def within(items: Sequence[Item], size: int, shares: Shares, staying: int = 0) -> list[int]:
+    """The places of the items that a dataset of a size has room for by the shares, and of the first `staying` ones."""
     room = {kind: floor(shares[kind] * size + 0.5) for kind in ("multi_hop", "unanswerable")}
     room["single"] = size - sum(room.values())
     taken: list[int] = []
-    left: list[int] = []
     for place, item in enumerate(items):
         kind = kind_of(item)
         group = kind if kind in room else "single"
         if place < staying or room[group] > 0:
             taken.append(place)
             room[group] -= 1
-        else:
-            left.append(place)
-    taken = taken[: max(size, staying)]
-    return [items[place] for place in sorted([*taken, *left[: max(size - len(taken), 0)]])]
+    return taken

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
 from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task, generator_name, shares_of
-from rageval_dagster.benchmark.mix import Kind, Shares, chosen, kind_of, plan
+from rageval_dagster.benchmark.mix import Kind, Shares, chosen, kind_of, plan, within
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rules import RuleResult
@@ -213,9 +213,13 @@ def renew_candidates(
         if chunk.content_key not in known
     ]
     wanted = _wanted(db, store, client_id, spec, due)
-    verified_ids = {item.item_id for item in _verified(db, _current(db, client_id, spec))}
+    dataset = _current(db, client_id, spec)
+    verified_ids = {item.item_id for item in _verified(db, dataset)}
     related = Related(chunks, spec.language, spec.seed)
     usable = [each for found in known.values() for each in found if _may_be_drawn(each, verified_ids)]
+    if dataset is not None and spec.shares is not None and spec.shares != dataset.stats.get("shares"):
+        # What there is too much of for them stands for nothing of which there is too little.
+        usable = [usable[place] for place in within([each.item for each in usable if each.item], wanted, spec.shares)]
     written: list[Candidate] = []
     done = fruitless = 0
     while missing and len(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):

@@ -141,6 +141,13 @@ def test_a_dataset_has_the_mix_that_was_asked_for_and_costs_nothing_again(loaded
     assert other.write().counts["reused"] == 11
     other.freeze()
     assert Counter(map(kind_of, other.items()))["multi_hop"] == 0
+    # What there is too little of for them is asked about, and no more.
+    more = Chain(loaded, server, RAGEVAL_MULTI_HOP_SHARE="0.6")
+    asked = more.write().counts["written"]
+    more.freeze()
+    assert Counter(map(kind_of, more.items()))["multi_hop"] == 5
+    assert 0 < asked < 11
+    assert more.write().counts["written"] == 0
 
 
 def test_what_critics_turn_down_is_kept_with_its_reason_and_never_drawn(loaded: Project, model: Model) -> None:

@@ -18,14 +18,14 @@ def log_progress(context: dg.AssetExecutionContext, what: str, database: History
     db = database.open()
     before = model_usage(db, client_id, context.run.run_id)
     started = time.monotonic()
-    last_line = started
+    last_line, said = started, -1
 
     def report(done: int, total: int) -> None:
-        nonlocal last_line
+        nonlocal last_line, said
         now = time.monotonic()
-        if done < total and now - last_line < SECONDS_BETWEEN_LINES:
+        if done == said or (done < total and now - last_line < SECONDS_BETWEEN_LINES):
             return
-        last_line = now
+        last_line, said = now, done
         rate = done / max(now - started, 1e-9)
         spent = (model_usage(db, client_id, context.run.run_id) - before).described()
         context.log.info(f"{what}: {done}/{total} ({rate:.1f}/s{f'; {spent}' if spent else ''})")

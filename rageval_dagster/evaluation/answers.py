@@ -1,6 +1,7 @@
 """The answer stage: the system answers from the first k contexts it retrieved; answers are stored by content."""
 
-from rageval_dagster.evaluation.stages import StageReport, in_batches
+from rageval_dagster.errors import BudgetReachedError
+from rageval_dagster.evaluation.stages import StageReport, further, in_batches
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem
 from rageval_dagster.records import Item, Progress
@@ -39,22 +40,26 @@ def run_answers(
     result_storage.link_results(db, evaluation.id, reused)
     missing = [item_id for item_id in keys if item_id not in reused]
     retrievals = result_storage.load_retrievals(db, evaluation.id, missing) if missing else {}
-    errors = done = 0
+    done = 0
     for batch in in_batches(missing):
         answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
         contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[:seen]] for item_id in answerable]
-        outcomes = dict(
-            zip(answerable, system.answer([items[item_id] for item_id in answerable], contexts), strict=True)
-        )
+        asked = [items[item_id] for item_id in answerable]
+        try:
+            answers = system.answer(asked, contexts, further(progress, done, len(missing)))
+        except BudgetReachedError as error:
+            left = f"{len(missing) - done} of {len(missing)} questions of this evaluation have no answer"
+            raise BudgetReachedError(f"{error}; {left}") from None
+        outcomes = dict(zip(answerable, answers, strict=True))
         records = [
             (result_record(items[item_id], retrievals[item_id], outcomes.get(item_id), seen), remembered.get(item_id))
             for item_id in batch
         ]
         result_storage.save_results(db, evaluation.id, records)
-        errors += sum(record.error is not None for record, _ in records)
         done += len(batch)
         if progress is not None:
             progress(done, len(missing))
+    errors = result_storage.failed_count(db, evaluation.id)
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
 
 

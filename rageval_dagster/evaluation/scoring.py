@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from rageval_dagster.errors import BudgetReachedError, TextsDeletedError
-from rageval_dagster.evaluation.stages import StageReport, in_batches
+from rageval_dagster.evaluation.stages import StageReport, further, in_batches
 from rageval_dagster.identity import digest_json
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.judging import judge_scores
@@ -65,7 +65,7 @@ def run_scoring(
         results = [loaded[item_id][1] for item_id in item_ids]
         if group[0].judged is not None:
             try:
-                outcomes = judge_scores(group, results, tools, _further(progress, computed, missing))
+                outcomes = judge_scores(group, results, tools, further(progress, computed, missing))
             except BudgetReachedError as error:
                 left = f"{missing - computed} of {missing} outcomes of this evaluation are missing"
                 raise BudgetReachedError(f"{error}; {left}") from None
@@ -84,11 +84,6 @@ def run_scoring(
     evaluation_storage.set_judge_version(db, evaluation.id, judge_version(metrics))
     total = len(loaded) * len(metrics)
     return StageReport(total=total, reused=total - computed, errors=errors)
-
-
-def _further(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Progress of a part, after so many."""
-    return None if progress is None else lambda done, _: progress(before + done, total)
 
 
 def _missing(

@@ -7,6 +7,7 @@ from rageval_dagster.benchmark.validation import require_valid
 from rageval_dagster.evaluation.request import EvaluationRequest, chosen_datasets
 from rageval_dagster.identity import digest
 from rageval_dagster.rag.system import RagSystem
+from rageval_dagster.records import Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
@@ -35,6 +36,11 @@ class StageReport:
 
 def in_batches(values: Sequence[str], size: int = BATCH) -> list[Sequence[str]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def further(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Progress of a part, after so many."""
+    return None if progress is None else lambda done, _: progress(before + done, total)
 
 
 def open_evaluations(

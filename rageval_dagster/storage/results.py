@@ -243,6 +243,17 @@ def link_results(db: Database, evaluation_id: int, links: Mapping[str, tuple[str
         _link_results(connection, client_of(connection, evaluation_id), evaluation_id, links)
 
 
+def failed_count(db: Database, evaluation_id: int) -> int:
+    """How many of the evaluation's items have a result with an error."""
+    items = tables.run_items
+    mine = sa.and_(item_results.c.client_id == items.c.client_id, item_results.c.result_id == items.c.result_id)
+    query = sa.select(sa.func.count()).select_from(items.join(item_results, mine))
+    with db.connect() as connection:
+        return connection.execute(
+            query.where(items.c.evaluation_id == evaluation_id, item_results.c.error.is_not(None))
+        ).scalar_one()
+
+
 def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:
     """{item id: (result id, result)} for the items that have a result, in the order of the dataset.
 

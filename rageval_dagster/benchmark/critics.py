@@ -9,7 +9,7 @@ from rageval_dagster.languages import is_decline
 from rageval_dagster.llm.client import Asker, ChatRequest, UnusableReplyError, together
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import fenced, load_prompt
-from rageval_dagster.llm.replies import without_thoughts
+from rageval_dagster.llm.replies import read_object, read_objects, without_thoughts
 from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.records import Candidate, Chunk, Item
 
@@ -140,14 +140,21 @@ def _may_mean_the_same(item: Item, own: str) -> bool:
     return not own or any(share is None or share > 0 for share in shares)
 
 
+def _fields(text: str) -> dict[str, str | bool]:
+    """The fields of a reply; of several objects that differ, one may be quoted from what the critic was shown."""
+    if len(read_objects(text)) > 1:
+        read_object(text)  # raises where they differ
+    return read_fields(text, _NAMES)
+
+
 def _read_verdict(text: str) -> dict[str, Any]:
-    fields = read_fields(text, _NAMES)
+    fields = _fields(text)
     verdicts = {name: read_verdict(fields, name) for name in ("answerable", "self_contained", "correct")}
     return {"answer": read_text(fields, "answer"), **verdicts}
 
 
 def _read_answered(text: str) -> dict[str, Any]:
-    fields = read_fields(text, _NAMES)
+    fields = _fields(text)
     verdicts = {name: read_verdict(fields, name) for name in ("answered", "self_contained")}
     return {"answer": read_text(fields, "answer"), **verdicts}
 

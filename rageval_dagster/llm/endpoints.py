@@ -81,6 +81,9 @@ def same_model_warning(settings: Settings) -> str | None:
 
     Panickssery et al. 2024 ("LLM Evaluators Recognize and Favor Their Own Generations") measured it.
     """
+    # A model that is not used may have no endpoint.
+    if settings.judge_model is None or settings.judge_model != settings.answer_model:
+        return None
     judge, answerer = endpoint_of(settings, "judge"), endpoint_of(settings, "answer")
     if judge is None or answerer is None or judge.version != answerer.version:
         return None

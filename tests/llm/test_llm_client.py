@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from rageval_dagster.errors import LanguageModelError, SettingsError
 from rageval_dagster.llm import session as session_module
 from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, endpoint_of
+from rageval_dagster.llm.endpoints import same_model_warning
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import llm_cache, llm_calls
@@ -397,3 +398,13 @@ def test_a_key_that_no_header_can_hold_is_a_settings_error(key: str) -> None:
     with pytest.raises(SettingsError, match="OPENAI_API_KEY") as raised:
         endpoint_of(settings(None, OPENAI_API_KEY=key), "answer")
     assert "canary" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_model_that_judges_itself_is_warned_of() -> None:
+    own = {"RAGEVAL_JUDGE_MODEL": "m", "RAGEVAL_JUDGE_BASE_URL": "http://own/v1"}
+    assert same_model_warning(load_settings(own)) is None
+    # Nobody asks the answer model of a system that answers itself.
+    assert same_model_warning(load_settings(own | {"RAGEVAL_ANSWER_MODEL": "other"})) is None
+    same = own | {"RAGEVAL_ANSWER_MODEL": "m", "OPENAI_BASE_URL": "http://shared/v1"}
+    assert same_model_warning(load_settings(same)) is None
+    assert "RAGEVAL_JUDGE_MODEL" in str(same_model_warning(load_settings(same | {"OPENAI_BASE_URL": "http://own/v1"})))

@@ -69,13 +69,7 @@ def _findings() -> Iterator[Row]:
         yield _checked("redaction", lambda name=name: _redaction(name, settings))
     for folder in dict.fromkeys(each.prompts_dir for each in everyone if each.prompts_dir):
         yield _checked("prompts", lambda folder=folder: _prompts(folder))
-    models = dict.fromkeys(each.embedding_model for each in everyone)
-    for name in models:
-        yield _checked("embedding model", lambda name=name: _embedding_model(name, settings))
-    for name in dict.fromkeys(
-        each.metric_embedding_model for each in everyone if each.metric_embedding_model not in models
-    ):
-        yield _checked("metric embedding model", lambda name=name: _embedding_model(name, settings))
+    yield from _embedding_models(everyone)
     yield from _once(_chat_models(everyone))
     yield from _systems(everyone)
     if settings.chroma_url is not None:
@@ -123,6 +117,18 @@ def _prompts(folder: Path) -> str:
     names = prompt_names()
     own = [name for name in names if load_prompt(name, folder) != load_prompt(name)]
     return f"{folder}: {len(own)} of {plural(len(names), 'prompt')} replaced"
+
+
+def _embedding_models(everyone: Iterable[Settings]) -> Iterator[Row]:
+    """Each model once; one behind an endpoint, once for each endpoint and key that clients have for it."""
+    tried: set[tuple[str, object]] = set()
+    for settings in everyone:
+        for check in ("embedding model", "metric embedding model"):
+            name = getattr(settings, check.replace(" ", "_"))
+            endpoint = (settings.openai_base_url, settings.openai_api_key) if name.startswith("openai:") else None
+            if (name, endpoint) not in tried:
+                tried.add((name, endpoint))
+                yield _checked(check, lambda name=name, own=settings: _embedding_model(name, own))
 
 
 def _embedding_model(name: str, settings: Settings) -> str:

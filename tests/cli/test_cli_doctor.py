@@ -100,3 +100,21 @@ def test_a_model_that_replies_no_json_is_warned_of(project: Project, run: Run, m
         [(_, ok, finding)] = [row for row in rows(run) if row[0] == "answer model"]
     assert ok == "warning"
     assert "replied no JSON" in finding
+
+
+def test_a_client_s_embedding_endpoint_is_tried_with_its_own_address_and_key(project: Project, run: Run) -> None:
+    with ScriptedServer() as server:
+        Path("rageval.toml").write_text(
+            f"""
+[clients.beta]
+embedding_model = "openai:vectors"
+openai_base_url = "{server.base_url}"
+[clients.gamma]
+embedding_model = "openai:vectors"
+openai_base_url = "{server.base_url}"
+""",
+            encoding="utf-8",
+        )
+        found = [row for row in rows(run) if row[2].startswith("openai:")]
+    assert [(check, ok) for check, ok, _ in found] == [("embedding model", "yes")]
+    assert len(server.requests) == 1

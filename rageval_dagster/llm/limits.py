@@ -16,8 +16,8 @@ SHORTEST_ROUND = 10
 """Replies that are looked at together, at the least."""
 
 PUT_OFF_A_PLACE = 4
-"""Requests that were refused and are not answered yet, for each place. With more of them nothing new is begun: under a
-quota all would only use up each other's attempts."""
+"""Requests that were refused or failed and are to be sent again, for each place. With more of them nothing new is
+begun: under a quota all would only use up each other's attempts, and an endpoint that is down would be stormed."""
 
 
 class AdaptiveLimit:
@@ -25,7 +25,7 @@ class AdaptiveLimit:
 
     Replies are looked at in rounds of about as many as are in flight. A round without overload raises the limit by one,
     up to `most`; one in which a share of OVERLOAD_SHARE or more was refused lowers it to SHRINK of itself. Whoever
-    waits for a place gets it in the order of priority (lowest first), then of coming; those that were refused come
+    waits for a place gets it in the order of priority (lowest first), then of coming; those that are sent again come
     before those that are new.
     """
 
@@ -41,7 +41,7 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def place(self, priority: int, is_new: bool = True) -> AsyncIterator[None]:
-        """Waits for a place in flight and holds it; `is_new` is false for a request that was refused before."""
+        """Waits for a place in flight and holds it; `is_new` is false for a request that is sent again."""
         if self._waiting or not self._has_room(is_new):
             await self._wait(priority, is_new)
         else:
@@ -54,7 +54,7 @@ class AdaptiveLimit:
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """To be held from a request's first refusal until it is answered or given up."""
+        """To be held from a request's first failure until it is answered or given up."""
         self._put_off += 1
         try:
             yield

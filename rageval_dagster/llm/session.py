@@ -171,7 +171,7 @@ class Session:
     ) -> tuple[Completion, T]:
         """Sends one request until it has a usable reply, or attempts are used up.
 
-        `put_off` holds it as put off from the first time that the endpoint has too much to do.
+        `put_off` holds it as put off from the first time that it has to be sent again for the endpoint's sake.
         """
         attempts = waits = unusable = 0
         is_new = True
@@ -206,7 +206,7 @@ class Session:
             if trouble.refusal is not None:
                 self._record(Failure(trouble.reason, attempts - 1), tokens)
                 raise self._client.error(*trouble.refusal)
-            if trouble.overloaded and is_new:
+            if is_new and not trouble.paid and not trouble.final:
                 put_off.enter_context((self._limit if self._dialect.speaks else self._first_contact).put_off())
                 is_new = False
             reason = trouble.reason
@@ -276,7 +276,8 @@ class Session:
         except openai.APIConnectionError as error:
             # A connection that was there and broke may be this one request's fault.
             refused = "Connect" in type(error.__cause__).__name__
-            return _Trouble("cannot connect", unreachable=True, disconnected=refused)
+            reason = "cannot connect" if refused else "the connection broke"
+            return _Trouble(reason, unreachable=True, disconnected=refused)
         except openai.APIStatusError as error:
             self._heard = time.monotonic()
             return self._refused(error, sent)

@@ -17,6 +17,7 @@ from rageval_dagster.llm import session as session_module
 from rageval_dagster.llm.client import Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
 from rageval_dagster.llm.limits import PUT_OFF_A_PLACE, AdaptiveLimit
 from rageval_dagster.llm.replies import read_object
+from rageval_dagster.llm.session import ENDPOINT_DOWN
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import llm_cache, llm_calls
@@ -274,6 +275,20 @@ def test_an_endpoint_that_only_fails_is_given_up(sqlite_db: Database) -> None:
 def rows(db: Database) -> list[Any]:
     with db.connect() as connection:
         return list(connection.execute(sa.select(llm_cache)))
+
+
+@pytest.mark.parametrize("spoke", [False, True])
+def test_an_endpoint_in_trouble_is_not_stormed(sqlite_db: Database, spoke: bool) -> None:
+    def fault_for(received: Received) -> Fault | None:
+        return None if spoke and received.text == "number 0" else Fault(status=500)
+
+    with ScriptedServer(says_number, fault_for=fault_for) as server:
+        chat = client(server.base_url, sqlite_db, RAGEVAL_LLM_MAX_ATTEMPTS="5", RAGEVAL_LLM_CONCURRENCY="4")
+        with pytest.raises(LanguageModelError, match="does not answer"):
+            chat.converse(range(500), ask_number)
+    # Others are begun as those end that were begun before.
+    asked = {request.text for request in server.requests}
+    assert len(asked) <= PUT_OFF_A_PLACE * (4 if spoke else 1) + 4 + ENDPOINT_DOWN
 
 
 def test_nothing_more_is_paid_for_once_the_database_takes_no_replies(sqlite_db: Database) -> None:

@@ -17,8 +17,9 @@ def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVe
     from rageval_dagster.corpus.names import partition_key
     from rageval_dagster.monitoring.watching import watched
 
-    probes = watched(database.open(), store.open().probes())
-    return dg.DataVersionsByPartition({partition_key(client_id): probe for client_id, probe in probes.items()})
+    documents = store.open()
+    probes = documents.iter_probes(watched(database.open(), documents.clients()))
+    return dg.DataVersionsByPartition({partition_key(client_id): probe for client_id, probe in probes})
 
 
 @dg.asset(

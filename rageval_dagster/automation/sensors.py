@@ -1,26 +1,39 @@
 """The document store sensor: it only probes; the run that it asks for scans."""
 
-import json
 import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from rageval_dagster.assets.partitions import clients_partitions
-from rageval_dagster.automation.jobs import EVALUATION_JOB, evaluation_job
-from rageval_dagster.automation.requests import run_request, run_tags
+from rageval_dagster.automation.jobs import evaluation_job
+from rageval_dagster.automation.requests import AskedFor, missing_partitions
 from rageval_dagster.automation.schedules import time_of
-from rageval_dagster.corpus.names import partition_key
+from rageval_dagster.errors import StoreError
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
-from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
-from rageval_dagster.settings import load_settings
+from rageval_dagster.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from rageval_dagster.monitoring.watching import Look
 
 MAX_ATTEMPTS = 3
 INTERVAL_S = 30
 
+REQUESTS = 100
+"""Runs asked for in one tick: Dagster takes some 0.1 s for each, and what is left comes with the next."""
+
+RESCANS = 10
+"""Of these, scans of clients that nothing is known to have changed of: they are spread."""
+
 
 def document_store_sensor() -> dg.SensorDefinition:
-    """Finds new, changed and vanished clients, adds partitions, and asks for one run per observed change."""
+    """Finds new, changed and vanished clients, adds partitions, and asks for one run per observed change.
+
+    A client whose last scan is older than its settings allow gets a run, too, which ends early if nothing changed.
+    """
 
     @dg.sensor(
         name="document_store_sensor",
@@ -33,51 +46,53 @@ def document_store_sensor() -> dg.SensorDefinition:
     def sensor(
         context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:
-        from rageval_dagster.monitoring.watching import observe
-        from rageval_dagster.storage.clients import list_clients
+        from rageval_dagster.monitoring.watching import BUDGET_S, Cursor, look_around
 
         settings = load_settings()
         if not settings.enabled:
             return dg.SkipReason("EVALUATION_ENABLED is false")
-        pending = {client: (probe, since) for client, (probe, since) in json.loads(context.cursor or "{}").items()}
-        documents = store.open()
-        probes, refused = documents.probes(), len(documents.refused())
-        db = database.open()
-        for client in list_clients(db):
-            end_dead_run(context.instance, client)
-        seen = observe(db, probes, pending, settings.settle_s, time.time())
-        known = set(context.instance.get_dynamic_partitions(clients_partitions.name or ""))
-        to_add = [key for key in map(partition_key, seen.outstanding) if key not in known]
-        requests = [
-            request
-            for client_id, change_seq in seen.outstanding.items()
-            if time_of(settings, client_id) is not None
-            and (request := _next_attempt(context.instance, client_id, change_seq)) is not None
-        ]
-        looked_at = f"{len(probes)} clients looked at, {len(seen.pending)} still moving"
-        if refused:
-            looked_at += f", {refused} refused for their names (rageval clients list)"
+        try:
+            documents = store.open(patience_s=BUDGET_S)
+            seen = look_around(database.open(), documents, Cursor.read(context.cursor), settings, time.time())
+        except StoreError as error:
+            return dg.SkipReason(str(error))
+        to_add = missing_partitions(context.instance, [*seen.outstanding, *seen.stale])
+        requests = list(islice(_requests(context.instance, settings, seen), REQUESTS))
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else looked_at,
+            skip_reason=None if requests else _described(seen, len(documents.refused())),
             dynamic_partitions_requests=[clients_partitions.build_add_request(to_add)] if to_add else [],
-            cursor=json.dumps(seen.pending),
+            cursor=seen.cursor.text(),
         )
 
     return sensor
 
 
-def _next_attempt(instance: dg.DagsterInstance, client_id: str, change_seq: int) -> dg.RunRequest | None:
-    """The request for a change that is not evaluated yet, under a new key after each failed run.
+def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") -> Iterator[dg.RunRequest]:
+    """For each change that is not evaluated yet, then for some of the scans that are due."""
+    changes = {client_id: f"change:{change_seq}" for client_id, change_seq in seen.outstanding.items()}
+    scans = {client_id: f"rescan:{due.since:%Y-%m-%dT%H:%M:%S}:{due.round}" for client_id, due in seen.stale.items()}
+    asked = AskedFor(instance, {*changes.values(), *scans.values()})
+    requested: set[str] = set()
+    for client_id, trigger in changes.items():
+        if time_of(settings, client_id) is not None:
+            run_key = f"{client_id}:{seen.outstanding[client_id]}"
+            request = asked.next_attempt(client_id, trigger, run_key, MAX_ATTEMPTS)
+            if request is not None:
+                requested.add(client_id)
+                yield request
+    rescans = 0
+    for client_id, trigger in scans.items():
+        if client_id in requested or asked.has_run(client_id) or time_of(settings, client_id) is None:
+            continue
+        # A scan that keeps failing is tried once more each time that the same age has gone by again.
+        attempts = MAX_ATTEMPTS if seen.stale[client_id].round == 1 else 1
+        request = asked.next_attempt(client_id, trigger, f"{client_id}:{trigger}", attempts)
+        if request is not None and rescans < RESCANS:
+            rescans += 1
+            yield request
 
-    Dagster skips a run key for ever, also when its run failed; a key that was asked for before is skipped by it, so
-    that a request lost between our database and Dagster's is made up for.
-    """
-    trigger = f"change:{change_seq}"
-    runs = instance.get_runs(
-        dg.RunsFilter(job_name=EVALUATION_JOB, tags=run_tags(client_id, trigger)), limit=MAX_ATTEMPTS + 1
-    )
-    failed = sum(run.status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED) for run in runs)
-    if failed < len(runs) or failed >= MAX_ATTEMPTS:
-        return None
-    return run_request(client_id, trigger, run_key=f"{client_id}:{change_seq}:{failed + 1}", only_if_changed=True)
+
+def _described(seen: "Look", refused: int) -> str:
+    described = f"{seen.probed} of {seen.present} clients looked at, {len(seen.cursor.pending)} still moving"
+    return f"{described}, {refused} refused for their names (rageval clients list)" if refused else described

@@ -2,33 +2,36 @@
 
 import json
 import logging
+import math
 import os
 import re
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from rageval_dagster.corpus.catalogue import Catalogue, ClientValue, Collection, FieldValue
+from rageval_dagster.corpus.catalogue import MARKER_FILE, Catalogue, ClientValue, Collection, FieldValue
 from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
-from rageval_dagster.errors import SettingsError, StoreError, Translating
+from rageval_dagster.errors import SettingsError, StoreAwayError, StoreError, Translating
 from rageval_dagster.network import silence_libraries
 from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
+    import chromadb
     from chromadb.api import ClientAPI
-
-MARKER_FILE = ".rageval-store"
-"""Stands in the folder of an embedded store that this project made, and may therefore open where it is."""
 
 _CONNECT_TIMEOUT_S = 5
 _LIST_PAGE = 100
 _VALUES_PAGE = 5_000
+_GROUPED_FOR_S = 86_400
+_AWAY = {502, 503, 504}  # what stands before a server that is just being restarted answers
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -56,15 +59,20 @@ class EmbeddedChroma:
     @property
     def is_foreign(self) -> bool:
         """Whether there is a store that this project did not make."""
-        return self._catalogue.exists() and not (self._catalogue.path / MARKER_FILE).exists()
+        return self._catalogue.is_foreign
+
+    def is_there(self) -> bool:
+        """Whether there is a store at all."""
+        return self._catalogue.exists()
 
     def collections(self) -> list[Collection]:
         return self._catalogue.collections()
 
-    def probes(self, collections: list[Collection]) -> dict[str, str]:
-        """Collection id -> the number of its last write."""
+    def probes(self, collections: list[Collection]) -> Iterator[str]:
+        """For each collection the number of its last write."""
         revisions = self._catalogue.revisions() if collections else {}
-        return {collection.id: str(revisions.get(collection.id, 0)) for collection in collections}
+        for collection in collections:
+            yield str(revisions.get(collection.id, 0))
 
     def values(self, collection: Collection, field: str) -> list[FieldValue]:
         """The values of a metadata field that may name something."""
@@ -110,8 +118,10 @@ class ServerChroma:
 
     is_foreign = False
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, patience_s: float = math.inf) -> None:
         self._settings = settings
+        self._patience_s = patience_s
+        self._listed: dict[str, chromadb.Collection] = {}
         parts = urlsplit(settings.chroma_url or "")
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.username or parts.path.strip("/"):
             raise SettingsError("RAGEVAL_CHROMA_URL takes http(s)://host:port of a Chroma server, and nothing more")
@@ -150,12 +160,13 @@ class ServerChroma:
                 f"{self.location}/api/v2/heartbeat", headers=_shown(self._headers), timeout=_CONNECT_TIMEOUT_S
             )
         except httpx.HTTPError as error:
-            raise StoreError(
+            raise StoreAwayError(
                 f"no Chroma server answers at {self.location} ({type(error).__name__}); start it, or set "
                 "RAGEVAL_CHROMA_URL to where it runs"
             ) from None
         if not answer.is_success or "nanosecond heartbeat" not in answer.text:
-            raise StoreError(
+            kind = StoreAwayError if answer.status_code in _AWAY else StoreError
+            raise kind(
                 f"{self.location} answered {answer.status_code}, not as a Chroma server does, when asked whether it "
                 "is one; see RAGEVAL_CHROMA_URL and RAGEVAL_CHROMA_TOKEN"
             )
@@ -164,39 +175,86 @@ class ServerChroma:
         """An open Chroma client."""
         return self._client
 
+    def is_there(self) -> bool:
+        """A server that does not answer is an error."""
+        return True
+
     def collections(self) -> list[Collection]:
-        found: list[Collection] = []
+        listed: list[chromadb.Collection] = []
         with self.translated():
             while True:
-                page = self._client.list_collections(limit=_LIST_PAGE, offset=len(found))
-                found += [Collection(str(each.id), each.name, each.metadata or {}) for each in page]
+                page = self._client.list_collections(limit=_LIST_PAGE, offset=len(listed))
+                listed += page
                 if len(page) < _LIST_PAGE:
-                    return sorted(found, key=lambda collection: collection.name)
+                    break
+        self._listed = {str(each.id): each for each in listed}
+        found = [Collection(str(each.id), each.name, each.metadata or {}) for each in listed]
+        return sorted(found, key=lambda collection: collection.name)
 
-    def probes(self, collections: list[Collection]) -> dict[str, str]:
-        """Collection id -> its number of chunks: all that a server tells cheaply; an edit in place does not move it."""
-        with self.translated():
-            return {collection.id: str(self.count(collection)) for collection in collections}
+    def probes(self, collections: list[Collection]) -> Iterator[str]:
+        """For each collection its number of chunks, a request each, when it is asked for.
+
+        That is all that a server tells cheaply: an edit in place does not move it.
+        """
+        for collection in collections:
+            yield str(self.count(collection))
 
     def values(self, collection: Collection, field: str) -> list[FieldValue]:
-        """The values of a metadata field that may name something; reads the whole collection's metadata."""
-        counts: Counter[tuple[type, ClientValue]] = Counter()  # by type too: 7 and 7.0 are one key
-        offset = 0
-        with self.translated():
-            chunks = self._client.get_collection(collection.name, embedding_function=None)
-            while True:
-                page = chunks.get(include=["metadatas"], limit=_VALUES_PAGE, offset=offset)
-                found: list[Any] = [(metadata or {}).get(field) for metadata in page["metadatas"] or []]
-                counts.update((type(value), value) for value in found if read_name(value) is not None)
-                if len(page["ids"]) < _VALUES_PAGE:
-                    return [FieldValue(value, count, str(count)) for (_, value), count in counts.items()]
-                offset += _VALUES_PAGE
+        """The values of a metadata field that may name something.
+
+        They take reading the whole collection's metadata: once a process while the number of its chunks stays, again
+        after a day. Where that takes longer than our patience, the next call goes on where this one stopped.
+
+        Raises:
+            StoreError: our patience is over.
+        """
+        key = self.location, collection.id, field
+        count, now = self.count(collection), time.monotonic()
+        grouping = _groupings.get(key)
+        if grouping is None or (
+            grouping.is_done and (grouping.count != count or now - grouping.began > _GROUPED_FOR_S)
+        ):
+            grouping = _groupings[key] = _Grouping(count, now)
+        while not grouping.is_done:
+            with self.translated():
+                page = self._opened(collection).get(include=["metadatas"], limit=_VALUES_PAGE, offset=grouping.offset)
+            found: list[Any] = [(metadata or {}).get(field) for metadata in page["metadatas"] or []]
+            grouping.add(found)
+            if not grouping.is_done and time.monotonic() - now > self._patience_s:
+                raise StoreError(
+                    f"whose chunks {self.location} has is still being read ({grouping.offset} of {count} in "
+                    f"{collection.name!r}); the next look goes on from there"
+                )
+        return [FieldValue(value, count, str(count)) for (_, value), count in grouping.counts.items()]
 
     def count(self, collection: Collection) -> int:
         """How many chunks a collection has."""
         with self.translated():
-            return self._client.get_collection(collection.name, embedding_function=None).count()
+            return self._opened(collection).count()
 
+    def _opened(self, collection: Collection) -> "chromadb.Collection":
+        if collection.id not in self._listed:
+            self._listed[collection.id] = self._client.get_collection(collection.name, embedding_function=None)
+        return self._listed[collection.id]
+
+
+@dataclass
+class _Grouping:
+    """The values of a field in a collection, as far as they are read; `count` is how many chunks it had at first."""
+
+    count: int
+    began: float
+    offset: int = 0
+    is_done: bool = False
+    counts: Counter[tuple[type, ClientValue]] = field(default_factory=Counter)  # by type too: 7 and 7.0 are one key
+
+    def add(self, page: Sequence[Any]) -> None:
+        self.counts.update((type(value), value) for value in page if read_name(value) is not None)
+        self.offset += len(page)
+        self.is_done = len(page) < _VALUES_PAGE
+
+
+_groupings: dict[tuple[str, str, str], _Grouping] = {}
 
 Backend = EmbeddedChroma | ServerChroma
 
@@ -204,9 +262,12 @@ _EMBEDDED = "chromadb.api.rust.RustBindingsAPI"
 _SERVER = "chromadb.api.fastapi.FastAPI"
 
 
-def open_backend(settings: Settings) -> Backend:
-    """The server where RAGEVAL_CHROMA_URL names one, else the embedded store. Nothing is opened yet."""
-    return ServerChroma(settings) if settings.chroma_url else EmbeddedChroma(settings)
+def open_backend(settings: Settings, patience_s: float = math.inf) -> Backend:
+    """The server where RAGEVAL_CHROMA_URL names one, else the embedded store. Nothing is opened yet.
+
+    `patience_s` is how long finding out whose chunks a server has may take at a time.
+    """
+    return ServerChroma(settings, patience_s) if settings.chroma_url else EmbeddedChroma(settings)
 
 
 def _token_headers(token: SecretStr | None) -> dict[str, SecretStr]:
@@ -280,9 +341,12 @@ def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating
         if isinstance(error, ChromaError):
             said = _hidden(" ".join(str(error).split()), secrets)[:300] or type(error).__name__
             return StoreError(f"the Chroma store at {location} refused: {said}")
-        if isinstance(error, httpx.HTTPError):
-            return StoreError(
-                f"the Chroma server at {location} stopped answering ({type(error).__name__}); see that it runs"
+        # An answer of nobody that Chroma knows is a plain Exception.
+        cause = error.__context__ if type(error) is Exception else error
+        away = isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code in _AWAY
+        if away or isinstance(error, httpx.HTTPError):
+            return StoreAwayError(
+                f"the Chroma server at {location} stopped answering ({type(cause).__name__}); see that it runs"
             )
         return None
 

@@ -12,10 +12,16 @@ from rageval_dagster.errors import StoreError
 from rageval_dagster.identity import digest
 
 DATABASE_FILE = "chroma.sqlite3"
+MARKER_FILE = ".rageval-store"
+"""Stands in the folder of an embedded store that this project made, and may therefore open where it is."""
+
 _BUSY_TIMEOUT_S = 10
 
 ClientValue = str | int | float
 """What a metadata field that names the client may hold."""
+
+_grouped: "dict[tuple[Path, str, str], tuple[int, list[FieldValue]]]" = {}
+"""(store, collection, field) -> the values at a revision: a process that looks again and again groups them once."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,11 @@ class Catalogue:
     def exists(self) -> bool:
         return (self.path / DATABASE_FILE).is_file()
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether there is a store that this project did not make."""
+        return self.exists() and not (self.path / MARKER_FILE).exists()
+
     @contextmanager
     def connect(self) -> Iterator[sqlite3.Connection]:
         """A read-only connection.
@@ -55,13 +66,38 @@ class Catalogue:
             StoreError: the file cannot be read, or is not Chroma's.
         """
         try:
-            uri = f"{(self.path / DATABASE_FILE).as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)) as connection:
+            with closing(self._opened("ro")) as connection:
+                if self._must_be_rolled_back(connection):
+                    self._roll_back()
                 yield connection
         except sqlite3.Error as error:
             raise StoreError(
                 f"the Chroma store at {self.path} cannot be read ({error}); see that it is one, and readable"
             ) from None
+
+    def _opened(self, mode: str) -> sqlite3.Connection:
+        uri = f"{(self.path / DATABASE_FILE).as_uri()}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)
+
+    def _must_be_rolled_back(self, connection: sqlite3.Connection) -> bool:
+        """Whether a writer died in the middle of a write, which who only reads cannot undo."""
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+            return True
+        return False
+
+    def _roll_back(self) -> None:
+        """Undoes the write that was not finished, as SQLite does whenever somebody opens the file who may write."""
+        if self.is_foreign:
+            raise StoreError(
+                f"the Chroma store at {self.path} cannot be read: its last writer died in the middle of a write; open "
+                "it once with Chroma (start the program that it belongs to), which undoes that"
+            )
+        with closing(self._opened("rw")) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
 
     def collections(self) -> list[Collection]:
         """The collections by name; none where there is no store yet."""
@@ -90,7 +126,16 @@ class Catalogue:
         return {collection_id: _sequence_number(revision) for collection_id, revision in rows}
 
     def values(self, collection_id: str, field: str) -> list[FieldValue]:
-        """The values of a metadata field in a collection; equal ones of another type stand apart (7, 7.0 and "7")."""
+        """The values of a metadata field in a collection; equal ones of another type stand apart (7, 7.0 and "7").
+
+        Grouping takes time with the number of chunks; it is done once a process while the collection is not written to.
+        """
+        key, revision = (self.path, collection_id, field), self.revisions().get(collection_id, 0)
+        if key not in _grouped or _grouped[key][0] != revision:
+            _grouped[key] = revision, self._group(collection_id, field)
+        return _grouped[key][1]
+
+    def _group(self, collection_id: str, field: str) -> list[FieldValue]:
         with self.connect() as connection:
             rows = connection.execute(
                 "SELECT coalesce(m.string_value, m.int_value, m.float_value), count(*), max(e.seq_id)"

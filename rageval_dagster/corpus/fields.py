@@ -83,10 +83,10 @@ def read_whole_number(value: Any) -> int | None:
 
 def read_name(value: Any) -> str | None:
     """What a document or a client is called, else None: 7, 7.0 and "7" are one; truth values and lists are none."""
+    if isinstance(value, str):
+        return value if value.strip() else None
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if str(value).strip() else None
+    return None if isinstance(value, float) and not math.isfinite(value) else str(value)

@@ -81,6 +81,7 @@ def ingest(
     overlap: int = 120,
     progress: Progress | None = None,
     root: Path | str | None = None,
+    embed_again: bool = False,
 ) -> IngestReport:
     """Loads a file, or a folder's .md .txt .html .pdf .jsonl files, for a client.
 
@@ -91,6 +92,7 @@ def ingest(
     Args:
         chunk_size: characters a chunk, 0 for whole documents (of PDFs: pages).
         overlap: characters that neighbouring chunks share, fewer than chunk_size.
+        embed_again: unchanged chunks get a new vector, too.
 
     Raises:
         RagevalError: no client can have that name.
@@ -110,12 +112,12 @@ def ingest(
     if store.has(client_id):
         store.ensure_client(client_id)
         check_dimension(store, client_id, embedder)
-        if not store.is_made_by_us(client_id):
+        if not embed_again and not store.is_made_by_us(client_id):
             check_embedder(store, client_id, embedder)
     base = Path(root).expanduser().resolve() if root is not None else _find_root(store, client_id, path)
     if not path.is_relative_to(base):
         raise IngestError(f"{path} is not inside the root {base}")
-    work = _Ingestion(client_id, store, embedder, base, ChunkSize(chunk_size, overlap), progress)
+    work = _Ingestion(client_id, store, embedder, base, ChunkSize(chunk_size, overlap), progress, embed_again)
     work.load(files)
     work.remove_vanished(path)
     return IngestReport(
@@ -177,7 +179,9 @@ class _Ingestion:
         root: Path,
         size: ChunkSize,
         progress: Progress | None,
+        embed_again: bool,
     ) -> None:
+        self.embed_again = embed_again
         self.client_id = client_id
         self.store = store
         self.fields = store.fields(client_id)
@@ -250,7 +254,7 @@ class _Ingestion:
                 kept.add(chunk.id)
                 metadata = self._metadata(loaded, chunk)
                 before = stored.get(chunk.id)
-                if before is None or before.get(EMBEDDER_FIELD) != self.embedder_name:
+                if before is None or self.embed_again or before.get(EMBEDDER_FIELD) != self.embedder_name:
                     new.append(chunk)
                     new_metadata.append(metadata)
                     continue

@@ -1,17 +1,20 @@
 """Scanning a client's chunks: its versions, and what was added, changed, removed or re-embedded since the last scan."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from rageval_dagster.corpus.known import KnownChunks, fingerprint
 from rageval_dagster.corpus.store import ChromaStore, Page
 from rageval_dagster.corpus.versions import VersionSum, chunk_digest, vector_digest
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Progress
+from rageval_dagster.records import Chunk, Progress
 from rageval_dagster.storage.clients import ensure_client, record_scan
 from rageval_dagster.storage.corpus import (
+    DIFFERENCES,
     ManifestEntry,
     delete_manifest,
     iter_manifest,
@@ -27,8 +30,8 @@ class ScanReport:
     """A client's corpus as it is now, and how it differs from the manifest that the scan found.
 
     `changed` counts chunks with another text, document or page under the same id, `reembedded` those where only the
-    vector differs, `without_text` those that are left out; `redacted` is how much was replaced in their texts. The
-    previous versions are those of the last finished scan, None before the first.
+    vector differs since the last finished scan, `without_text` those that are left out; `redacted` is how much was
+    replaced in their texts. The previous versions are those of the last finished scan, None before the first.
     """
 
     corpus_version: str
@@ -48,14 +51,15 @@ class ScanReport:
 def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Progress | None = None) -> ScanReport:
     """Reads all of a client's chunks page by page, computes both versions and brings the manifest up to date.
 
-    Memory holds one page. A scan that was killed is simply run again: the versions come from the chunks alone, and
-    the manifest ends up the same (its counts of differences are those that the second scan still found).
+    Memory holds two pages, and 17 bytes a chunk. A scan that was killed is simply run again: the versions come from
+    the chunks alone, manifest and counted differences end up the same.
 
     Raises:
         StoreError: the store does not answer or does not know the client.
     """
     total = store.count(client_id)
     before = ensure_client(db, client_id)
+    known = KnownChunks(db, client_id)
     corpus, index = VersionSum(), VersionSum()
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
@@ -64,25 +68,23 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         found["without_text"] += page.without_text
         found["redacted"] += sum(page.redacted)
         found["chunks"] += len(page.chunks)
-        entries = _entries(page, now)
-        for chunk, vector in zip(page.chunks, _vector_bytes(page), strict=True):
-            corpus.add(chunk_digest(chunk))
-            index.add(vector_digest(chunk.id, vector))
-        known = manifest_lookup(db, client_id, [entry.chunk_key for entry in entries])
-        found.update(_kind(known.get(entry.chunk_key), entry) for entry in entries)
-        upsert_manifest(db, client_id, [entry for entry in entries if not _is_same(known.get(entry.chunk_key), entry)])
+        vectors = _vector_bytes(page)
+        corpus.add(sum(map(chunk_digest, page.chunks)))
+        index.add(sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True)))
+        _bring_up_to_date(db, client_id, known, page.chunks, vectors, now)
         if progress is not None:
             progress(found["chunks"] + found["without_text"], total)
-    if _count(db, client_id, corpus_chunks.c.chunk_key) != found["chunks"]:
-        found["removed"] = _forget_removed(db, store, client_id)
-    difference = {kind: found[kind] for kind in ("added", "changed", "removed", "reembedded")}
-    document_count = _count(db, client_id, corpus_chunks.c.document_key.distinct())
-    record_scan(db, client_id, corpus.hex(), index.hex(), found["chunks"], document_count, difference)
+    if not known.all_seen:
+        _forget_removed(db, store, client_id, known)
+    documents = before.document_count if before.corpus_version == corpus.hex() else _count_documents(db, client_id)
+    difference = record_scan(
+        db, client_id, corpus.hex(), index.hex(), found["chunks"], documents, before.change_seq, now
+    )
     return ScanReport(
         corpus_version=corpus.hex(),
         index_version=index.hex(),
         chunk_count=found["chunks"],
-        document_count=document_count,
+        document_count=documents,
         without_text=found["without_text"],
         redacted=found["redacted"],
         previous_corpus_version=before.corpus_version,
@@ -91,22 +93,43 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     )
 
 
-def _entries(page: Page, now: datetime) -> list[ManifestEntry]:
-    return [
-        ManifestEntry(
-            chunk_key=digest(chunk.id),
-            chunk_id=chunk.id,
-            document_id=chunk.document_id,
-            page=chunk.page,
-            position=chunk.position,
-            text_hash=chunk.text_hash,
-            words_hash=chunk.words_hash,
-            vector_hash=digest(vector),
-            added_at=chunk.added_at,
-            first_seen=now,
-        )
-        for chunk, vector in zip(page.chunks, _vector_bytes(page), strict=True)
+def _bring_up_to_date(
+    db: Database,
+    client_id: str,
+    known: KnownChunks,
+    chunks: Sequence[Chunk],
+    vectors: Sequence[bytes],
+    now: datetime,
+) -> None:
+    """Writes the manifest's entries of those chunks that are not as they were."""
+    keys, hashes = [digest(chunk.id) for chunk in chunks], [digest(vector) for vector in vectors]
+    prints = [
+        fingerprint(key, chunk.document_id, chunk.page, chunk.position, chunk.text_hash, vector_hash, chunk.added_at)
+        for key, chunk, vector_hash in zip(keys, chunks, hashes, strict=True)
     ]
+    changed, new = known.look(keys, prints)
+    if not changed and not new:
+        return
+    stored = manifest_lookup(db, client_id, [keys[place] for place in changed])
+    entries = [_entry(keys[place], chunks[place], hashes[place], now) for place in (*changed, *new)]
+    kinds = Counter(_kind(stored.get(entry.chunk_key), entry) for entry in entries)
+    unlike = [entry for entry in entries if not _is_same(stored.get(entry.chunk_key), entry)]
+    upsert_manifest(db, client_id, unlike, {kind: count for kind, count in kinds.items() if kind in DIFFERENCES})
+
+
+def _entry(chunk_key: str, chunk: Chunk, vector_hash: str, now: datetime) -> ManifestEntry:
+    return ManifestEntry(
+        chunk_key=chunk_key,
+        chunk_id=chunk.id,
+        document_id=chunk.document_id,
+        page=chunk.page,
+        position=chunk.position,
+        text_hash=chunk.text_hash,
+        words_hash=chunk.words_hash,
+        vector_hash=vector_hash,
+        added_at=chunk.added_at,
+        first_seen=now,
+    )
 
 
 def _vector_bytes(page: Page) -> list[bytes]:
@@ -128,19 +151,23 @@ def _is_same(known: ManifestEntry | None, entry: ManifestEntry) -> bool:
     return known is not None and replace(entry, first_seen=known.first_seen) == known
 
 
-def _forget_removed(db: Database, store: ChromaStore, client_id: str) -> int:
-    """Deletes the manifest's entries of chunks that the store does not have (any more); returns how many."""
-    removed = 0
+def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: KnownChunks) -> None:
+    """Deletes the manifest's entries of chunks that the store does not have any more.
+
+    What the scan did not see is asked for by its id: a chunk may have slipped from one page to one that was read.
+    """
     for entries in iter_manifest(db, client_id):
-        present = {chunk.id for chunk in store.get(client_id, [entry.chunk_id for entry in entries])}
-        gone = [entry.chunk_key for entry in entries if entry.chunk_id not in present]
-        delete_manifest(db, client_id, gone)
-        removed += len(gone)
-    return removed
+        unseen = [entries[place] for place in known.unseen([entry.chunk_key for entry in entries])]
+        present = {chunk.id for chunk in store.get(client_id, [entry.chunk_id for entry in unseen])}
+        gone = [entry.chunk_key for entry in unseen if entry.chunk_id not in present]
+        if gone:
+            delete_manifest(db, client_id, gone)
 
 
-def _count(db: Database, client_id: str, column: sa.ColumnElement[str]) -> int:
+def _count_documents(db: Database, client_id: str) -> int:
     with db.connect() as connection:
         return connection.execute(
-            sa.select(sa.func.count(column)).where(corpus_chunks.c.client_id == client_id)
+            sa.select(sa.func.count(corpus_chunks.c.document_key.distinct())).where(
+                corpus_chunks.c.client_id == client_id
+            )
         ).scalar_one()

@@ -1,6 +1,8 @@
 """The document store: each client's chunks and vectors in Chroma, embedded or on a server."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,11 @@ _NEW_COLLECTION: Any = {"hnsw": {"space": "cosine", "ef_search": 400}}
 
 _QUERY_BATCH = 200
 
+# A page of a scan: with each, Chroma skips what came before, so that larger ones are quicker.
+_FIRST_PAGE = 500
+_LARGEST_PAGE = 10_000
+_PAGE_BYTES = 50_000_000
+
 Metadata = Mapping[str, str | int | float | bool]
 
 
@@ -55,9 +62,9 @@ class ChromaStore:
     redacted, where the client's settings say so: nothing else ever sees them as they are.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, patience_s: float = math.inf) -> None:
         self._settings = settings
-        self._backend: Backend = open_backend(settings)
+        self._backend: Backend = open_backend(settings, patience_s)
         self._client_field = settings.client_field
         self._opened_by: ClientAPI | None = None
         self._opened: dict[str, chromadb.Collection] = {}
@@ -115,15 +122,26 @@ class ChromaStore:
             self._redactors[client_id] = load_redactor(settings.redact, settings.path("."))
         return self._redactors[client_id]
 
-    def probes(self) -> dict[str, str]:
-        """Client -> a text that differs when its chunks were written; cheap, and Chroma is not opened if embedded.
+    def is_there(self) -> bool:
+        """Whether there is a store: an embedded one whose folder is gone, or not mounted, has no clients either."""
+        return self._backend.is_there()
 
-        On a server it is the number of chunks, so that an edit in place is not seen before the next scan.
+    def probes(self) -> dict[str, str]:
+        """Client -> its probe, of all clients."""
+        return dict(self.iter_probes(self.clients()))
+
+    def iter_probes(self, client_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """(client, a text that differs when its chunks were written); cheap, and Chroma is not opened if embedded.
+
+        On a server it is the number of chunks, so that an edit in place is not seen before the next scan, and takes a
+        request a collection, made when it is asked for.
         """
-        places = self._survey.places
-        whole = [place.collection for place in places.values() if not place.values]
-        written = self._backend.probes(whole)
-        return {client_id: _probe(place, written.get(place.collection.id, "")) for client_id, place in places.items()}
+        places = [self._place(client_id) for client_id in client_ids]
+        written = self._backend.probes([place.collection for place in places if not place.values])
+        for client_id, place in zip(client_ids, places, strict=True):
+            last = "+".join(value.written for value in place.values) if place.values else next(written)
+            # With the collection's own id: one that is deleted and made again with as many chunks is another.
+            yield client_id, f"{place.collection.id[:8]}:{last}"
 
     def probe(self, client_id: str) -> str:
         """The probe of one client.
@@ -131,9 +149,7 @@ class ChromaStore:
         Raises:
             StoreError: the store does not have the client.
         """
-        place = self._place(client_id)
-        written = {} if place.values else self._backend.probes([place.collection])
-        return _probe(place, written.get(place.collection.id, ""))
+        return dict(self.iter_probes([client_id]))[client_id]
 
     # Reading.
 
@@ -153,16 +169,28 @@ class ChromaStore:
         vectors = found["embeddings"]
         return len(vectors[0]) if vectors is not None and len(vectors) else None
 
-    def scan(self, client_id: str, with_vectors: bool = True, page_size: int = PAGE_SIZE) -> Iterator[Page]:
-        """All of the client's chunks in the order they were added, a page at a time."""
-        offset = 0
-        while True:
-            found = self._read(client_id, with_vectors, limit=page_size, offset=offset)
-            if found["ids"]:
-                yield self._page(client_id, found, with_vectors)
-            if len(found["ids"]) < page_size:
-                return
-            offset += page_size
+    def scan(self, client_id: str, with_vectors: bool = True, page_size: int | None = None) -> Iterator[Page]:
+        """All of the client's chunks in the order they were added, a page at a time.
+
+        Without a `page_size` a page has as many chunks as take some 50 MB while Chroma hands them over.
+        """
+
+        def read(offset: int, size: int) -> Any:
+            return size, self._read(client_id, with_vectors, limit=size, offset=offset)
+
+        self._place(client_id)
+        # The next page is read while this one is worked on: Chroma takes longer for it than all that is done here.
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="scan") as reader:
+            offset, coming = 0, reader.submit(read, 0, page_size or _FIRST_PAGE)
+            while True:
+                size, found = coming.result()
+                offset, is_last = offset + size, len(found["ids"]) < size
+                if not is_last:
+                    coming = reader.submit(read, offset, page_size or _rows_of_a_page(found))
+                if found["ids"]:
+                    yield self._page(client_id, found, with_vectors)
+                if is_last:
+                    return
 
     def spread(self, client_id: str, places: int, per_place: int) -> Page:
         """`per_place` chunks with vectors from each of `places` evenly spaced places of the client's chunks."""
@@ -198,10 +226,7 @@ class ChromaStore:
         """
         import numpy as np
 
-        found: dict[str, np.ndarray] = {}
-        for batch in _batches(chunk_ids, PAGE_SIZE):
-            read = self._read(client_id, with_vectors=True, ids=batch)
-            found.update(zip(read["ids"], _as_floats(read["embeddings"]), strict=True))
+        found = self.vectors_of(client_id, chunk_ids)
         missing = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
         if missing:
             raise StoreError(
@@ -211,6 +236,14 @@ class ChromaStore:
         if not chunk_ids:
             return np.empty((0, self.dimension(client_id) or 0), dtype=np.float32)
         return np.stack([found[chunk_id] for chunk_id in chunk_ids])
+
+    def vectors_of(self, client_id: str, chunk_ids: Sequence[str]) -> "dict[str, np.ndarray]":
+        """Chunk id -> vector (float32 [dimension]), in their order; what the client does not have is left out."""
+        found: dict[str, np.ndarray] = {}
+        for batch in _batches(chunk_ids, PAGE_SIZE):
+            read = self._read(client_id, with_vectors=True, ids=batch)
+            found.update(zip(read["ids"], _as_floats(read["embeddings"]), strict=True))
+        return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
 
     def query(self, client_id: str, vectors: "np.ndarray", depth: int) -> list[list[Hit]]:
         """The `depth` nearest chunks of the client for each query vector (float [n, dimension]).
@@ -437,14 +470,20 @@ class ChromaStore:
         return hits
 
 
-def open_store(settings: Settings) -> ChromaStore:
-    """The document store that the settings name, opened freshly at its first use."""
-    return ChromaStore(settings)
+def open_store(settings: Settings, patience_s: float = math.inf) -> ChromaStore:
+    """The document store that the settings name, opened freshly at its first use.
+
+    `patience_s` is how long finding out whose chunks a server has may take at a time, before that is an error.
+    """
+    return ChromaStore(settings, patience_s)
 
 
-def _probe(place: Place, written: str) -> str:
-    """With the collection's own id: one that is deleted and made again with as many chunks is another."""
-    return f"{place.collection.id[:8]}:{'+'.join(value.written for value in place.values) or written}"
+def _rows_of_a_page(found: Any) -> int:
+    """How many chunks like these a page may have: a number of a vector takes 32 bytes until it is in an array."""
+    vectors = found["embeddings"]
+    numbers = 0 if vectors is None else len(vectors[0])
+    characters = sum(len(text or "") for text in found["documents"]) / len(found["ids"])
+    return int(max(_FIRST_PAGE, min(_LARGEST_PAGE, _PAGE_BYTES / (32 * numbers + 4 * characters + 1))))
 
 
 def _batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:

@@ -1,12 +1,12 @@
 """A proxy before a Chroma server that lets nothing through that writes."""
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.loopback import LoopbackServer, Quiet
 
 _READS = re.compile(r"/api/v2/tenants/[^/]+/databases/[^/]+/collections/[^/]+/(get|query)")
 
@@ -25,7 +25,7 @@ class ReadingProxy:
 def reading_proxy(server_url: str) -> Iterator[ReadingProxy]:
     host, port = server_url.removeprefix("http://").split(":")
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -61,16 +61,6 @@ def reading_proxy(server_url: str) -> Iterator[ReadingProxy]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    proxy = ReadingProxy(f"http://127.0.0.1:{listening.server_port}")
-    thread = threading.Thread(target=listening.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with LoopbackServer(Handler) as listening:
+        proxy = ReadingProxy(listening.origin)
         yield proxy
-    finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join()

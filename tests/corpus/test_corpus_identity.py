@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rageval_dagster.corpus.fields import FieldNames, read_chunk, read_time, read_whole_number
 from rageval_dagster.corpus.names import CLIENT_KEY, client_name, collection_name
 from rageval_dagster.corpus.versions import VersionSum, chunk_digest, vector_digest
+from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
 
@@ -119,6 +120,14 @@ def test_a_version_updated_by_difference_equals_one_from_scratch(before: list, a
         scratch.add(chunk_digest(chunk))
     assert version.hex() == scratch.hex()
     assert len(version.hex()) == 64
+
+
+@given(CHUNKS, st.binary(max_size=16))
+def test_the_digests_of_a_scan_are_framed_like_all_others(chunks: list[Chunk], vector: bytes) -> None:
+    for chunk in chunks:
+        page = None if chunk.page is None else str(chunk.page)
+        assert chunk_digest(chunk) == int(digest(chunk.id, chunk.text, chunk.document_id, page), 16)
+        assert vector_digest(chunk.id, vector) == int(digest(chunk.id, vector), 16)
 
 
 def test_whatever_identifies_a_chunk_moves_its_digest() -> None:

@@ -188,6 +188,16 @@ class TestLoadingAgain:
         assert vector @ newer.encode([before[chunk_id].text])[0] == pytest.approx(1, abs=1e-5)
         assert stored(store).keys() == before.keys()
 
+    def test_damaged_vectors_are_mended_where_that_is_asked_for(self, store: ChromaStore, docs: Path, embedder) -> None:
+        ingest(docs, "acme", store, embedder)
+        right = {id: store.vectors("acme", [id]).tobytes() for id in stored(store)}
+        chunks = list(stored(store).values())
+        store.upsert(
+            "acme", chunks, -embedder.encode([chunk.text for chunk in chunks]), [{"damaged": 1} for _ in chunks]
+        )
+        assert counts(ingest(docs, "acme", store, embedder, embed_again=True)) == (3, 3, 0, 0)
+        assert {id: store.vectors("acme", [id]).tobytes() for id in stored(store)} == right
+
     def test_an_ingestion_that_was_killed_is_finished_by_the_next(
         self, store: ChromaStore, docs: Path, embedder, monkeypatch: pytest.MonkeyPatch
     ) -> None:

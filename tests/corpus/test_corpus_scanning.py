@@ -153,6 +153,7 @@ def test_a_killed_scan_run_again_gives_the_same_state(
     scratch = scan_corpus(db, store, "acme")
     assert (report.corpus_version, report.index_version) == (scratch.corpus_version, scratch.index_version)
     assert difference(scratch) == (0, 0, 0, 0)
+    assert difference(report) == (3, 1, 1, 0)  # also what the killed one had found
     assert report.chunk_count == 7
     stored = {chunk.id: chunk.text_hash for page in store.scan("acme") for chunk in page.chunks}
     assert {chunk_id: entry.text_hash for chunk_id, entry in manifest(db).items()} == stored

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rageval_dagster.corpus import store as store_module
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.records import Chunk
@@ -44,6 +45,18 @@ def test_a_scan_gives_every_chunk_once_in_pages(store: ChromaStore, fill) -> Non
     assert [chunk for page in pages for chunk in page.chunks] == chunks
     assert [chunk for page in store.scan("acme", with_vectors=False, page_size=5) for chunk in page.chunks] == chunks
     assert all(page.vectors is not None and page.vectors.dtype == np.float32 for page in pages)
+
+
+@pytest.mark.parametrize("with_vectors", [True, False])
+def test_pages_grow_as_far_as_memory_allows(store: ChromaStore, fill, monkeypatch, with_vectors: bool) -> None:
+    chunks = fill(store, "acme", TEXTS + TEXTS)
+    monkeypatch.setattr(store_module, "_FIRST_PAGE", 2)
+    monkeypatch.setattr(store_module, "_LARGEST_PAGE", 5)
+    pages = list(store.scan("acme", with_vectors))
+    assert [len(page.chunks) for page in pages] == [2, 5, 3]
+    assert [chunk for page in pages for chunk in page.chunks] == chunks
+    monkeypatch.setattr(store_module, "_PAGE_BYTES", 1)
+    assert {len(page.chunks) for page in store.scan("acme", with_vectors)} == {2}
 
 
 def test_chunks_without_text_are_counted_and_left_out(store: ChromaStore, settings: Settings, fill, embedder) -> None:

@@ -1,0 +1,81 @@
+"""What the last scan found, small enough to be held in memory: whether a chunk is as it was then."""
+
+from array import array
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rageval_dagster.storage.corpus import iter_contents
+from rageval_dagster.storage.database import Database
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_PREFIX = 16
+"""Hex digits of a chunk's key that are held."""
+
+
+def fingerprint(
+    chunk_key: str,
+    document_id: str,
+    page: int | None,
+    position: int | None,
+    text_hash: str,
+    vector_hash: str | None,
+    added_at: datetime | None,
+) -> int:
+    """Equal for equal values, within this process only."""
+    return hash((chunk_key, document_id, page, position, text_hash, vector_hash, added_at))
+
+
+class KnownChunks:
+    """A client's manifest as a scan finds it, 17 bytes a chunk, and which of its chunks the scan has seen.
+
+    A look-up in SQL for every chunk takes as long as reading them.
+    """
+
+    def __init__(self, db: Database, client_id: str) -> None:
+        import numpy as np
+
+        keys, prints = array("Q"), array("q")
+        for rows in iter_contents(db, client_id):  # in the order of the keys
+            keys.extend(int(row[0][:_PREFIX], 16) for row in rows)
+            prints.extend(hash(tuple(row)) for row in rows)
+        self._keys = np.frombuffer(keys, dtype=np.uint64) if keys else np.empty(0, dtype=np.uint64)
+        self._prints = np.frombuffer(prints, dtype=np.int64) if prints else np.empty(0, dtype=np.int64)
+        self._seen = np.zeros(len(keys), dtype=bool)
+
+    def look(self, chunk_keys: Sequence[str], fingerprints: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The places in `chunk_keys` of the chunks that are not as they were: (perhaps changed, surely new).
+
+        All of them count as seen.
+        """
+        import numpy as np
+
+        at, known = self._find(chunk_keys)
+        self._seen[at[known]] = True
+        changed = known.copy()
+        changed[known] = self._prints[at[known]] != np.array(fingerprints, dtype=np.int64)[known]
+        return np.flatnonzero(changed).tolist(), np.flatnonzero(~known).tolist()
+
+    @property
+    def all_seen(self) -> bool:
+        return bool(self._seen.all())
+
+    def unseen(self, chunk_keys: Sequence[str]) -> list[int]:
+        """The places in `chunk_keys` of the chunks that were known and have not been seen."""
+        import numpy as np
+
+        at, known = self._find(chunk_keys)
+        known[known] = ~self._seen[at[known]]
+        return np.flatnonzero(known).tolist()
+
+    def _find(self, chunk_keys: Sequence[str]) -> "tuple[np.ndarray, np.ndarray]":
+        """Where each chunk is held, and whether it is."""
+        import numpy as np
+
+        keys = np.array([int(key[:_PREFIX], 16) for key in chunk_keys], dtype=np.uint64)
+        at = np.searchsorted(self._keys, keys)
+        known = at < len(self._keys)
+        known[known] = self._keys[at[known]] == keys[known]
+        return at, known

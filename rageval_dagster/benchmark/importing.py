@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from rageval_dagster.benchmark.coverage import Lack, note_corpus
+from rageval_dagster.benchmark.due import DEFAULT_NAME
 from rageval_dagster.benchmark.formats import ReadOptions, ReadReport, Refusal, read_dataset
 from rageval_dagster.benchmark.formats.rows import without_repetition
 from rageval_dagster.benchmark.redacted import redacted_report
-from rageval_dagster.benchmark.renewal import DEFAULT_NAME
 from rageval_dagster.benchmark.validation import validate_items
 from rageval_dagster.corpus.evidence import find_quotes, matching_chunks, nearest_matches
 from rageval_dagster.errors import DatasetError
@@ -30,8 +31,7 @@ NEAREST_FOR = 100
 _NEAREST = 3
 _DOCUMENTS_AT_A_TIME = 200
 
-Reason = Literal["no_such_document", "ambiguous_document", "quote_not_found"]
-_Finding = tuple[Reason, list[str] | None]
+_Finding = tuple[Lack, list[str] | None]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Unresolved:
 
     item_id: str
     document_id: str
-    reason: Reason
+    reason: Lack
     nearest: list[str] | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,7 +136,15 @@ def import_dataset(
             "refused": len(refused),
         },
     )
+    if store is not None and checked and _is_scanned(db, store, client_id):
+        note_corpus(db, store, client_id, [dataset])
     return ImportReport(dataset, refused, unresolved, checked, report.unused)
+
+
+def _is_scanned(db: Database, store: "ChromaStore", client_id: str) -> bool:
+    """Whether the last scan knows the client's chunks as they are; else the next run notes what they cover."""
+    client = client_storage.get_client(db, client_id)
+    return client.probe == store.probe(client_id) and client.scanned_seq == client.change_seq
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:

@@ -47,6 +47,12 @@ def kind_of(item: Item) -> Kind:
     return own[0] if own else SINGLE[0]
 
 
+def group_of(item: Item) -> str:
+    """What a share of a benchmark is kept for: a kind of its own, or `single` for all questions about one chunk."""
+    kind = kind_of(item)
+    return "single" if kind in SINGLE else kind
+
+
 def plan(chunks: Sequence[Chunk], written: Mapping[Kind, int], shares: Shares, related: Related) -> list[Kind]:
     """Which kind of question to ask about each chunk: always the one that lacks most of its share.
 
@@ -87,8 +93,7 @@ def within(items: Sequence[Item], size: int, shares: Shares, staying: int = 0) -
     room["single"] = size - sum(room.values())
     taken: list[int] = []
     for place, item in enumerate(items):
-        kind = kind_of(item)
-        group = kind if kind in room else "single"
+        group = group_of(item)
         if place < staying or room[group] > 0:
             taken.append(place)
             room[group] -= 1

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rageval_dagster.benchmark.coverage import note_corpus
 from rageval_dagster.benchmark.exporting import written_whole
 from rageval_dagster.benchmark.formats import Refusal, native
 from rageval_dagster.benchmark.formats.rows import Row, RowError, json_value
@@ -67,9 +68,9 @@ def write_review(db: Database, client_id: str, path: Path, dataset_id: int | Non
     """
     dataset = _to_review(db, client_id, dataset_id)
     items = benchmark_storage.dataset_items(db, dataset.id)
-    flagged = dataset.stats.get("flagged", {})
     rows = [
-        _row(item, "reviewed" if item.human_verified else "accepted", flagged.get(item.item_id, ())) for item in items
+        _row(item, "reviewed" if item.human_verified else "accepted", dataset.flagged.get(item.item_id, ()))
+        for item in items
     ]
     shown = {item.item_id for item in items}
     for candidate in _rejected(db, client_id, dataset):
@@ -110,7 +111,9 @@ def read_review(
     _refuse_without_evidence(decisions, db, store, client_id, path)
     if decisions.rows:
         benchmark_storage.save_candidates(db, client_id, list(_judged(decisions, candidates)))
-        dataset = _save(db, dataset, _reviewed(items.values(), decisions), decisions)
+        saved = _save(db, dataset, _reviewed(items.values(), decisions))
+        note_corpus(db, store, client_id, [saved])
+        dataset = benchmark_storage.get_dataset(db, saved.id)
     return ReviewReport(
         dataset,
         {name: sum(decision == name for _, decision, _ in decisions.rows.values()) for name in DECISIONS},
@@ -300,10 +303,9 @@ def _reviewed(items: Iterable[Item], decisions: _Decisions) -> list[Item]:
     return list(distinct.values())
 
 
-def _save(db: Database, base: Dataset, items: Sequence[Item], decisions: _Decisions) -> Dataset:
+def _save(db: Database, base: Dataset, items: Sequence[Item]) -> Dataset:
     judged = validate_items(items)
-    still_there = {item.item_id for item in items} - decisions.rows.keys()
-    flagged = base.stats.get("flagged", {})
+    stats = {name: value for name, value in base.stats.items() if name != "seen"}
     return benchmark_storage.save_dataset(
         db,
         base.client_id,
@@ -315,12 +317,10 @@ def _save(db: Database, base: Dataset, items: Sequence[Item], decisions: _Decisi
         valid=judged.valid,
         rule_failures=judged.rule_failures,
         stats={
-            **base.stats,
+            **stats,
             # A review does not make the dataset younger.
-            "replaces_items_of": base.stats.get("replaces_items_of") or base.id,
+            "renewed_at": base.renewed_at.isoformat(),
             "categories": dict(sorted(Counter(item.category for item in items).items())),
-            "documents_touched": len({document for item in items for document in item.document_ids}),
-            "flagged": {item_id: reasons for item_id, reasons in flagged.items() if item_id in still_there},
             "rules": [asdict(result) for result in judged.rule_results],
         },
     )

@@ -89,6 +89,12 @@ class RuleResult:
     def share(self) -> float:
         return (len(self.failed_ids) + len(self.rejected_ids)) / self.checked if self.checked else 0.0
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "RuleResult":
+        """The inverse of `asdict`, of a row that was stored as JSON."""
+        ids = {name: tuple(row.get(name, ())) for name in ("failed_ids", "rejected_ids")}
+        return cls(**{**row, **ids})
+
 
 _TRUE = {"value_set": [True]}
 

@@ -4,20 +4,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from rageval_dagster.benchmark.due import BenchmarkSpec, renewal_due
 from rageval_dagster.benchmark.generators import load_generator
 from rageval_dagster.benchmark.mix import kind_of
 from rageval_dagster.benchmark.renewal import (
-    BenchmarkSpec,
+    SPARE,
     StageReport,
     renew_candidates,
     renew_dataset,
     renew_sample,
-    renewal_due,
 )
 from rageval_dagster.benchmark.review import write_review
 from rageval_dagster.corpus.store import ChromaStore, open_store
@@ -32,7 +33,7 @@ from rageval_dagster.storage.database import Database
 from tests.benchmark import question_model
 from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, passages_of, sent
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
-from tests.pipeline.small_project import Project
+from tests.pipeline.small_project import Project, documents
 
 
 def sentence_of(passage: str) -> str:
@@ -148,6 +149,30 @@ def test_a_dataset_has_the_mix_that_was_asked_for_and_costs_nothing_again(loaded
     assert Counter(map(kind_of, more.items()))["multi_hop"] == 5
     assert 0 < asked < 11
     assert more.write().counts["written"] == 0
+
+
+@pytest.mark.slow
+def test_with_age_the_mix_stays_and_only_new_questions_are_paid_for(loaded: Project, model: Model) -> None:
+    server, _ = model
+    loaded.ingest("acme", [*documents("lighthouse"), *documents("castle"), *documents("museum")])
+    chain = Chain(loaded, server, RAGEVAL_MULTI_HOP_SHARE="0.25", RAGEVAL_UNANSWERABLE_SHARE="0.25")
+    chain.write()
+    chain.freeze()
+    chain.spec = replace(chain.spec, always=False, target=16)
+    for week in range(1, 4):
+        later = datetime.now(UTC) + timedelta(days=8 * week)
+        before = {item.item_id for item in chain.items()}
+        renew_sample(chain.db, chain.store, "acme", chain.spec, later)
+        generator = load_generator(chain.settings, chain.db, "acme", chain.spec.seed)
+        report = renew_candidates(chain.db, chain.store, "acme", chain.spec, generator, now=later)
+        embedder = load_embedder(chain.settings.embedding_model, chain.settings)
+        renew_dataset(chain.db, chain.store, "acme", chain.spec, embedder, later)
+        after = {item.item_id for item in chain.items()}
+        assert (len(after), len(before - after)) == (16, len(before) // 5)
+        kinds = Counter(map(kind_of, chain.items()))
+        assert (kinds["multi_hop"], kinds["unanswerable"]) == (4, 4)
+        # Some to spare, which the next week need not be written again.
+        assert report.counts["written"] <= SPARE * len(after - before) + 1
 
 
 def test_what_critics_turn_down_is_kept_with_its_reason_and_never_drawn(loaded: Project, model: Model) -> None:

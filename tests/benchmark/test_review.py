@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.benchmark.generators import load_generator
-from rageval_dagster.benchmark.renewal import BenchmarkSpec, renew_candidates, renew_dataset, renew_sample
+from rageval_dagster.benchmark.renewal import renew_candidates, renew_dataset, renew_sample
 from rageval_dagster.benchmark.review import COLUMNS, ReviewReport, read_review, write_review
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.corpus.scanning import scan_corpus

@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, renewal_due
 from rageval_dagster.benchmark.generators import load_generator
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.benchmark.renewal import (
-    BenchmarkSpec,
     StageReport,
     renew_candidates,
     renew_dataset,
     renew_sample,
-    renewal_due,
 )
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.embedding.models import load_embedder
@@ -61,7 +60,8 @@ def test_documents_that_change_every_day_do_not_keep_a_dataset_young(loaded: Pro
     assert renewal_due(loaded.database(), "acme", spec) is None
     week_later = drawn.checked_at + timedelta(days=spec.max_age_days, microseconds=1)
     assert week_later < replaced.checked_at + timedelta(days=spec.max_age_days)
-    assert renewal_due(loaded.database(), "acme", spec, week_later) == "the dataset is older than 7 days"
+    due = renewal_due(loaded.database(), "acme", spec, week_later)
+    assert due == Renewal("the dataset is older than 7 days", "rotate", 16)
 
 
 def test_a_retired_question_is_asked_again_once_its_quote_is_back(loaded: Project) -> None:

@@ -1,0 +1,137 @@
+"""What a client's generated dataset should be, and when and how far it is renewed."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from rageval_dagster.benchmark.generators import generator_name, shares_of
+from rageval_dagster.benchmark.mix import Shares
+from rageval_dagster.benchmark.sampling import STRATEGIES
+from rageval_dagster.errors import DatasetError, SettingsError
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.benchmark import Dataset, current_datasets
+from rageval_dagster.storage.clients import get_client
+from rageval_dagster.storage.database import Database
+
+DEFAULT_NAME = "synthetic"
+
+
+@dataclass(frozen=True)
+class BenchmarkSpec:
+    """What the generated dataset should be. `size` questions are drawn at first; with age it grows to `target`."""
+
+    name: str
+    size: int
+    strategy: str | None
+    generator: str
+    max_age_days: float
+    automatic: bool
+    always: bool = False
+    seed: int = 0
+    language: str | None = None
+    embedding_models: tuple[str, ...] = ()
+    shares: Shares | None = None
+    """Of the kinds of questions; None where the generator asks what it can."""
+    target: int = 0
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, name: str = "", size: int = 0, strategy: str = "", always: bool = False
+    ) -> "BenchmarkSpec":
+        """The settings' spec, with what was named for this run.
+
+        Raises:
+            SettingsError: an unknown strategy, or shares of questions that are together more than 1.
+        """
+        if strategy and strategy not in STRATEGIES:
+            raise SettingsError(f"the sampling strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+        return cls(
+            name=name or DEFAULT_NAME,
+            size=size or settings.sample_size,
+            strategy=strategy or None,
+            generator=generator_name(settings, cls.seed),
+            max_age_days=settings.dataset_max_age_days,
+            automatic=settings.auto_generate_datasets,
+            always=always,
+            language=settings.language,
+            embedding_models=(settings.embedding_model, settings.metric_embedding_model),
+            shares=shares_of(settings),
+            target=settings.target_items,
+        )
+
+
+Extent = Literal["draw", "repair", "rotate"]
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """Why a dataset is renewed, how far, and how many questions it then has, if the documents give as many.
+
+    `draw` draws all questions anew, `repair` replaces those whose quote is gone, and `rotate` a few of the others too.
+    What a person has verified stays in any case.
+    """
+
+    reason: str
+    extent: Extent
+    size: int
+
+
+def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime | None = None) -> Renewal | None:
+    """The renewal that is due, None if the current dataset will do."""
+    dataset = current_dataset(db, client_id, spec)
+    reason = _draw_due(dataset, spec)
+    if reason is not None:
+        return Renewal(reason, "draw", spec.size)
+    if dataset is None or not spec.automatic:
+        return None
+    # Before the documents: where they change every day, some questions still make room for new ones now and then.
+    if (now or datetime.now(UTC)) - dataset.renewed_at > timedelta(days=spec.max_age_days):
+        reason = f"the dataset is older than {spec.max_age_days:g} days"
+        return Renewal(reason, "rotate", _grown(dataset, spec))
+    if get_client(db, client_id).corpus_version != dataset.stats.get("corpus_version"):
+        return Renewal("the documents changed", "repair", planned_size(dataset))
+    return None
+
+
+def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
+    """Why no question of the dataset will do any more, if so."""
+    if spec.always:
+        return "asked for"
+    if not spec.automatic:
+        return None
+    if dataset is None:
+        return "there is no dataset yet"
+    if spec.size != dataset.stats.get("sample_size"):
+        return f"{spec.size} questions are wanted, {dataset.stats.get('sample_size')} were before"
+    if spec.strategy not in (None, dataset.stats.get("strategy")):
+        return f"the strategy is {spec.strategy} now"
+    if spec.generator != dataset.stats.get("generator"):
+        return "the question generator changed"
+    if spec.shares != dataset.stats.get("shares"):
+        return "other shares of multi-hop and unanswerable questions are wanted"
+    return None
+
+
+def planned_size(dataset: Dataset) -> int:
+    """How many questions the dataset was to have when it was last renewed: what it was drawn with, or grown to."""
+    return dataset.stats.get("planned") or dataset.stats["sample_size"]
+
+
+def _grown(dataset: Dataset, spec: BenchmarkSpec) -> int:
+    """From what there is, by no more than a first draw has: one renewal never costs more than that and a fifth."""
+    goal = max(spec.target, spec.size)
+    return max(planned_size(dataset), min(goal, dataset.qa_count + spec.size))
+
+
+def current_dataset(db: Database, client_id: str, spec: BenchmarkSpec) -> Dataset | None:
+    """The client's generated dataset of the spec's name, as it is now.
+
+    Raises:
+        DatasetError: an imported one has the name.
+    """
+    found = [dataset for dataset in current_datasets(db, client_id) if dataset.name == spec.name]
+    if not found:
+        return None
+    if found[0].kind == "imported":
+        raise DatasetError(f"{spec.name!r} is the name of an imported dataset of {client_id!r}: choose another --name")
+    return found[0]

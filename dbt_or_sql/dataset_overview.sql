@@ -1,5 +1,5 @@
 -- One row: a frozen dataset, with its verdict and how often it was used. newest is 1 for the version of a name that was
--- checked last.
+-- checked last. How much of the corpus it touches is as its last run, or its import, found it.
 -- order by: client_id, dataset_name, dataset_id DESC
 WITH uses AS (
     SELECT
@@ -22,6 +22,10 @@ SELECT
         WHEN ROW_NUMBER() OVER (PARTITION BY d.client_id, d.name ORDER BY d.checked_at DESC, d.id DESC) = 1 THEN 1
         ELSE 0
     END AS newest,
+    d.documents,
+    d.documents_touched,
+    d.topics,
+    d.topics_touched,
     COALESCE(u.evaluations, 0) AS evaluations,
     COALESCE(u.systems, 0) AS systems,
     u.last_evaluated_at,

@@ -1,7 +1,9 @@
 -- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the headline
 -- metric that fell most since the evaluation before of the same dataset and system (worst_delta); where there is none
 -- before, the evaluation with the lowest reciprocal rank. Clients whose systems returned chunks of other clients come
--- before all others; clients never evaluated come last, vanished ones after them. system_note is about any of the systems.
+-- before all others, then those that regressed against their baseline, the deepest fall of a metric of the gate first
+-- (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after them. system_note is about any
+-- of the systems; verdict is the worst of them all.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -15,6 +17,7 @@ WITH runs AS (
         r.foreign_chunks,
         r.unknown_chunks,
         r.system_declared,
+        r.verdict,
         r.finished_at,
         d.name AS dataset_name,
         ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age,
@@ -69,6 +72,21 @@ headline AS (
             )
         )
 ),
+regressions AS (
+    SELECT
+        r.client_id,
+        r.id AS evaluation_id,
+        c.metric_id,
+        c.mean,
+        CASE WHEN c.higher_is_better THEN -c.difference ELSE c.difference END AS fall,
+        ROW_NUMBER() OVER (
+            PARTITION BY r.client_id
+            ORDER BY CASE WHEN c.higher_is_better THEN c.difference ELSE -c.difference END, r.id, c.metric_id
+        ) AS depth
+    FROM runs r
+    JOIN metric_comparisons c ON c.evaluation_id = r.id AND c.gated AND c.decision = 'regressed'
+    WHERE r.run_age = 1 AND r.verdict = 'regressed'
+),
 totals AS (
     SELECT
         client_id,
@@ -78,6 +96,9 @@ totals AS (
         SUM(foreign_chunks) AS foreign_chunks,
         SUM(unknown_chunks) AS unknown_chunks,
         SUM(CASE WHEN system_declared IS NULL THEN 1 ELSE 0 END) AS unversioned,
+        SUM(CASE WHEN verdict = 'regressed' THEN 1 ELSE 0 END) AS regressed,
+        SUM(CASE WHEN verdict = 'too_few' THEN 1 ELSE 0 END) AS too_few,
+        SUM(CASE WHEN verdict IN ('passed', 'first') THEN 1 ELSE 0 END) AS passed,
         MAX(finished_at) AS evaluated_at
     FROM runs
     WHERE run_age = 1
@@ -89,12 +110,22 @@ SELECT
             CASE WHEN c.vanished_at IS NULL THEN 0 ELSE 1 END,
             CASE WHEN t.client_id IS NULL THEN 1 ELSE 0 END,
             CASE WHEN t.foreign_chunks > 0 THEN 0 ELSE 1 END,
+            CASE WHEN g.fall IS NULL THEN 1 ELSE 0 END,
+            COALESCE(-g.fall, 0),
             COALESCE(h.delta, 0),
             CASE WHEN m.mean IS NULL THEN 0 ELSE 1 END,
             m.mean,
             c.client_id
     ) AS worst_rank,
     c.client_id,
+    CASE
+        WHEN t.regressed > 0 THEN 'regressed'
+        WHEN t.too_few > 0 THEN 'too_few'
+        WHEN t.passed > 0 THEN 'passed'
+    END AS verdict,
+    g.metric_id AS regressed_metric,
+    g.mean AS regressed_mean,
+    g.fall AS regressed_by,
     h.delta AS worst_delta,
     h.metric_id AS worst_metric,
     h.mean AS worst_mean,
@@ -119,6 +150,7 @@ SELECT
     c.vanished_at
 FROM clients c
 LEFT JOIN totals t ON t.client_id = c.client_id
+LEFT JOIN regressions g ON g.client_id = c.client_id AND g.depth = 1
 LEFT JOIN headline h ON h.client_id = c.client_id AND h.badness = 1
 LEFT JOIN runs w ON w.id = h.evaluation_id
 LEFT JOIN metric_summaries m

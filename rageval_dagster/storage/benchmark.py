@@ -39,10 +39,34 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How much of a corpus a dataset touches: of its documents, and of the topics that they are about.
+
+    None where that is not known; `topics_touched` also where no question quotes anything.
+    """
+
+    documents: int | None = None
+    documents_touched: int | None = None
+    topics: int | None = None
+    topics_touched: int | None = None
+
+    def metadata(self, prefix: str = "") -> dict[str, int | float]:
+        """What is known, and the shares (0 to 1) that are touched."""
+        known = {name: count for name, count in asdict(self).items() if count is not None}
+        shares = {
+            f"{name}_coverage": known[f"{name}s_touched"] / known[f"{name}s"]
+            for name in ("document", "topic")
+            if known.get(f"{name}s") and f"{name}s_touched" in known
+        }
+        return {f"{prefix}{name}": value for name, value in (known | shares).items()}
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A frozen dataset without its items.
 
-    `rule_failures` counts the offending items by quality rule; `valid` is False where a blocking rule failed.
+    `rule_failures` counts the offending items by quality rule; `valid` is False where a blocking rule failed. The last
+    four fields are its `coverage`.
     """
 
     id: int
@@ -58,6 +82,25 @@ class Dataset:
     rule_failures: dict[str, int]
     checked_at: datetime
     stats: dict[str, Any]
+    documents: int | None = None
+    documents_touched: int | None = None
+    topics: int | None = None
+    topics_touched: int | None = None
+
+    @property
+    def coverage(self) -> Coverage:
+        return Coverage(self.documents, self.documents_touched, self.topics, self.topics_touched)
+
+    @property
+    def flagged(self) -> dict[str, list[str]]:
+        """Why a person should look at an item, by item id: rules that it breaks, or what the corpus lacks of it."""
+        return self.stats.get("flagged", {})
+
+    @property
+    def renewed_at(self) -> datetime:
+        """When a generated one was drawn, or last renewed for its age; to repair it does not make it younger."""
+        noted = self.stats.get("renewed_at")
+        return self.created_at if noted is None else datetime.fromisoformat(noted)
 
 
 _SAMPLE_COLUMNS = [chunk_samples.c[name] for name in Sample.__dataclass_fields__]
@@ -260,12 +303,26 @@ def save_dataset(
 
 
 @retried
-def save_stats(db: Database, dataset_id: int, stats: Mapping[str, Any]) -> None:
-    """Notes new figures about a dataset; when it was checked stays as it was."""
+def save_stats(db: Database, dataset_id: int, stats: Mapping[str, Any], coverage: Coverage | None = None) -> None:
+    """Notes new figures about a dataset, and its coverage where given; when it was checked stays as it was."""
+    values = {"stats": dict(stats), **({} if coverage is None else asdict(coverage))}
     with db.begin() as connection:
         connection.execute(
-            sa.update(evaluation_datasets).where(evaluation_datasets.c.id == dataset_id).values(stats=dict(stats))
+            sa.update(evaluation_datasets).where(evaluation_datasets.c.id == dataset_id).values(**values)
         )
+
+
+def used_items(db: Database, client_id: str, name: str) -> set[str]:
+    """The ids of the items that any version of the client's dataset of this name has or had."""
+    members = tables.dataset_items.c
+    query = (
+        sa.select(members.item_id)
+        .distinct()
+        .join(evaluation_datasets, evaluation_datasets.c.id == members.dataset_id)
+        .where(evaluation_datasets.c.client_id == client_id, evaluation_datasets.c.name == name)
+    )
+    with db.connect() as connection:
+        return set(connection.execute(query).scalars())
 
 
 def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
@@ -305,6 +362,22 @@ def dataset_items(db: Database, dataset_id: int) -> list[Item]:
     Raises:
         TextsDeletedError: it was not used for so long that its questions were deleted.
     """
+    items = _items(db, dataset_id)
+    kept = [item for item in items if item is not None]
+    if len(kept) < len(items):
+        raise TextsDeletedError(
+            f"the questions of dataset {dataset_id} were deleted: it was not used for longer than texts are kept "
+            "(RAGEVAL_RETENTION_DAYS_TEXT); its scores stay"
+        )
+    return kept
+
+
+def remaining_items(db: Database, dataset_id: int) -> list[Item]:
+    """The items of a dataset whose questions were not deleted, in the order in which they were saved."""
+    return [item for item in _items(db, dataset_id) if item is not None]
+
+
+def _items(db: Database, dataset_id: int) -> list[Item | None]:
     with db.connect() as connection:
         rows = connection.execute(
             sa.select(benchmark_items.c.item)
@@ -320,12 +393,7 @@ def dataset_items(db: Database, dataset_id: int) -> list[Item]:
             .where(tables.dataset_items.c.dataset_id == dataset_id)
             .order_by(tables.dataset_items.c.position)
         ).all()
-    if any(row.item is None for row in rows):
-        raise TextsDeletedError(
-            f"the questions of dataset {dataset_id} were deleted: it was not used for longer than texts are kept "
-            "(RAGEVAL_RETENTION_DAYS_TEXT); its scores stay"
-        )
-    return [Item.from_dict(row.item) for row in rows]
+    return [None if row.item is None else Item.from_dict(row.item) for row in rows]
 
 
 def _distinct(items: Iterable[Item]) -> list[Item]:

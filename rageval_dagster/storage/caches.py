@@ -30,6 +30,14 @@ class LlmCall:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What a language model said, as the cache keeps it, and when."""
+
+    response: str
+    made_at: datetime
+
+
+@dataclass(frozen=True)
 class Usage:
     """What model calls took. `requests` are those that were asked for: `cache_hits` of them cost nothing.
 
@@ -118,20 +126,20 @@ def save_vectors(db: Database, client_id: str, model: str, vectors: Mapping[str,
         upsert(connection, embedding_cache, rows)
 
 
-def load_replies(db: Database, client_id: str, request_hashes: Iterable[str], max_age_days: float) -> dict[str, str]:
-    """{request hash: response} for those requests of this client that have one of at most so many days."""
-    found: dict[str, str] = {}
+def load_replies(db: Database, client_id: str, request_hashes: Iterable[str], max_age_days: float) -> dict[str, Reply]:
+    """{request hash: reply} for those requests of this client that have one of at most so many days."""
+    found: dict[str, Reply] = {}
     oldest = utc_now() - timedelta(days=max_age_days)
     with db.connect() as connection:
         for batch in in_batches(request_hashes):
             rows = connection.execute(
-                sa.select(llm_cache.c.request_hash, llm_cache.c.response).where(
+                sa.select(llm_cache.c.request_hash, llm_cache.c.response, llm_cache.c.made_at).where(
                     llm_cache.c.client_id == client_id,
                     llm_cache.c.request_hash.in_(batch),
                     llm_cache.c.made_at > oldest,
                 )
             )
-            found.update((row.request_hash, row.response) for row in rows)
+            found.update((row.request_hash, Reply(row.response, row.made_at)) for row in rows)
     return found
 
 

@@ -1,29 +1,22 @@
-"""Clients: what was last seen of each one's documents, and the lease that lets one run work on a client at a time."""
+"""Clients: what was last seen of each one's documents, and what of that was evaluated."""
 
-import os
-import socket
-import threading
-import time
 import unicodedata
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.storage.corpus import finish_change
 from rageval_dagster.storage.database import Database, retried, upsert
+from rageval_dagster.storage.leases import died, unknown_client
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH, clients, corpus_versions
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.text import TURNS_DIRECTION
 
 _NOT_IN_NAMES = {"Cc", "Cs", "Zl", "Zp"}
-
-LEASE_POLL_S = 1.0
-"""How often a lease that somebody else has is asked for again."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,10 @@ class Client:
     index_version: str | None
     chunk_count: int
     document_count: int
+    created_at: datetime
     scanned_at: datetime | None
     vanished_at: datetime | None
+    notified_at: datetime | None
     lease_holder: str | None
     lease_expires_at: datetime | None
 
@@ -59,16 +54,7 @@ class Client:
         """Who has the client's lease but died without giving it back, if anybody."""
         if self.lease_holder is None or self.lease_expires_at is None:
             return None
-        return self.lease_holder if self.lease_expires_at <= utc_now() or _died(self.lease_holder) else None
-
-
-@dataclass(frozen=True)
-class Lease:
-    """The right to work on a client until it expires; `token` grows with every acquisition (fencing)."""
-
-    client_id: str
-    holder: str
-    token: int
+        return self.lease_holder if self.lease_expires_at <= utc_now() or died(self.lease_holder) else None
 
 
 _COLUMNS = [clients.c[name] for name in Client.__dataclass_fields__]
@@ -100,32 +86,32 @@ def list_clients(db: Database) -> list[Client]:
 
 
 @retried
-def observe_probe(db: Database, client_id: str, probe: str) -> int | None:
+def observe_probe(db: Database, client_id: str, probe: str, notified_at: datetime | None = None) -> int | None:
     """Stores the probe; where it differs from the stored one, counts a change and returns the new change_seq.
 
-    A client not seen before counts as changed. Two observers of one change count it once.
+    So does a notification of `notified_at` that is not counted yet, whatever the probe. A client not seen before counts
+    as changed. Two observers of one change count it once.
     """
+    changed = sa.or_(clients.c.probe.is_(None), clients.c.probe != probe)
+    counted: dict[str, Any] = {"probe": probe, "change_seq": clients.c.change_seq + 1}
+    if notified_at is not None:
+        told = clients.c.notified_at == notified_at
+        changed = sa.or_(changed, told)
+        counted["notified_at"] = sa.case((told, None), else_=clients.c.notified_at)  # a later one stays
     with db.begin() as connection:
         _insert(connection, client_id)
-        changed = connection.execute(
-            sa.update(clients)
-            .where(clients.c.client_id == client_id, sa.or_(clients.c.probe.is_(None), clients.c.probe != probe))
-            .values(probe=probe, change_seq=clients.c.change_seq + 1)
+        rows = connection.execute(
+            sa.update(clients).where(clients.c.client_id == client_id, changed).values(counted)
         ).rowcount
-        return _read(connection, client_id).change_seq if changed else None
+        return _read(connection, client_id).change_seq if rows else None
 
 
 @retried
-def settle_probe(db: Database, client_id: str, probe: str, change_seq: int) -> None:
-    """Says that a scan has seen the store up to this probe, and with it the changes up to `change_seq`.
-
-    Both are as they were before the scan. Where a further change was counted meanwhile, its probe stays.
-    """
+def notify(db: Database, client_id: str) -> None:
+    """Keeps that somebody says, now, that the client's documents changed; the client is made if it was not known."""
     with db.begin() as connection:
         _insert(connection, client_id)
-        here = clients.c.client_id == client_id
-        connection.execute(sa.update(clients).where(here).values(scanned_seq=change_seq))
-        connection.execute(sa.update(clients).where(here, clients.c.change_seq == change_seq).values(probe=probe))
+        connection.execute(sa.update(clients).where(clients.c.client_id == client_id).values(notified_at=utc_now()))
 
 
 @retried
@@ -136,21 +122,40 @@ def record_scan(
     index_version: str,
     chunk_count: int,
     document_count: int,
-    diff: Mapping[str, int],
-) -> None:
-    """Stores what a scan found; a new (corpus, index) version gets its one row with the counts of `diff`."""
+    seen_seq: int,
+    began_at: datetime,
+) -> dict[str, int]:
+    """Stores what a scan found, and that it has seen the changes up to `seen_seq`, the client's `change_seq` before it.
+
+    What somebody told before `began_at` it has seen, too. Where the versions moved and every counted change had been
+    scanned before, the store's probe did not tell of this one: it is counted here. A difference has its row among the
+    changes of the corpus, also where it is one back to versions that there were before; new versions have a row, too.
+
+    Returns:
+        How many chunks differ from the last finished scan, by `DIFFERENCES`.
+    """
     now = utc_now()
-    found = {
-        "corpus_version": corpus_version,
-        "index_version": index_version,
-        "chunk_count": chunk_count,
-        "document_count": document_count,
-    }
+    versions = {"corpus_version": corpus_version, "index_version": index_version}
+    found = {**versions, "chunk_count": chunk_count, "document_count": document_count}
+    here = clients.c.client_id == client_id
+    moved = sa.or_(clients.c.corpus_version != corpus_version, clients.c.index_version != index_version)
     with db.begin() as connection:
         _insert(connection, client_id)
-        connection.execute(sa.update(clients).where(clients.c.client_id == client_id).values(**found, scanned_at=now))
-        version = {"client_id": client_id, **found, "difference": dict(diff), "first_seen": now}
+        # Versions that are NULL, before the first scan, count as not moved.
+        connection.execute(
+            sa.update(clients)
+            .where(here, moved, clients.c.change_seq == seen_seq, clients.c.scanned_seq == seen_seq)
+            .values(change_seq=seen_seq + 1, scanned_seq=seen_seq + 1)
+        )
+        connection.execute(
+            sa.update(clients).where(here, clients.c.scanned_seq < seen_seq).values(scanned_seq=seen_seq)
+        )
+        connection.execute(sa.update(clients).where(here, clients.c.notified_at <= began_at).values(notified_at=None))
+        connection.execute(sa.update(clients).where(here).values(**found, scanned_at=now))
+        difference = finish_change(connection, client_id, corpus_version, index_version, now)
+        version = {"client_id": client_id, **found, "difference": difference, "first_seen": now}
         upsert(connection, corpus_versions, [version])
+    return difference
 
 
 @retried
@@ -175,145 +180,6 @@ def mark_vanished(db: Database, client_id: str, vanished: bool) -> None:
             connection.execute(update.values(vanished_at=None))
 
 
-def lease_holder(purpose: str) -> str:
-    """The name under which this process holds a lease: where it runs, its number, and what for."""
-    return f"{_place()}:{os.getpid()}:{purpose}"
-
-
-@retried
-def acquire_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120) -> Lease:
-    """Takes the client's lease for `ttl_s` seconds, if nobody holds it or it has expired.
-
-    A lease that `lease_holder` named is free, too, once the process on this machine that held it has died.
-
-    Raises:
-        LeaseHeldError: somebody, even a holder of the same name, has it; the message says who and until when.
-    """
-    now = utc_now()
-    with db.begin() as connection:
-        query = sa.select(clients.c.lease_holder, clients.c.lease_token, clients.c.lease_expires_at)
-        row = connection.execute(query.where(clients.c.client_id == client_id)).one_or_none()
-        if row is None:
-            raise _unknown(client_id)
-        free = row.lease_expires_at is None or row.lease_expires_at <= now or _died(row.lease_holder)
-        # Of two that see it free, the one that first raises the token gets it.
-        taken = (
-            free
-            and connection.execute(
-                sa.update(clients)
-                .where(clients.c.client_id == client_id, clients.c.lease_token == row.lease_token)
-                .values(
-                    lease_holder=holder,
-                    lease_token=row.lease_token + 1,
-                    lease_expires_at=now + timedelta(seconds=ttl_s),
-                )
-            ).rowcount
-        )
-    if not taken:
-        raise LeaseHeldError(
-            f"client {client_id!r} is being worked on by {row.lease_holder or 'another run'}; "
-            "wait for it to end, then run again"
-        )
-    return Lease(client_id, holder, row.lease_token + 1)
-
-
-@retried
-def renew_lease(db: Database, lease: Lease, ttl_s: float = 120) -> None:
-    """Keeps the lease for `ttl_s` seconds from now.
-
-    Raises:
-        LeaseHeldError: it was lost: it expired and another run took it, or it was released.
-    """
-    with db.begin() as connection:
-        kept = connection.execute(
-            sa.update(clients).where(*_is_held(lease)).values(lease_expires_at=utc_now() + timedelta(seconds=ttl_s))
-        ).rowcount
-    if not kept:
-        raise _lost(lease)
-
-
-@retried
-def release_lease(db: Database, lease: Lease) -> None:
-    """Gives the lease back; nothing happens if it was lost."""
-    with db.begin() as connection:
-        connection.execute(sa.update(clients).where(*_is_held(lease)).values(lease_holder=None, lease_expires_at=None))
-
-
-@contextmanager
-def keep_lease(db: Database, client_id: str, holder: str, ttl_s: float = 120, wait_s: float = 0) -> Iterator[Lease]:
-    """Holds the client's lease for the length of a block, renewing it every `ttl_s` / 4 from a thread.
-
-    Where somebody has it, it is waited for, at most `wait_s` seconds.
-
-    Raises:
-        LeaseHeldError: at the start if somebody has it; at the end if it was lost on the way.
-    """
-    lease = _acquire_within(db, client_id, holder, ttl_s, wait_s)
-    ended, lost = threading.Event(), threading.Event()
-
-    def renew() -> None:
-        while not ended.wait(ttl_s / 4):
-            try:
-                renew_lease(db, lease, ttl_s)
-            except LeaseHeldError:
-                lost.set()
-                return
-            except DatabaseError:
-                continue  # the database may answer again before the lease expires
-
-    heartbeat = threading.Thread(target=renew, name=f"lease-{lease.token}", daemon=True)
-    heartbeat.start()
-    try:
-        yield lease
-    finally:
-        ended.set()
-        heartbeat.join()
-        release_lease(db, lease)
-    if lost.is_set():
-        raise _lost(lease)
-
-
-def _acquire_within(db: Database, client_id: str, holder: str, ttl_s: float, wait_s: float) -> Lease:
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return acquire_lease(db, client_id, holder, ttl_s)
-        except LeaseHeldError:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(LEASE_POLL_S)
-
-
-def _place() -> str:
-    """This machine, and of its containers this one: where a process number means the same process."""
-    with suppress(OSError):
-        return f"{socket.gethostname()}/{Path('/proc/self/ns/pid').readlink().name.strip('pid:[]')}"
-    return socket.gethostname()
-
-
-def _died(holder: str) -> bool:
-    """Whether the holder is a process of this place that is no more."""
-    place, _, rest = holder.partition(":")
-    number = rest.partition(":")[0]
-    if place != _place() or not number.isdigit():
-        return False
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _is_held(lease: Lease) -> list[sa.ColumnElement[bool]]:
-    return [
-        clients.c.client_id == lease.client_id,
-        clients.c.lease_token == lease.token,
-        clients.c.lease_expires_at.is_not(None),
-    ]
-
-
 def _insert(connection: Connection, client_id: str) -> None:
     check_name("client name", client_id, CLIENT_ID_LENGTH)
     row = {
@@ -332,7 +198,7 @@ def _insert(connection: Connection, client_id: str) -> None:
 def _read(connection: Connection, client_id: str) -> Client:
     row = connection.execute(sa.select(*_COLUMNS).where(clients.c.client_id == client_id)).one_or_none()
     if row is None:
-        raise _unknown(client_id)
+        raise unknown_client(client_id)
     return Client(**row._mapping)
 
 
@@ -353,11 +219,3 @@ def check_name(what: str, name: str, length: int) -> None:
             f"the {what} {name!r} has a character that turns the direction of writing, so that it could be shown as "
             "another; rename it (letters that are written from right to left are fine)"
         )
-
-
-def _unknown(client_id: str) -> RagevalError:
-    return RagevalError(f"client {client_id!r} is not known here; `rageval clients list` shows those that are")
-
-
-def _lost(lease: Lease) -> LeaseHeldError:
-    return LeaseHeldError(f"client {lease.client_id!r}: the lease of {lease.holder} was lost to another run; run again")

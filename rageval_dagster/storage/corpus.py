@@ -1,14 +1,24 @@
-"""The manifest of chunks: what the last scan found in a client's documents, by chunk key."""
+"""The manifest of chunks: what the last scan found in a client's documents, by chunk key; and how that changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, in_batches, retried, upsert
-from rageval_dagster.storage.tables import corpus_chunks
+from rageval_dagster.storage.tables import corpus_changes, corpus_chunks
+from rageval_dagster.storage.types import utc_now
+
+DIFFERENCES = ("added", "changed", "removed", "reembedded")
+"""The ways in which a chunk can differ from the scan before."""
+
+_UNDER_WAY = ""
+"""In place of the versions of a change of the corpus, which only the end of the scan knows."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +64,37 @@ def manifest_lookup(db: Database, client_id: str, chunk_keys: Iterable[str]) -> 
             rows = connection.execute(
                 sa.select(*_COLUMNS).where(corpus_chunks.c.client_id == client_id, corpus_chunks.c.chunk_key.in_(batch))
             )
-            found.update((row.chunk_key, ManifestEntry(**row._mapping)) for row in rows)
+            found.update((row.chunk_key, ManifestEntry(*row)) for row in rows)
     return found
 
 
 @retried
-def upsert_manifest(db: Database, client_id: str, entries: Sequence[ManifestEntry]) -> None:
-    """Writes entries by chunk key; of one that is there, `first_seen` stays as it was."""
+def upsert_manifest(
+    db: Database, client_id: str, entries: Sequence[ManifestEntry], found: Mapping[str, int] | None = None
+) -> None:
+    """Writes entries by chunk key; of one that is there, `first_seen` stays as it was.
+
+    `found` says how many of them differ and how, for the change that the scan under way will record. Counted with the
+    entries, it holds each difference once, also where the scan is killed and run again.
+    """
     rows = [{"client_id": client_id, **asdict(entry), "document_key": digest(entry.document_id)} for entry in entries]
     with db.begin() as connection:
         upsert(connection, corpus_chunks, rows, update=_MUTABLE)
+        _add_found(connection, client_id, found or {})
 
 
 @retried
 def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str]) -> None:
-    """Forgets the chunks with these keys."""
+    """Forgets the chunks with these keys, and counts them as removed for the change that the scan will record."""
+    removed = 0
     with db.begin() as connection:
         for batch in in_batches(chunk_keys):
-            connection.execute(
+            removed += connection.execute(
                 sa.delete(corpus_chunks).where(
                     corpus_chunks.c.client_id == client_id, corpus_chunks.c.chunk_key.in_(batch)
                 )
-            )
+            ).rowcount
+        _add_found(connection, client_id, {"removed": removed})
 
 
 def iter_manifest(
@@ -88,6 +107,18 @@ def iter_manifest(
     query = sa.select(*_COLUMNS).where(corpus_chunks.c.client_id == client_id)
     if without_document:
         query = query.where(corpus_chunks.c.document_id == corpus_chunks.c.chunk_id)
+    for rows in _by_key(db, query, page_size):
+        yield [ManifestEntry(*row) for row in rows]
+
+
+def iter_contents(db: Database, client_id: str, page_size: int = 5000) -> Iterator[Sequence[sa.Row[Any]]]:
+    """Of every chunk its key, document id, page, position, hashes of text and vector, and time of adding; by key."""
+    names = ("chunk_key", "document_id", "page", "position", "text_hash", "vector_hash", "added_at")
+    here = corpus_chunks.c.client_id == client_id
+    yield from _by_key(db, sa.select(*(corpus_chunks.c[name] for name in names)).where(here), page_size)
+
+
+def _by_key(db: Database, query: sa.Select[Any], page_size: int) -> Iterator[Sequence[sa.Row[Any]]]:
     last = ""
     while True:
         with db.connect() as connection:
@@ -95,10 +126,29 @@ def iter_manifest(
                 query.where(corpus_chunks.c.chunk_key > last).order_by(corpus_chunks.c.chunk_key).limit(page_size)
             ).all()
         if rows:
-            yield [ManifestEntry(**row._mapping) for row in rows]
+            yield rows
         if len(rows) < page_size:
             return
         last = rows[-1].chunk_key
+
+
+def thinned_manifest(db: Database, client_id: str, size: int) -> list[ManifestEntry]:
+    """A chunk of each of up to `size` distinct texts, in the order of their hashes.
+
+    So it is by chance which ones, but of a corpus that changed a little, nearly the same ones.
+    """
+    chunks = corpus_chunks.c
+    one_of_each = (
+        sa.select(sa.func.min(chunks.chunk_key))
+        .where(chunks.client_id == client_id)
+        .group_by(chunks.text_hash)
+        .order_by(chunks.text_hash)
+        .limit(size)
+    )
+    with db.connect() as connection:
+        keys = list(connection.execute(one_of_each).scalars())
+    found = manifest_lookup(db, client_id, keys)
+    return [found[key] for key in keys if key in found]
 
 
 def document_chunks(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, list[ManifestEntry]]:
@@ -119,6 +169,56 @@ def document_chunks(db: Database, client_id: str, document_ids: Iterable[str]) -
     for entries in found.values():
         entries.sort(key=lambda entry: (entry.position is None, entry.position or 0, entry.chunk_id))
     return {document_id: found[document_id] for document_id in names.values() if document_id in found}
+
+
+def _add_found(connection: Connection, client_id: str, found: Mapping[str, int]) -> None:
+    if not any(found.values()):
+        return
+    row = _found_so_far(connection, client_id)
+    difference = {kind: found.get(kind, 0) + (row.difference[kind] if row else 0) for kind in DIFFERENCES}
+    if row is None:
+        change = {"client_id": client_id, "corpus_version": _UNDER_WAY, "index_version": _UNDER_WAY}
+        connection.execute(sa.insert(corpus_changes), {**change, "difference": difference, "found_at": utc_now()})
+    else:
+        connection.execute(sa.update(corpus_changes).where(corpus_changes.c.id == row.id).values(difference=difference))
+
+
+def _found_so_far(connection: Connection, client_id: str) -> sa.Row[int, Any] | None:
+    query = sa.select(corpus_changes.c.id, corpus_changes.c.difference)
+    here = corpus_changes.c.client_id == client_id
+    return connection.execute(query.where(here, corpus_changes.c.corpus_version == _UNDER_WAY)).one_or_none()
+
+
+def finish_change(
+    connection: Connection, client_id: str, corpus_version: str, index_version: str, now: datetime
+) -> dict[str, int]:
+    """Gives what a scan found its versions and time, and returns the counts: all 0 where it found no difference."""
+    row = _found_so_far(connection, client_id)
+    if row is None:
+        return dict.fromkeys(DIFFERENCES, 0)
+    versions = {"corpus_version": corpus_version, "index_version": index_version}
+    connection.execute(sa.update(corpus_changes).where(corpus_changes.c.id == row.id).values(**versions, found_at=now))
+    return row.difference
+
+
+def changes_between(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, int]:
+    """How many chunks scans found to be added, changed, removed or reembedded later than `after`, at most at `until`.
+
+    A chunk that changed twice counts twice. Empty where no scan found a difference.
+    """
+    found: Counter[str] = Counter()
+    with db.connect() as connection:
+        differences = connection.execute(
+            sa.select(corpus_changes.c.difference).where(
+                corpus_changes.c.client_id == client_id,
+                corpus_changes.c.corpus_version != _UNDER_WAY,
+                corpus_changes.c.found_at > after,
+                corpus_changes.c.found_at <= until,
+            )
+        )
+        for difference in differences.scalars():
+            found.update(difference)
+    return dict(found)
 
 
 def chunks_by_words(db: Database, words_hashes: Iterable[str]) -> dict[str, list[tuple[str, ManifestEntry]]]:

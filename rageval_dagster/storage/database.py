@@ -17,11 +17,11 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
-from rageval_dagster.errors import DatabaseError, SettingsError, Translating
+from rageval_dagster.errors import DatabaseAwayError, DatabaseError, SettingsError, Translating
 from rageval_dagster.network import is_loopback, silence_libraries
 from rageval_dagster.storage import tables
 
-HEAD_REVISION = "0001"
+HEAD_REVISION = "0002"
 """The newest schema; a test holds it against the migrations, so that opening needs no alembic to know it."""
 
 VERSION_TABLE = "rageval_schema_version"
@@ -38,6 +38,7 @@ _BUSY_TIMEOUT_MS = 30_000
 _MIGRATION_WAIT_S = 60
 _LOCK_NUMBER = 7_246_382_501  # any constant: the key of PostgreSQL's advisory lock
 _ATTEMPTS = 8
+_OUTAGE_POLL_S = 1.0
 _IN_LIST = 1_000
 _WITHOUT_TLS = {"disable", "allow", "prefer"}
 _UNENCRYPTED = (
@@ -45,13 +46,19 @@ _UNENCRYPTED = (
     "travel unencrypted; leave it away (TLS is used then), or name the certificates to verify"
 )
 
+OUTAGE_S = 60.0
+"""How long a database that answered before is waited for when it does not any more."""
+
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
 _Key = TypeVar("_Key")
 
 
 class Database:
-    """An open history database. `url` has its `password` hidden; `dialect` is sqlite, postgresql or mysql."""
+    """An open history database. `url` has its `password` hidden; `dialect` is sqlite, postgresql or mysql.
+
+    `patience_s` is how long one that does not answer is waited for, in all until it answers again.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
@@ -59,21 +66,38 @@ class Database:
         self.url = engine.url.set(query={}).render_as_string(hide_password=True)
         self.password = SecretStr(engine.url.password or "")
         self._writing = engine.execution_options(rageval_begin="BEGIN IMMEDIATE")
+        self._checks: list[Callable[[Connection], None]] = []
+        self.patience_s = 0.0
+        self._silent_since: float | None = None
 
     def __repr__(self) -> str:
         return f"Database({self.url})"
 
     @contextmanager
-    def begin(self) -> Iterator[Connection]:
+    def begin(self, checked: bool = True) -> Iterator[Connection]:
         """One transaction for writing: committed at the end, rolled back on any exception.
 
         On SQLite it takes the write lock at once, so that it waits for its turn and never fails half-way.
 
         Raises:
             DatabaseError: the database does not answer.
+            DatabaseAwayError: it stopped answering in the middle, and whether it committed is not known.
+            LeaseHeldError: this process held a client's lease and has lost it; not where `checked` is false.
         """
-        with _translated(self), self._writing.begin() as connection:
+        connection = self._answering(self._writing)
+        with _translated(self, DatabaseAwayError), connection, connection.begin():
+            for check in tuple(self._checks) if checked else ():
+                check(connection)
             yield connection
+
+    @contextmanager
+    def checking(self, check: Callable[[Connection], None]) -> Iterator[None]:
+        """For the length of a block every checked transaction starts with `check`, which may refuse it by raising."""
+        self._checks.append(check)
+        try:
+            yield
+        finally:
+            self._checks.remove(check)
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -81,9 +105,27 @@ class Database:
 
         Raises:
             DatabaseError: the database does not answer.
+            DatabaseAwayError: it stopped answering in the middle, or stayed locked.
         """
-        with _translated(self), self.engine.connect() as connection:
+        connection = self._answering(self.engine)
+        with _translated(self, DatabaseAwayError, DatabaseAwayError), connection:
             yield connection
+
+    def _answering(self, engine: sa.Engine) -> Connection:
+        """A connection, as soon as the database gives one; no longer than our patience after it was first silent."""
+        with _translated(self):
+            while True:
+                try:
+                    connection = engine.connect()
+                except (OperationalError, InterfaceError):
+                    now = time.monotonic()
+                    self._silent_since = self._silent_since or now
+                    if now - self._silent_since >= self.patience_s:
+                        raise
+                    time.sleep(_OUTAGE_POLL_S)
+                else:
+                    self._silent_since = None
+                    return connection
 
     def dispose(self) -> None:
         """Closes the pooled connections; the next use opens new ones."""
@@ -110,6 +152,7 @@ def open_database(url: SecretStr | str) -> Database:
     except BaseException:
         db.dispose()
         raise
+    db.patience_s = OUTAGE_S
     return db
 
 
@@ -164,15 +207,19 @@ def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
 
 
 def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
-    """Runs a function of one transaction again when the database gave it up for another one (deadlock, lock wait)."""
+    """Runs a function of one transaction again when the database gave it up.
+
+    For another one (deadlock, lock wait), or because the connection broke: the function is idempotent, so that it does
+    no harm where what broke off was only the word that it was done.
+    """
 
     @functools.wraps(write)
     def wrapper(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Returned:
         for attempt in range(1, _ATTEMPTS):
             try:
                 return write(*args, **kwargs)
-            except DBAPIError as error:
-                if not _is_conflict(error):
+            except (DBAPIError, DatabaseAwayError) as error:
+                if isinstance(error, DBAPIError) and not _is_conflict(error):
                     raise
                 time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret, only spreads the writers
         try:
@@ -216,8 +263,19 @@ def _is_forbidden(error: DBAPIError) -> bool:
     return getattr(original, "sqlstate", None) == "42501" or code in {1044, 1142}
 
 
-def _translated(db: Database) -> Translating:
-    """Turns what a driver raises into one line, where it is no mistake of the code."""
+def _is_lost(error: DBAPIError) -> bool:
+    """Whether the connection is gone; MariaDB that shuts down, or whose administrator ended it, says so first."""
+    code = error.orig.args[0] if error.orig is not None and error.orig.args else None
+    return error.connection_invalidated or code in {1053, 1927}
+
+
+def _translated(
+    db: Database, lost: type[DatabaseError] = DatabaseError, conflict: type[DatabaseError] | None = None
+) -> Translating:
+    """Turns what a driver raises into one line, where it is no mistake of the code.
+
+    A broken connection becomes `lost`, what gave way to another writer `conflict`, or stays as it is for `retried`.
+    """
 
     def translate(error: BaseException) -> DatabaseError | None:
         if not isinstance(error, DBAPIError):
@@ -227,12 +285,11 @@ def _translated(db: Database) -> Translating:
                 f"{db.url}: this user may not do that ({_reason(error, db.password)}); to bring the schema "
                 "to this version, run once: RAGEVAL_DATABASE_URL=<the owner's URL> rageval doctor"
             )
+        kind = conflict if _is_conflict(error) else lost if _is_lost(error) else DatabaseError
         # Other kinds are mistakes of the code; the plain DatabaseError is SQLite's for a file that is none.
-        if type(error) not in {OperationalError, InterfaceError, DriverDatabaseError} or _is_conflict(error):
+        if kind is None or type(error) not in {OperationalError, InterfaceError, DriverDatabaseError}:
             return None
-        return DatabaseError(
-            f"{db.url}: {_reason(error, db.password)}; check RAGEVAL_DATABASE_URL and that the database runs"
-        )
+        return kind(f"{db.url}: {_reason(error, db.password)}; check RAGEVAL_DATABASE_URL and that the database runs")
 
     return Translating(translate)
 

@@ -63,6 +63,8 @@ class Evaluation:
     started_at: datetime
     finished_at: datetime | None
     headline: dict[str, float | None]
+    judged: bool = False
+    """Whether it was at the gate, whatever came of it."""
 
 
 def evaluation_key(client_id: str, system: str, dataset_id: int, trigger: str) -> str:
@@ -319,6 +321,7 @@ def _evaluation(row: Any) -> Evaluation:
         started_at=row.started_at,
         finished_at=row.finished_at,
         headline=row.headline,
+        judged=row.changes is not None,
     )
 
 

@@ -45,7 +45,8 @@ class RetrievalRecord:
 class ResultRecord:
     """What a system answered from a retrieval; the answerer saw the texts of its first `context_count` hits.
 
-    `result_id` is the hash of all of it but the latency, the retrieval's id included.
+    `result_id` is the hash of all of it but latency and time, the retrieval's id included. `made_at` is since when it
+    may be reused, None: now.
     """
 
     result_id: str
@@ -55,6 +56,7 @@ class ResultRecord:
     context_count: int
     error: str | None
     latency_s: float | None
+    made_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,7 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
         _remember(
             connection,
             client_id,
-            {key: record.retrieval_id for record, key in records if record.error is None and key is not None},
-            now,
+            {key: (record.retrieval_id, now) for record, key in records if record.error is None and key is not None},
         )
         _link_retrievals(
             connection,
@@ -218,8 +219,11 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
         _remember(
             connection,
             client_id,
-            {key: record.result_id for record, key in records if record.error is None and key is not None},
-            now,
+            {
+                key: (record.result_id, record.made_at or now)
+                for record, key in records
+                if record.error is None and key is not None
+            },
         )
         _link_results(
             connection,
@@ -308,6 +312,23 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
     return {row.item_id: (row.result_id, _result(row, words, evaluation.k)) for row in rows}
 
 
+def latencies(db: Database, evaluation_id: int) -> list[float]:
+    """Seconds that the system took for each answer of an evaluation, where that was measured."""
+    items = tables.run_items
+    query = (
+        sa.select(item_results.c.latency_s)
+        .select_from(
+            items.join(
+                item_results,
+                sa.and_(item_results.c.client_id == items.c.client_id, item_results.c.result_id == items.c.result_id),
+            )
+        )
+        .where(items.c.evaluation_id == evaluation_id, item_results.c.latency_s.is_not(None))
+    )
+    with db.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
 def _hit_row(hit: Hit, text_hash: str | None) -> dict[str, Any]:
     return {
         "chunk_id": hit.chunk_id,
@@ -370,10 +391,10 @@ def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> di
     return found
 
 
-def _remember(connection: Connection, client_id: str, contents: Mapping[str, str], now: datetime) -> None:
+def _remember(connection: Connection, client_id: str, contents: Mapping[str, tuple[str, datetime]]) -> None:
     rows = [
-        {"client_id": client_id, "reuse_key": key, "content_id": content_id, "made_at": now}
-        for key, content_id in contents.items()
+        {"client_id": client_id, "reuse_key": key, "content_id": content_id, "made_at": made_at}
+        for key, (content_id, made_at) in contents.items()
     ]
     upsert(connection, reuse_keys, rows, update=["content_id", "made_at"])
 

@@ -12,22 +12,27 @@ import sqlalchemy as sa
 from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, list_datasets
-from rageval_dagster.storage.clients import keep_lease, lease_holder, list_clients
+from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database, delete_batch, in_batches, retried
 from rageval_dagster.storage.evaluations import start_anew
 from rageval_dagster.storage.forgetting import empty_log, file_of
+from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.tables import (
+    baselines,
     benchmark_items,
     chunk_samples,
     clients,
+    corpus_changes,
     corpus_versions,
     dataset_items,
     embedding_cache,
     evaluation_datasets,
     evaluation_runs,
+    incidents,
     item_results,
     llm_cache,
     llm_calls,
+    metric_comparisons,
     metric_scores,
     metric_summaries,
     qa_candidates,
@@ -96,14 +101,16 @@ def _asked_models(db: Database) -> set[str]:
 def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:
     """Deletes the client's evaluations that ended before a time, and what only they had; {table: rows}.
 
-    Needs the client's lease, like `delete_texts`. Transactions are short, and doing it again deletes nothing more.
+    What later evaluations are compared with stays as long as it is the baseline. Needs the client's lease, like
+    `delete_texts`. Transactions are short, and doing it again deletes nothing more.
     """
     rows: Counter[str] = Counter()
     runs = evaluation_runs.c
-    old = sa.select(runs.id).where(runs.client_id == client_id, _ended < before)
-    for table in (run_items, metric_summaries):
+    old = sa.select(runs.id).where(runs.client_id == client_id, _ended < before, runs.id.not_in(_baselines(client_id)))
+    for table in (run_items, metric_summaries, metric_comparisons, baselines):
         _delete(db, table, table.c.evaluation_id.in_(old))
     rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(old))
+    rows["evaluation_datasets"] = _delete_datasets(db, client_id, before)
     used = _used(db, client_id)
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
     for key in (metric_scores.c.result_id, item_results.c.result_id, retrievals.c.retrieval_id):
@@ -120,8 +127,30 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     with db.connect() as connection:
         last = connection.execute(newest).scalar() or before
     rows["chunk_samples"] = _delete_old(db, drawn_at, client_id, min(before, last))
-    rows["llm_calls"] = _delete_old(db, llm_calls.c.called_at, client_id, before)
+    for time in (llm_calls.c.called_at, corpus_changes.c.found_at, incidents.c.closed_at):
+        rows[time.table.name] = _delete_old(db, time, client_id, before)
     return +rows
+
+
+def _baselines(client_id: str) -> sa.Select[int]:
+    """The evaluations that are a baseline now: of each dataset's name and system the newest."""
+    rows = baselines.c
+    newest = (
+        sa.select(sa.func.max(rows.id)).where(rows.client_id == client_id).group_by(rows.dataset_name, rows.system_name)
+    )
+    return sa.select(rows.evaluation_id).where(rows.id.in_(newest))
+
+
+def _delete_datasets(db: Database, client_id: str, before: datetime) -> int:
+    """The versions of datasets, last checked before a time, that are not current and that no evaluation has."""
+    rows, runs = evaluation_datasets.c, evaluation_runs.c
+    current = [dataset.id for dataset in current_datasets(db, client_id)]
+    evaluated = sa.select(runs.dataset_id).where(runs.client_id == client_id)
+    unused = sa.select(rows.id).where(
+        rows.client_id == client_id, rows.checked_at < before, rows.id.not_in(current), rows.id.not_in(evaluated)
+    )
+    _delete(db, dataset_items, dataset_items.c.dataset_id.in_(unused))
+    return _delete(db, evaluation_datasets, rows.id.in_(unused))
 
 
 def delete_texts(db: Database, client_id: str, before: datetime, judged: Collection[str] = ()) -> Counter[str]:
@@ -150,12 +179,42 @@ def delete_texts(db: Database, client_id: str, before: datetime, judged: Collect
         sa.and_(metric_scores.c.created_at < before, metric_scores.c.detail.is_not(None)),
         lambda row: row[0] not in used,
         blank=("detail",),
-    )
+    ) + _blank_superseded(db, client_id, before, used)
     shown = _shown_texts(db, client_id, before, used)
     rows["texts"] = _sweep(db, texts.c.text_hash, client_id, sa.true(), lambda row: row[0] not in shown)
     rows["llm_cache"] = _delete_old(db, llm_cache.c.made_at, client_id, before)
     rows["embedding_cache"] = _delete_old(db, embedding_cache.c.made_at, client_id, before)
     return +(rows + _delete_questions(db, client_id, before, judged))
+
+
+def _blank_superseded(db: Database, client_id: str, before: datetime, used: Collection[str]) -> int:
+    """Deletes the reasons that no evaluation since has, of results that are used: there are newer verdicts."""
+    items, scores, summaries = run_items.c, metric_scores.c, metric_summaries.c
+    key = (scores.result_id, scores.metric_id, scores.metric_version, scores.take)
+    total = 0
+    for batch in in_batches(used):
+        mine = sa.and_(scores.client_id == client_id, scores.result_id.in_(batch))
+        old = sa.select(*key).where(mine, scores.created_at < before, scores.detail.is_not(None))
+        first = sa.select(*key[:3], sa.func.min(scores.take)).where(mine, scores.status != "error").group_by(*key[:3])
+        had = (
+            sa.select(items.result_id, items.takes, summaries.metric_id, summaries.metric_version)
+            .join_from(run_items, evaluation_runs, evaluation_runs.c.id == items.evaluation_id)
+            .join(metric_summaries, summaries.evaluation_id == items.evaluation_id)
+            .where(items.client_id == client_id, items.result_id.in_(batch), _ended >= before)
+        )
+        with db.connect() as connection:
+            there = {tuple(row) for row in connection.execute(old)}
+            if not there:
+                continue
+            metrics = {metric_id for _, metric_id, _, _ in there}
+            firsts = {tuple(row[:3]): row[3] for row in connection.execute(first.where(scores.metric_id.in_(metrics)))}
+            for result_id, takes, *metric in connection.execute(had.where(summaries.metric_id.in_(metrics))):
+                take = (takes or {}).get(metric[0])
+                there.discard((result_id, *metric, firsts.get((result_id, *metric)) if take is None else take))
+        for superseded in in_batches(sorted(there)):
+            _apply(db, metric_scores, sa.and_(mine, sa.tuple_(*key).in_(superseded)), ("detail",))
+        total += len(there)
+    return total
 
 
 def _start_unfinished_anew(db: Database, client_id: str, before: datetime) -> None:

@@ -84,42 +84,20 @@ def save_scores(
     """Stores (result id, metric id, metric version, outcome) rows; saving the same again changes nothing.
 
     A key's outcome without an error is final, until it is from before its metric's time in `oldest`. After an error, or
-    an outcome that is too old, another outcome is a new take; the evaluation remembers which take it used where that is
-    not the first one without an error.
+    an outcome that is too old, another outcome is a new take, as old as the replies that it is made of; the evaluation
+    remembers which take it used where that is not the first one without an error.
     """
-    now = utc_now()
     with db.begin() as connection:
         client_id = client_of(connection, evaluation_id)
-        known = _known_takes(connection, client_id, {score[0] for score in scores})
-        new_rows: list[dict[str, Any]] = []
-        used: dict[str, dict[str, int | None]] = {}
-        for result_id, metric_id, metric_version, outcome in scores:
-            takes = known.setdefault((result_id, metric_id, metric_version), [])
-            limit = (oldest or {}).get(metric_id)
-            if not any(take.holds(limit) for take in takes):
-                reason = None if outcome.reason is None else storable(outcome.reason)
-                last = takes[-1] if takes else None
-                # The same error again is none worth a row.
-                if last is None or last.status != "error" or (last.status, last.reason) != (outcome.status, reason):
-                    takes.append(_Take(last.number + 1 if last else 0, outcome.status, reason, now))
-                    new_rows.append(
-                        {
-                            "client_id": client_id,
-                            "result_id": result_id,
-                            "metric_id": metric_id,
-                            "metric_version": metric_version,
-                            "take": takes[-1].number,
-                            "status": outcome.status,
-                            "value": outcome.value,
-                            "reason": outcome.reason,
-                            "detail": None if outcome.detail is None else dict(outcome.detail),
-                            "created_at": now,
-                        }
-                    )
-            first = next((take for take in takes if take.status != "error"), None)
-            used.setdefault(result_id, {})[metric_id] = None if takes[-1] is first else takes[-1].number
-        upsert(connection, metric_scores, new_rows)
+        used = _insert_takes(connection, client_id, scores, oldest)
         _remember_takes(connection, client_id, evaluation_id, used)
+
+
+@retried
+def save_rescored(db: Database, client_id: str, scores: Sequence[tuple[str, str, str, Outcome]]) -> None:
+    """Stores scores of results under metric versions that their own evaluation was not scored by: it keeps its own."""
+    with db.begin() as connection:
+        _insert_takes(connection, client_id, scores, None)
 
 
 @retried
@@ -204,6 +182,35 @@ def load_summaries(db: Database, evaluation_id: int) -> list[Summary]:
         return [Summary(**row._mapping) for row in rows]
 
 
+def load_rescored(
+    db: Database, client_id: str, results: Mapping[str, str], metric_versions: Mapping[str, str]
+) -> dict[str, dict[str, Outcome]]:
+    """{metric id: {item id: outcome}} of results ({item id: result id}) by their newest takes under these versions.
+
+    An outcome without an error goes before a newer error.
+    """
+    items: dict[str, list[str]] = {}
+    for item_id, result_id in results.items():
+        items.setdefault(result_id, []).append(item_id)
+    found: dict[str, dict[str, Outcome]] = {metric_id: {} for metric_id in metric_versions}
+    columns = ("result_id", "metric_id", "metric_version", "status", "value", "reason", "detail")
+    with db.connect() as connection:
+        for batch in in_batches(items):
+            rows = connection.execute(
+                sa.select(*(metric_scores.c[name] for name in columns))
+                .where(metric_scores.c.client_id == client_id, metric_scores.c.result_id.in_(batch))
+                .order_by(metric_scores.c.take)
+            )
+            for row in rows:
+                if metric_versions.get(row.metric_id) != row.metric_version:
+                    continue
+                column = found[row.metric_id]
+                for item_id in items[row.result_id]:
+                    if row.status != "error" or item_id not in column:
+                        column[item_id] = Outcome(row.status, row.value, row.reason, row.detail)
+    return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
+
+
 @dataclass(frozen=True)
 class _Take:
     number: int
@@ -213,6 +220,47 @@ class _Take:
 
     def holds(self, oldest: datetime | None) -> bool:
         return self.status != "error" and (oldest is None or self.created_at >= oldest)
+
+
+def _insert_takes(
+    connection: Connection,
+    client_id: str,
+    scores: Sequence[tuple[str, str, str, Outcome]],
+    oldest: Mapping[str, datetime] | None,
+) -> dict[str, dict[str, int | None]]:
+    """Stores the scores that are new; returns {result id: {metric id: the take to use, None: the first good one}}."""
+    now = utc_now()
+    known = _known_takes(connection, client_id, {score[0] for score in scores})
+    new_rows: list[dict[str, Any]] = []
+    used: dict[str, dict[str, int | None]] = {}
+    for result_id, metric_id, metric_version, outcome in scores:
+        takes = known.setdefault((result_id, metric_id, metric_version), [])
+        limit = (oldest or {}).get(metric_id)
+        if not any(take.holds(limit) for take in takes):
+            reason = None if outcome.reason is None else storable(outcome.reason)
+            last = takes[-1] if takes else None
+            # The same error again is none worth a row.
+            if last is None or last.status != "error" or (last.status, last.reason) != (outcome.status, reason):
+                made_at = outcome.made_at or now
+                takes.append(_Take(last.number + 1 if last else 0, outcome.status, reason, made_at))
+                new_rows.append(
+                    {
+                        "client_id": client_id,
+                        "result_id": result_id,
+                        "metric_id": metric_id,
+                        "metric_version": metric_version,
+                        "take": takes[-1].number,
+                        "status": outcome.status,
+                        "value": outcome.value,
+                        "reason": outcome.reason,
+                        "detail": None if outcome.detail is None else dict(outcome.detail),
+                        "created_at": made_at,
+                    }
+                )
+        first = next((take for take in takes if take.status != "error"), None)
+        used.setdefault(result_id, {})[metric_id] = None if takes[-1] is first else takes[-1].number
+    upsert(connection, metric_scores, new_rows)
+    return used
 
 
 def _known_takes(

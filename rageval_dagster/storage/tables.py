@@ -67,6 +67,7 @@ clients = _table(
     Column("created_at", UtcTime, nullable=False),
     Column("scanned_at", UtcTime),
     Column("vanished_at", UtcTime),
+    Column("notified_at", UtcTime),  # when somebody said that the documents changed, until that is counted
     Column("lease_holder", LongText),
     Column("lease_token", Integer, nullable=False),
     Column("lease_expires_at", UtcTime),
@@ -92,6 +93,18 @@ corpus_versions = _table(
     Column("difference", JsonText, nullable=False),  # counts of added, changed, removed, re-embedded chunks
     Column("first_seen", UtcTime, nullable=False),
     PrimaryKeyConstraint("client_id", "corpus_version", "index_version"),
+)
+
+# What each scan found to be different from the one before; scans that found nothing have no row.
+corpus_changes = _table(
+    "corpus_changes",
+    Column("id", Integer, primary_key=True),
+    _client_id(),
+    Column("corpus_version", hex_digest(), nullable=False),
+    Column("index_version", hex_digest(), nullable=False),
+    Column("difference", JsonText, nullable=False),  # as in corpus_versions
+    Column("found_at", UtcTime, nullable=False),
+    Index(None, "client_id", "found_at"),
 )
 
 corpus_chunks = _table(
@@ -160,6 +173,11 @@ evaluation_datasets = _table(
     Column("rule_failures", JsonText, nullable=False),
     Column("stats", JsonText, nullable=False),
     Column("checked_at", UtcTime, nullable=False),
+    # How much of the corpus it touches; none: that was not looked at yet, or cannot be told.
+    Column("documents", Integer),
+    Column("documents_touched", Integer),
+    Column("topics", Integer),
+    Column("topics_touched", Integer),
     UniqueConstraint("client_id", "name", "dataset_version"),
 )
 
@@ -214,8 +232,15 @@ evaluation_runs = _table(
     Column("started_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
     Column("headline", JsonText, nullable=False),
+    # What it was compared with, and what came of it; none: there was nothing to compare it with.
+    Column("baseline_id", Integer),
+    Column("verdict", identifier(20)),
+    Column("changes", JsonText),  # what changed since the last evaluation that had not regressed: names and counts
+    Column("newly_failing", JsonText),  # item ids: right in the baseline, wrong now, and wrong again when asked again
     UniqueConstraint("evaluation_id"),
     Index(None, "client_id", "trigger_key"),
+    # Across clients: who was evaluated lately?
+    Index("ix_evaluation_runs_finished_at", "finished_at"),
 )
 
 # Which earlier result a (system, input) key stands for, so that it need not be made again. Errors have no key.
@@ -314,6 +339,63 @@ metric_summaries = _table(
     Column("worst_high", Double),
     Column("ceiling", Double),
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
+)
+
+# A metric of an evaluation against its baseline, over the questions that both have scored.
+metric_comparisons = _table(
+    "metric_comparisons",
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("metric_version", identifier(128), nullable=False),
+    Column("higher_is_better", Boolean, nullable=False),
+    Column("baseline_id", Integer, nullable=False),
+    Column("gated", Boolean, nullable=False),
+    Column("n_shared", Integer, nullable=False),
+    Column("baseline_mean", Double),
+    Column("mean", Double),
+    Column("difference", Double),
+    Column("ci_low", Double),
+    Column("ci_high", Double),
+    Column("p_value", Double),
+    Column("adjusted_p", Double),
+    Column("smallest_drop", Double),
+    Column("decision", identifier(20), nullable=False),
+    Column("remark", identifier(200)),
+    PrimaryKeyConstraint("evaluation_id", "metric_id"),
+)
+
+# Which evaluation later ones are compared with, of a dataset by its name and a system: the newest row.
+baselines = _table(
+    "baselines",
+    Column("id", Integer, primary_key=True),
+    _client_id(),
+    Column("dataset_name", identifier(NAME_LENGTH), nullable=False),
+    Column("system_name", identifier(NAME_LENGTH), nullable=False),
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    Column("accepted_at", UtcTime, nullable=False),
+    Column("reason", identifier(20), nullable=False),  # first, accepted, carried_over
+    Index(None, "client_id", "dataset_name"),
+)
+
+# What people are told of: open from when it was found until it is over.
+incidents = _table(
+    "incidents",
+    Column("id", Integer, primary_key=True),
+    _client_id(),
+    Column("kind", identifier(20), nullable=False),  # regression, leak, benchmark, failed_run, stale
+    Column("subject", LongText, nullable=False),  # dataset / system / metric, where there are several
+    Column("open_key", hex_digest()),  # of client, kind and subject while it is open: it is opened once
+    Column("opened_at", UtcTime, nullable=False),
+    Column("closed_at", UtcTime),
+    Column("evaluation_id", Integer),
+    Column("run_id", LongText),
+    Column("details", JsonText, nullable=False),  # ids, names and numbers
+    Column("opening_told_at", UtcTime),
+    Column("closing_told_at", UtcTime),
+    Column("claimed_until", UtcTime),  # somebody is telling it just now
+    UniqueConstraint("open_key"),
+    Index(None, "client_id", "opened_at"),
 )
 
 embedding_cache = _table(

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection
 
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.identity import digest
+from rageval_dagster.markdown import escaped, table
 from rageval_dagster.storage.database import Database, upsert
 from rageval_dagster.storage.tables import schema_info
-from rageval_dagster.text import showable
 
 READER_ROLE = "rageval_reader"
 """Who reads the views and nothing else, where dbt_or_sql/grants/postgresql.sql made the role."""
@@ -100,8 +100,7 @@ def view_preview(db: Database, name: str, rows: int = 10, client_id: str | None 
         row_count = connection.execute(sa.text(f"SELECT COUNT(*) FROM {name}")).scalar_one()
     if not first:
         return ViewPreview(row_count, "no rows yet")
-    lines = [list(first[0]), ["---"] * len(first[0]), *([_cell(value) for value in row.values()] for row in first)]
-    return ViewPreview(row_count, "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return ViewPreview(row_count, table(list(first[0]), [[_cell(value) for value in row.values()] for row in first]))
 
 
 def _cell(value: Any) -> str:
@@ -111,8 +110,7 @@ def _cell(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
-    # Names are the user's: no mark of theirs makes a column, a link or an element of the page.
-    return re.sub(r"[^\w\s.,/-]", lambda mark: f"&#{ord(mark[0])};", showable(str(value)))
+    return escaped(str(value))
 
 
 def _plain(column: str, value: Any) -> Any:

@@ -1,17 +1,22 @@
 """Builds small histories through the storage functions, as the stages of an evaluation do."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import sqlalchemy as sa
 
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
-from rageval_dagster.storage import benchmark, clients, evaluations
+from rageval_dagster.storage import benchmark, clients, comparisons, evaluations
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 from rageval_dagster.storage.scores import Summary
+from rageval_dagster.storage.tables import embedding_cache, llm_cache, metric_scores, reuse_keys
 
 MRR = "retrieval.mrr"
 
@@ -38,6 +43,8 @@ def open_run(
     corpus: str = "corpus-1",
     k: int = 5,
     declared: str | None = "built-in",
+    index: str = "index-1",
+    system_version: str = "system-1",
 ) -> Evaluation:
     return evaluations.open_evaluation(
         db,
@@ -47,7 +54,7 @@ def open_run(
         trigger=trigger,
         k=k,
         depth=10,
-        versions=Versions(corpus, "index-1", dataset.dataset_version, "system-1", None),
+        versions=Versions(corpus, index, dataset.dataset_version, system_version, None),
         dagster_run_id="run",
         item_ids=[item.item_id for item in benchmark.dataset_items(db, dataset.id)],
         system_reference=True,
@@ -109,7 +116,8 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
     retrievals = result_storage.load_retrievals(
         db, evaluation.id, [item_id for item_id in keys if item_id not in links]
     )
-    records = [(result_of(retrieval), keys[item_id]) for item_id, retrieval in retrievals.items()]
+    answer = f"an answer of {salt}" if salt else "an answer"
+    records = [(result_of(retrieval, answer), keys[item_id]) for item_id, retrieval in retrievals.items()]
     for start in range(0, len(records), batch):
         result_storage.save_results(db, evaluation.id, records[start : start + batch])
     results = result_storage.load_results(db, evaluation.id)
@@ -142,6 +150,29 @@ def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1")
     )
 
 
+def hold_against(db: Database, evaluation: Evaluation, baseline: Evaluation) -> None:
+    """What the gate stores of an evaluation: the mean reciprocal rank fell a little."""
+    row = MetricComparison(
+        metric_id=MRR,
+        metric_version="1",
+        higher_is_better=True,
+        baseline_id=baseline.id,
+        gated=True,
+        n_shared=2,
+        baseline_mean=0.8,
+        mean=0.75,
+        difference=-0.05,
+        ci_low=-0.1,
+        ci_high=0.0,
+        p_value=0.5,
+        adjusted_p=1.0,
+        smallest_drop=None,
+        decision="unchanged",
+    )
+    comparisons.save_baseline(db, baseline, "first")
+    comparisons.save_comparisons(db, evaluation.id, [row])
+
+
 def finish(
     db: Database, evaluation: Evaluation, means: Mapping[str, float | None], foreign: int | None = 0, unknown: int = 0
 ) -> None:
@@ -157,3 +188,11 @@ def finish(
         foreign_chunks=foreign,
         unknown_chunks=unknown,
     )
+
+
+def make_older(db: Database, by: timedelta) -> None:
+    """Lets so much time go by for all that can be reused."""
+    with db.begin() as connection:
+        for time in (reuse_keys.c.made_at, llm_cache.c.made_at, embedding_cache.c.made_at, metric_scores.c.created_at):
+            for moment in connection.execute(sa.select(time).distinct().order_by(time)).scalars().all():
+                connection.execute(sa.update(time.table).where(time == moment).values({time.name: moment - by}))

@@ -13,6 +13,7 @@ from rageval_dagster.storage.caches import LlmCall
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.incidents import Finding, open_all
 from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import JsonText, LongText, utc_now
 from tests.storage import history_builder
@@ -29,13 +30,13 @@ def texts_of(table: sa.Table, but: Collection[str]) -> dict[str, Any]:
     }
 
 
-def plant(db: Database, client: str, count: int = 3) -> Evaluation:
-    """Gives a client rows in every table, with the canary in every column of long texts; its finished evaluation."""
+def fill(db: Database, client: str, count: int = 3) -> Evaluation:
+    """Gives a client rows in the tables of documents, questions, results and caches; its finished evaluation."""
     items = history_builder.make_items(count)
     dataset = history_builder.make_dataset(db, client, items)
-    client_storage.record_scan(db, client, "corpus", "index", 1, 1, {"added": 1})
     entry = ManifestEntry("key", "chunk", "document", None, None, "0" * 64, "0" * 64, None, None, utc_now())
-    corpus.upsert_manifest(db, client, [entry])
+    corpus.upsert_manifest(db, client, [entry], {"added": 1})
+    client_storage.record_scan(db, client, "corpus", "index", 1, 1, 0, utc_now())
     benchmark.save_sample(db, Sample("sample", client, "corpus", "random", 0, 1, ("key",)))
     benchmark.save_candidates(db, client, [Candidate("key", "extractive", 0, "accepted", items[0])])
     caches.save_vectors(db, client, "model", {"0" * 64: b"1234"})
@@ -44,6 +45,14 @@ def plant(db: Database, client: str, count: int = 3) -> Evaluation:
     evaluation = history_builder.open_run(db, dataset, "schedule:one")
     history_builder.work(db, evaluation, items)
     history_builder.finish(db, evaluation, {history_builder.MRR: 0.75})
+    history_builder.hold_against(db, evaluation, evaluation)
+    open_all(db, [Finding(client, "stale")], utc_now())
+    return evaluation
+
+
+def plant(db: Database, client: str, count: int = 3) -> Evaluation:
+    """As `fill`, with the canary in every column of long texts."""
+    evaluation = fill(db, client, count)
     with db.begin() as connection:
         for table in metadata.sorted_tables:
             # Hits name their texts, which are planted, by hashes.

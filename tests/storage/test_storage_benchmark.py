@@ -12,7 +12,7 @@ from rageval_dagster.errors import DatasetError, RagevalError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Evidence, Item
 from rageval_dagster.storage import benchmark, tables
-from rageval_dagster.storage.benchmark import Sample
+from rageval_dagster.storage.benchmark import Coverage, Sample
 from rageval_dagster.storage.database import Database
 
 
@@ -145,6 +145,30 @@ def test_the_dataset_checked_last_is_the_current_one_of_its_name(db: Database) -
     assert [dataset.id for dataset in benchmark.current_datasets(db, "acme")] == [human.id, old.id]
     assert len(benchmark.list_datasets(db, "acme")) == 3
     assert len(benchmark.list_datasets(db)) == 4
+
+
+def test_what_any_version_of_a_dataset_has_or_had_is_used(db: Database) -> None:
+    items = make_items(4)
+    make_dataset(db, "acme", items[:2])
+    make_dataset(db, "acme", items[1:3])
+    make_dataset(db, "acme", items[3:], name="other")
+    make_dataset(db, "beta", items[3:])
+    assert benchmark.used_items(db, "acme", "human") == {item.item_id for item in items[:3]}
+    assert benchmark.used_items(db, "acme", "none") == set()
+
+
+def test_coverage_is_noted_without_the_dataset_counting_as_checked_again(db: Database) -> None:
+    first = make_dataset(db, "acme", make_items(2))
+    assert first.coverage == Coverage()
+    benchmark.save_stats(db, first.id, {"flagged": {"a": ["b"]}}, Coverage(4, 2, 3, None))
+    noted = benchmark.get_dataset(db, first.id)
+    assert (noted.coverage, noted.flagged, noted.checked_at) == (
+        Coverage(4, 2, 3, None),
+        {"a": ["b"]},
+        first.checked_at,
+    )
+    benchmark.save_stats(db, first.id, {})
+    assert benchmark.get_dataset(db, first.id).coverage == Coverage(4, 2, 3, None)
 
 
 def test_a_dataset_nobody_has_is_named(db: Database) -> None:

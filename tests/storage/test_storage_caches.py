@@ -32,7 +32,9 @@ def test_a_response_is_kept_for_its_client_and_its_age(db: Database) -> None:
     key, another = digest("request"), digest("another")
     caches.save_replies(db, "acme", [(key, "model", "old")])
     caches.save_replies(db, "acme", [(key, "model", "new \x00 🦜")])
-    assert caches.load_replies(db, "acme", [key, another], max_age_days=30) == {key: "new \ufffd 🦜"}
+    found = caches.load_replies(db, "acme", [key, another], max_age_days=30)
+    assert {key: reply.response for key, reply in found.items()} == {key: "new \ufffd 🦜"}
+    assert utc_now() - timedelta(minutes=5) < found[key].made_at <= utc_now()
     assert caches.load_replies(db, "acme", [key], max_age_days=0) == {}
     assert caches.load_replies(db, "other", [key], max_age_days=30) == {}
 

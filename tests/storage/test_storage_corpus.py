@@ -58,6 +58,22 @@ def test_a_large_manifest_streams_in_key_order_and_shrinks_by_key(db: Database) 
     assert sum(len(page) for page in corpus.iter_manifest(db, "other")) == 3
 
 
+def test_a_thinned_manifest_has_each_text_once_and_is_nearly_the_same_after_a_small_change(db: Database) -> None:
+    entries = [entry(f"chunk {n}") for n in range(300)]
+    same_text = replace(entry("copy"), text_hash=entries[0].text_hash)
+    corpus.upsert_manifest(db, "acme", [*entries, same_text])
+    corpus.upsert_manifest(db, "other", [entry(f"other {n}") for n in range(50)])
+    everything = corpus.thinned_manifest(db, "acme", 1000)
+    assert len(everything) == len({each.text_hash for each in everything}) == 300
+    before = corpus.thinned_manifest(db, "acme", 100)
+    assert before == everything[:100]
+    corpus.delete_manifest(db, "acme", [each.chunk_key for each in entries[:15]])
+    corpus.upsert_manifest(db, "acme", [entry(f"new {n}") for n in range(15)])
+    after = corpus.thinned_manifest(db, "acme", 100)
+    assert 80 <= len({each.text_hash for each in before} & {each.text_hash for each in after}) < 100
+    assert corpus.thinned_manifest(db, "nobody", 100) == []
+
+
 def test_the_chunks_of_documents_come_by_position_then_id(db: Database) -> None:
     entries = [entry("c", "d1", 1), entry("b", "d1", 0), entry("a", "d1", 1), entry("z", "d1", None), entry("q", "d2")]
     corpus.upsert_manifest(db, "acme", entries)

@@ -9,9 +9,10 @@ import sqlalchemy as sa
 from rageval_dagster.errors import DatabaseError, LeaseHeldError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage import database
-from rageval_dagster.storage.clients import acquire_lease, ensure_client, list_clients
+from rageval_dagster.storage.clients import ensure_client, list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import bury, delete_rows, left_alone, rows_of, scrub, tombstone
+from rageval_dagster.storage.leases import acquire_lease
 from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import JsonText, LongText
 from tests.storage.planted import CANARY, found, plant

@@ -12,17 +12,20 @@ from rageval_dagster.records import Candidate, Outcome
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark, evaluations, retention
 from rageval_dagster.storage.benchmark import Dataset, dataset_items
-from rageval_dagster.storage.caches import save_replies
-from rageval_dagster.storage.clients import acquire_lease, ensure_client
+from rageval_dagster.storage.caches import save_replies, save_vectors
+from rageval_dagster.storage.clients import ensure_client
+from rageval_dagster.storage.comparisons import find_baseline, save_baseline
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.incidents import Finding, close_all, open_all, open_incidents
+from rageval_dagster.storage.leases import acquire_lease
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_scores, delete_texts, retain_all
-from rageval_dagster.storage.scores import load_scores, load_summaries, save_scores
+from rageval_dagster.storage.scores import load_scores, load_summaries, save_scores, save_summaries
 from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
 from rageval_dagster.storage.types import utc_now
-from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, work
-from tests.storage.planted import plant
+from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, summary, work
+from tests.storage.planted import found, plant
 
 OLD, RECENT = timedelta(days=-100), timedelta(days=-10)
 
@@ -64,6 +67,22 @@ def texts_of(db: Database, evaluation: Evaluation) -> set[str]:
     results = [result for _, result in load_results(db, evaluation.id).values()]
     words = {context for result in results for context in result.contexts}
     return (words | {result.answer.text for result in results if result.answer}) - {""}
+
+
+def set_checked(db: Database, dataset: Dataset, ago: timedelta) -> None:
+    datasets = metadata.tables["evaluation_datasets"]
+    with db.begin() as connection:
+        connection.execute(sa.update(datasets).where(datasets.c.id == dataset.id).values(checked_at=utc_now() + ago))
+
+
+def judge_all(db: Database, evaluation: Evaluation, reasoning: str, oldest: datetime | None = None) -> None:
+    """Gives every result of an evaluation a verdict, as the score stage does."""
+    verdicts = [
+        (result_id, JUDGED, "1", Outcome.scored(0.5, {"reasoning": reasoning}))
+        for result_id, _ in load_results(db, evaluation.id).values()
+    ]
+    save_scores(db, evaluation.id, verdicts, None if oldest is None else {JUDGED: oldest})
+    save_summaries(db, evaluation.id, [summary(JUDGED, 0.5)])
 
 
 JUDGED = "judge.overall"
@@ -117,6 +136,39 @@ def test_what_a_recent_evaluation_uses_stays_however_old_it_is(db: Database) -> 
     assert texts_of(db, recent) == before != set()
     assert texts_of(db, gone) == set()
     assert count(db, "reuse_keys") == 6
+
+
+def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> None:
+    gone, used = "ancientword", "usedword"
+    first = make_dataset(db, "acme", make_items(3, gone))
+    evaluated(db, first, "one", OLD, salt=gone)
+    benchmark.save_candidates(db, "acme", [Candidate("k1", "prompted", 0, "accepted", make_items(1, gone)[0])])
+    second = make_dataset(db, "acme", make_items(3, used))
+    evaluated(db, second, "two", OLD, salt=used)
+    benchmark.save_candidates(db, "acme", [Candidate("k2", "prompted", 0, "accepted", make_items(1, used)[0])])
+    # The same results were judged then, and again since, when that verdict was too old.
+    judge_all(db, evaluated(db, second, "three", OLD, salt=used), gone)
+    save_replies(db, "acme", [(digest(gone), "model", gone)])
+    save_vectors(db, "acme", "model", {digest(gone): b"1234"})
+    everything_is_old(db)
+    set_checked(db, first, OLD - timedelta(days=1))
+    recent = evaluated(db, second, "four", RECENT, salt=used)
+    judge_all(db, recent, used, oldest=since())
+    save_replies(db, "acme", [(digest(used), "model", used)])
+    save_vectors(db, "acme", "model", {digest(used): b"1234"})
+    kept = {
+        *("benchmark_items.item", "item_results.answer", "llm_cache.response", "metric_scores.detail"),
+        *("qa_candidates.item", "texts.text"),
+    }
+    ids = {"evaluation_runs.corpus_version", "retrievals.relevant_chunks", "retrievals.hits"}
+    assert set(found(db, gone)) == set(found(db, used)) == kept | ids
+    before = (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1", JUDGED: "1"}))
+    delete_texts(db, "acme", since())
+    assert set(found(db, gone)) == ids
+    assert set(found(db, used)) == kept | ids
+    assert (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1", JUDGED: "1"})) == before
+    assert (count(db, "embedding_cache"), count(db, "reuse_keys")) == (1, 6)
+    assert delete_texts(db, "acme", since()) == {}
 
 
 def test_an_equal_answer_brings_its_texts_back(sqlite_db: Database) -> None:
@@ -218,6 +270,48 @@ def test_scores_go_with_the_evaluations_that_had_them(db: Database) -> None:
     assert load_summaries(db, gone.id) == []
     assert (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1"}), load_summaries(db, recent.id)) == kept
     assert delete_scores(db, "acme", since()) == {}
+
+
+def test_the_baseline_stays_as_long_as_it_is_one(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(3))
+    former, baseline = (evaluated(db, dataset, night, OLD, salt=night) for night in ("one", "two"))
+    evaluated(db, dataset, "three", OLD, salt="three")
+    for evaluation in (former, baseline):
+        save_baseline(db, evaluation, "accepted")
+    everything_is_old(db)
+    kept = (load_scores(db, baseline.id, {MRR: "1"}), load_summaries(db, baseline.id))
+    deleted = delete_scores(db, "acme", since())
+    assert (deleted["evaluation_runs"], deleted["item_results"]) == (2, 6)
+    assert [each.id for each in evaluations.list_evaluations(db, "acme")] == [baseline.id]
+    assert (load_scores(db, baseline.id, {MRR: "1"}), load_summaries(db, baseline.id)) == kept
+    left = find_baseline(db, "acme", dataset.name, "dense")
+    assert left is not None
+    assert (left.evaluation_id, count(db, "baselines")) == (baseline.id, 1)
+    # Its texts are deleted as all others that nothing used since.
+    delete_texts(db, "acme", since())
+    assert texts_of(db, baseline) == set()
+
+
+def test_what_was_told_found_and_compared_grows_old_with_the_scores(sqlite_db: Database) -> None:
+    plant(sqlite_db, "acme")
+    open_all(sqlite_db, [Finding("acme", "stale"), Finding("acme", "failed_run")], utc_now())
+    over = [incident for incident in open_incidents(sqlite_db, ["acme"]) if incident.kind == "failed_run"]
+    close_all(sqlite_db, [(incident, {}) for incident in over], utc_now())
+    deleted = delete_scores(sqlite_db, "acme", utc_now())
+    assert (deleted["corpus_changes"], deleted["incidents"]) == (1, 1)
+    assert [each.kind for each in open_incidents(sqlite_db, ["acme"])] == ["stale"]
+
+
+def test_versions_of_datasets_go_that_are_neither_current_nor_evaluated(db: Database) -> None:
+    items = make_items(4)
+    idle, asked, current = (make_dataset(db, "acme", items[start:]) for start in range(3))
+    evaluated(db, asked, "one", RECENT)
+    everything_is_old(db)
+    for dataset in (idle, asked):
+        set_checked(db, dataset, OLD - timedelta(days=1))
+    assert delete_scores(db, "acme", since())["evaluation_datasets"] == 1
+    assert {each.id for each in benchmark.list_datasets(db, "acme")} == {asked.id, current.id}
+    assert count(db, "dataset_items") == 5
 
 
 def test_what_no_evaluation_names_any_more_goes_but_what_is_current(sqlite_db: Database) -> None:

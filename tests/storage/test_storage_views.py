@@ -69,16 +69,41 @@ def test_every_view_reads_on_an_empty_history(db: Database) -> None:
     assert view_names() == [
         "category_breakdown",
         "dataset_overview",
+        "evaluation_history",
         "fleet_overview",
         "hardest_questions",
         "latest_per_client",
+        "leaderboard",
         "metric_history",
         "metric_trend",
+        "run_against_baseline",
         "run_against_previous",
     ]
     assert {name: read_view(db, name) for name in view_names()} == {name: [] for name in view_names()}
     with pytest.raises(DatabaseError, match="no view 'clients'"):
         read_view(db, "clients")
+
+
+def test_systems_on_one_dataset_have_places_by_each_metric(history: Database) -> None:
+    rows = read_view(history, "leaderboard", client_id="acme")
+    places = [(row["metric_id"], row["place"], row["system_name"], row["systems"]) for row in rows]
+    assert places == [
+        ("judge.x", 1, "dense", 1),
+        (MRR, 1, "dense", 2),
+        (MRR, 2, "bm25", 2),
+        (RECALL, 1, "dense", 1),
+    ]
+
+
+def test_the_history_has_seed_004_s_columns(history: Database) -> None:
+    rows = read_view(history, "evaluation_history", client_id="acme")
+    newest = next(row for row in rows if row["system_name"] == "dense")
+    assert {"run_id", "dataset_id", "precision_at_k", "recall_at_k", "mrr", "faithfulness", "k", "created_at"} <= set(
+        newest
+    )
+    assert (newest["mrr"], newest["recall_at_k"], newest["faithfulness"], newest["k"]) == (0.5, 0.85, None, 5)
+    [older, *_] = read_view(history, "evaluation_history", client_id="document")
+    assert older["mrr"] == 0.8  # at document level, where nothing is known at chunk level
 
 
 def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:

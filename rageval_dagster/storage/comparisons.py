@@ -1,0 +1,246 @@
+"""Baselines, and what came of comparing evaluations with them: rows by metric, verdict, changes, failing questions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from rageval_dagster.records import Decision
+from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.evaluations import Evaluation, client_of
+from rageval_dagster.storage.tables import baselines, evaluation_datasets, evaluation_runs, metric_comparisons
+from rageval_dagster.storage.types import utc_now
+
+Reason = Literal["first", "accepted", "carried_over"]
+Verdict = Literal["first", "passed", "regressed", "too_few"]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The evaluation that later ones of a dataset's name and a system are compared with, and why it is that one."""
+
+    evaluation_id: int
+    accepted_at: datetime
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """A metric of an evaluation against its baseline, over the questions that both have scored.
+
+    `difference` is current minus baseline with its 95 % interval, `adjusted_p` the p value as it is held to alpha:
+    for a metric that the gate looks at (`gated`) corrected for all metrics and looks, for others by Benjamini-Hochberg.
+    `smallest_drop` is the smallest change for the worse that would have been seen in 80 % of such comparisons, None
+    where none would. All are None where no question is shared; `remark` says why, or what else to know.
+    """
+
+    metric_id: str
+    metric_version: str
+    higher_is_better: bool
+    baseline_id: int
+    gated: bool
+    n_shared: int
+    baseline_mean: float | None
+    mean: float | None
+    difference: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p_value: float | None
+    adjusted_p: float | None
+    smallest_drop: float | None
+    decision: Decision
+    remark: str | None = None
+
+    @property
+    def fall(self) -> float | None:
+        """By how much the metric got worse; below 0 where it got better."""
+        if self.difference is None:
+            return None
+        return -self.difference if self.higher_is_better else self.difference
+
+
+@dataclass(frozen=True)
+class Change:
+    """One of corpus, index, dataset, system and judge that changed between two evaluations.
+
+    `worse` is how many of the questions that got worse are laid to it, `since` the earlier evaluation; None where that
+    is not known.
+    """
+
+    what: str
+    detail: str
+    worse: int | None = None
+    since: int | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of an evaluation at the gate. `newly_failing` are item ids."""
+
+    verdict: Verdict | None
+    baseline_id: int | None
+    changes: tuple[Change, ...]
+    newly_failing: tuple[str, ...]
+
+
+_COLUMNS = tuple(MetricComparison.__dataclass_fields__)
+
+
+@retried
+def save_baseline(db: Database, evaluation: Evaluation, reason: Reason) -> None:
+    """Makes an evaluation the baseline of its dataset's name and its system, unless it is."""
+    with db.begin() as connection:
+        newest = connection.execute(
+            _newest(evaluation.client_id, evaluation.dataset_name, evaluation.system)
+        ).one_or_none()
+        if newest is not None and newest.evaluation_id == evaluation.id:
+            return
+        connection.execute(
+            sa.insert(baselines).values(
+                client_id=evaluation.client_id,
+                dataset_name=evaluation.dataset_name,
+                system_name=evaluation.system,
+                evaluation_id=evaluation.id,
+                accepted_at=utc_now(),
+                reason=reason,
+            )
+        )
+
+
+def find_baseline(db: Database, client_id: str, dataset_name: str, system: str) -> Baseline | None:
+    """The baseline of a dataset's name and a system; None before the first complete evaluation."""
+    with db.connect() as connection:
+        row = connection.execute(_newest(client_id, dataset_name, system)).one_or_none()
+    return None if row is None else Baseline(row.evaluation_id, row.accepted_at, row.reason)
+
+
+def current_baselines(db: Database, client_id: str | None = None) -> set[int]:
+    """The evaluations that others of their dataset's name and system are compared with now: all, or one client's."""
+    groups = (baselines.c.client_id, baselines.c.dataset_name, baselines.c.system_name)
+    newest = sa.select(sa.func.max(baselines.c.id)).group_by(*groups)
+    query = sa.select(baselines.c.evaluation_id).where(baselines.c.id.in_(newest))
+    if client_id is not None:
+        query = query.where(baselines.c.client_id == client_id)
+    with db.connect() as connection:
+        return set(connection.execute(query).scalars())
+
+
+@retried
+def save_comparisons(db: Database, evaluation_id: int, rows: Sequence[MetricComparison]) -> None:
+    """Stores an evaluation's comparisons in place of those that it had."""
+    with db.begin() as connection:
+        client_id = client_of(connection, evaluation_id)
+        here = metric_comparisons.c.evaluation_id == evaluation_id
+        connection.execute(sa.delete(metric_comparisons).where(here))
+        found = [{"evaluation_id": evaluation_id, "client_id": client_id, **asdict(row)} for row in rows]
+        upsert(connection, metric_comparisons, found)
+
+
+def load_comparisons(db: Database, evaluation_id: int) -> list[MetricComparison]:
+    """An evaluation's comparisons with its baseline, the gate's first, then by metric id."""
+    with db.connect() as connection:
+        rows = connection.execute(
+            sa.select(*(metric_comparisons.c[name] for name in _COLUMNS))
+            .where(metric_comparisons.c.evaluation_id == evaluation_id)
+            .order_by(metric_comparisons.c.gated.desc(), metric_comparisons.c.metric_id)
+        )
+        return [MetricComparison(**row._mapping) for row in rows]
+
+
+@retried
+def save_judgement(db: Database, evaluation_id: int, judgement: Judgement) -> None:
+    """Stores what became of an evaluation at the gate."""
+    with db.begin() as connection:
+        connection.execute(
+            sa.update(evaluation_runs)
+            .where(evaluation_runs.c.id == evaluation_id)
+            .values(
+                verdict=judgement.verdict,
+                baseline_id=judgement.baseline_id,
+                changes=[asdict(change) for change in judgement.changes],
+                newly_failing=list(judgement.newly_failing),
+            )
+        )
+
+
+@retried
+def mark_first(db: Database, evaluation_id: int) -> None:
+    """Says of an evaluation that it is what others are held against, whatever its verdict was."""
+    with db.begin() as connection:
+        connection.execute(
+            sa.update(evaluation_runs).where(evaluation_runs.c.id == evaluation_id).values(verdict="first")
+        )
+
+
+def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int, Judgement]:
+    """What became of evaluations at the gate, by evaluation; those that were not there yet have no verdict."""
+    columns = [evaluation_runs.c[name] for name in ("id", "verdict", "baseline_id", "changes", "newly_failing")]
+    found: dict[int, Judgement] = {}
+    with db.connect() as connection:
+        for batch in in_batches(evaluation_ids):
+            rows = connection.execute(sa.select(*columns).where(evaluation_runs.c.id.in_(batch)))
+            found.update((row.id, _judgement(row)) for row in rows)
+    return found
+
+
+def last_good(db: Database, evaluation: Evaluation) -> int | None:
+    """The newest complete evaluation before this one, of its dataset's name and system, that had not regressed.
+
+    One in which no metric of the gate could be compared does not count: nothing is known of it.
+    """
+    compared = sa.exists().where(
+        metric_comparisons.c.evaluation_id == evaluation_runs.c.id,
+        metric_comparisons.c.gated,
+        metric_comparisons.c.decision.in_(["unchanged", "improved"]),
+    )
+    good = sa.or_(
+        evaluation_runs.c.verdict == "first",
+        sa.and_(evaluation_runs.c.verdict.in_(["passed", "too_few"]), compared),
+    )
+    return _newest_before(db, evaluation, good)
+
+
+def judged_before(db: Database, evaluation: Evaluation, baseline_id: int) -> int | None:
+    """The newest complete evaluation before this one, of its dataset's name and system, held against that baseline."""
+    return _newest_before(db, evaluation, evaluation_runs.c.baseline_id == baseline_id)
+
+
+def _newest_before(db: Database, evaluation: Evaluation, condition: sa.ColumnElement[bool]) -> int | None:
+    query = (
+        sa.select(sa.func.max(evaluation_runs.c.id))
+        .join(evaluation_datasets, evaluation_datasets.c.id == evaluation_runs.c.dataset_id)
+        .where(
+            evaluation_runs.c.client_id == evaluation.client_id,
+            evaluation_runs.c.system_name == evaluation.system,
+            evaluation_runs.c.status == "complete",
+            evaluation_runs.c.id < evaluation.id,
+            evaluation_datasets.c.name == evaluation.dataset_name,
+            condition,
+        )
+    )
+    with db.connect() as connection:
+        return connection.execute(query).scalar_one()
+
+
+def _judgement(row: Any) -> Judgement:
+    return Judgement(
+        verdict=row.verdict,
+        baseline_id=row.baseline_id,
+        changes=tuple(Change(**change) for change in row.changes or ()),
+        newly_failing=tuple(row.newly_failing or ()),
+    )
+
+
+def _newest(client_id: str, dataset_name: str, system: str) -> sa.Select[Any, Any, Any]:
+    return (
+        sa.select(baselines.c.evaluation_id, baselines.c.accepted_at, baselines.c.reason)
+        .where(
+            baselines.c.client_id == client_id,
+            baselines.c.dataset_name == dataset_name,
+            baselines.c.system_name == system,
+        )
+        .order_by(baselines.c.id.desc())
+        .limit(1)
+    )

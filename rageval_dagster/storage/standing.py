@@ -1,0 +1,129 @@
+"""How clients stand: their newest evaluations with what their comparison found, their current datasets, and when."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from rageval_dagster.storage.comparisons import Change, MetricComparison, Verdict
+from rageval_dagster.storage.database import Database, in_batches
+from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The newest complete evaluation of a client's dataset (by its name) by a system, as the gate found it.
+
+    `gated` are the metrics that the gate looked at; `newly_failing` is how many questions are.
+    """
+
+    id: int
+    client_id: str
+    dataset_name: str
+    system: str
+    dagster_run_id: str | None
+    verdict: Verdict | None
+    baseline_id: int | None
+    changes: tuple[Change, ...]
+    newly_failing: int
+    foreign_chunks: int | None
+    gated: tuple[MetricComparison, ...]
+
+
+@dataclass(frozen=True)
+class DatasetVerdict:
+    """Whether a current dataset keeps the blocking rules, and how many items offend against each rule."""
+
+    client_id: str
+    dataset_id: int
+    name: str
+    valid: bool
+    rule_failures: Mapping[str, int]
+
+
+def standings(db: Database, client_ids: Iterable[str]) -> list[Standing]:
+    """The newest complete evaluation of each dataset name and system of these clients."""
+    with db.connect() as connection:
+        return [found for batch in in_batches(client_ids) for found in _standings(connection, batch)]
+
+
+def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standing]:
+    runs, name = evaluation_runs.c, evaluation_datasets.c.name
+    with_names = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
+    newest = (
+        sa.select(sa.func.max(runs.id).label("id"))
+        .select_from(with_names)
+        .where(runs.client_id.in_(client_ids), runs.status == "complete")
+        .group_by(runs.client_id, name, runs.system_name)
+        .subquery()
+    )
+    columns = ("id", "client_id", "dagster_run_id", "verdict", "baseline_id", "foreign_chunks")
+    query = sa.select(
+        *(runs[column] for column in columns),
+        name.label("dataset_name"),
+        runs.system_name.label("system"),
+        runs.changes,
+        runs.newly_failing,
+    ).select_from(with_names.join(newest, newest.c.id == runs.id))
+    rows = connection.execute(query.order_by(runs.id)).mappings().all()
+    gated = _gated(connection, [row["id"] for row in rows])
+    return [
+        Standing(
+            **{
+                **row,
+                "changes": tuple(Change(**change) for change in row["changes"] or ()),
+                "newly_failing": len(row["newly_failing"] or ()),
+                "gated": tuple(gated[row["id"]]),
+            }
+        )
+        for row in rows
+    ]
+
+
+def _gated(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[int, list[MetricComparison]]:
+    found: dict[int, list[MetricComparison]] = defaultdict(list)
+    compared = metric_comparisons.c
+    values = [compared[name] for name in MetricComparison.__dataclass_fields__]
+    for batch in in_batches(evaluation_ids):
+        query = sa.select(compared.evaluation_id, *values).where(compared.evaluation_id.in_(batch), compared.gated)
+        for evaluation_id, *row in connection.execute(query.order_by(compared.evaluation_id, compared.metric_id)):
+            found[evaluation_id].append(MetricComparison(*row))
+    return found
+
+
+def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVerdict]:
+    """Of each of these clients' datasets the version that was checked last."""
+    datasets = evaluation_datasets.c
+    columns = (datasets.client_id, datasets.id, datasets.name, datasets.valid, datasets.rule_failures)
+    newest: dict[tuple[str, str], DatasetVerdict] = {}
+    with db.connect() as connection:
+        for batch in in_batches(client_ids):
+            query = sa.select(*columns).where(datasets.client_id.in_(batch))
+            for row in connection.execute(query.order_by(datasets.checked_at, datasets.id)):
+                newest[row.client_id, row.name] = DatasetVerdict(*row)
+    return list(newest.values())
+
+
+def evaluated_since(db: Database, since: datetime) -> dict[str, datetime]:
+    """When each client's newest complete evaluation ended, of those that ended since then."""
+    runs = evaluation_runs.c
+    # Grouped here: SQLite would group by reading all evaluations in the order of another index.
+    query = sa.select(runs.client_id, runs.finished_at).where(runs.finished_at >= since, runs.status == "complete")
+    with db.connect() as connection:
+        return {row.client_id: row.finished_at for row in connection.execute(query.order_by(runs.finished_at))}
+
+
+def last_evaluated(db: Database, client_ids: Iterable[str]) -> dict[str, datetime]:
+    """When these clients' newest complete evaluations ended, however long ago; without those that have none."""
+    runs = evaluation_runs.c
+    query = sa.select(runs.client_id, sa.func.max(runs.finished_at).label("at")).where(runs.status == "complete")
+    with db.connect() as connection:
+        return {
+            row.client_id: row.at
+            for batch in in_batches(client_ids)
+            for row in connection.execute(query.where(runs.client_id.in_(batch)).group_by(runs.client_id))
+            if row.at is not None
+        }

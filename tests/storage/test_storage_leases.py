@@ -1,0 +1,186 @@
+"""The lease that keeps two runs from one client, and from writing where it was lost."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from multiprocessing.connection import Connection
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from rageval_dagster.errors import LeaseHeldError, RagevalError
+from rageval_dagster.storage import leases
+from rageval_dagster.storage.clients import ensure_client, get_client, observe_probe
+from rageval_dagster.storage.database import Database, open_database
+
+
+def test_the_lease_of_an_unknown_client_is_one_clear_line(db: Database) -> None:
+    with pytest.raises(RagevalError, match="'nobody' is not known"):
+        leases.acquire_lease(db, "nobody", "me")
+
+
+def test_a_second_holder_is_refused_until_the_first_lets_go(db: Database) -> None:
+    ensure_client(db, "acme")
+    ensure_client(db, "other")
+    first = leases.acquire_lease(db, "acme", "run 1")
+    with pytest.raises(LeaseHeldError, match="run 1"):
+        leases.acquire_lease(db, "acme", "run 2")
+    leases.acquire_lease(db, "other", "run 2")
+    leases.release_lease(db, first)
+    assert leases.acquire_lease(db, "acme", "run 2").token > first.token
+
+
+def test_an_expired_lease_is_taken_over_and_its_old_holder_is_told(db: Database) -> None:
+    ensure_client(db, "acme")
+    old = leases.acquire_lease(db, "acme", "run 1", ttl_s=-1)
+    new = leases.acquire_lease(db, "acme", "run 2")
+    assert new.token > old.token
+    with pytest.raises(LeaseHeldError, match="lost"):
+        leases.renew_lease(db, old)
+    leases.release_lease(db, old)
+    leases.renew_lease(db, new)
+    with pytest.raises(LeaseHeldError, match="run 2"):
+        leases.acquire_lease(db, "acme", "run 3")
+
+
+def test_a_renewed_lease_lives_on(db: Database) -> None:
+    ensure_client(db, "acme")
+    lease = leases.acquire_lease(db, "acme", "run 1", ttl_s=-1)
+    leases.renew_lease(db, lease, ttl_s=60)
+    with pytest.raises(LeaseHeldError):
+        leases.acquire_lease(db, "acme", "run 2")
+
+
+def take_lease(url: str) -> None:
+    db = open_database(url)
+    ensure_client(db, "acme")
+    leases.acquire_lease(db, "acme", leases.lease_holder("evaluate"))
+
+
+def test_the_lease_of_a_process_that_died_here_is_free_and_of_a_living_one_is_not(sqlite_db: Database) -> None:
+    url = sqlite_db.engine.url.render_as_string(hide_password=False)
+    process = multiprocessing.get_context("spawn").Process(target=take_lease, args=(url,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    leases.acquire_lease(sqlite_db, "acme", leases.lease_holder("evaluate"))
+    with pytest.raises(LeaseHeldError, match="evaluate"):
+        leases.acquire_lease(sqlite_db, "acme", leases.lease_holder("ingest"))
+
+
+def test_of_eight_that_want_a_lease_at_once_one_gets_it(db: Database) -> None:
+    ensure_client(db, "acme")
+    start = threading.Barrier(8)
+    got: list[str] = []
+
+    def want(name: str) -> None:
+        start.wait()
+        try:
+            leases.acquire_lease(db, "acme", name)
+        except LeaseHeldError:
+            return
+        got.append(name)
+
+    threads = [threading.Thread(target=want, args=(f"run {n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
+
+
+def test_a_kept_lease_is_renewed_while_the_block_lasts_and_free_after_it(sqlite_db: Database) -> None:
+    ensure_client(sqlite_db, "acme")
+    renewed = threading.Event()
+
+    @event.listens_for(sqlite_db.engine, "commit")
+    def notice(_connection: sa.Connection) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            renewed.set()
+
+    with leases.keep_lease(sqlite_db, "acme", "run 1", ttl_s=0.4):
+        assert renewed.wait(10)
+    leases.acquire_lease(sqlite_db, "acme", "run 2")
+
+
+def test_a_lease_that_somebody_has_is_waited_for(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "POLL_S", 0.01)
+    ensure_client(sqlite_db, "acme")
+    first = leases.acquire_lease(sqlite_db, "acme", "run 1")
+    with pytest.raises(LeaseHeldError), leases.keep_lease(sqlite_db, "acme", "run 2", wait_s=0.05):
+        pass
+    release = threading.Timer(0.1, leases.release_lease, (sqlite_db, first))
+    release.start()
+    with leases.keep_lease(sqlite_db, "acme", "run 2", wait_s=30) as second:
+        assert second.token == first.token + 1
+    release.join()
+
+
+def test_a_block_that_lost_its_lease_ends_with_an_error(sqlite_db: Database) -> None:
+    ensure_client(sqlite_db, "acme")
+
+    def work() -> None:
+        with leases.keep_lease(sqlite_db, "acme", "run 1", ttl_s=0.2) as lease:
+            leases.release_lease(sqlite_db, lease)
+            heartbeat = next(thread for thread in threading.enumerate() if thread.name == f"lease-{lease.token}")
+            heartbeat.join(10)
+
+    with pytest.raises(LeaseHeldError, match="lost"):
+        work()
+
+
+def stop_while_writing(url: str, said: Connection) -> None:
+    """Works under a short lease, stops itself as a machine that is suspended does, and goes on when it wakes up."""
+    db = open_database(url)
+    renewed = threading.Event()
+
+    @event.listens_for(db.engine, "checkin")
+    def notice(*_: object) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            renewed.set()
+
+    try:
+        with leases.keep_lease(db, "acme", leases.lease_holder("run 1"), ttl_s=1):
+            observe_probe(db, "acme", "first")
+            renewed.clear()
+            renewed.wait(10)  # the next heartbeat is far: none holds a lock while the process stands still
+            said.send("stops")
+            os.kill(os.getpid(), signal.SIGSTOP)
+            observe_probe(db, "acme", "too late")
+    except LeaseHeldError as error:
+        said.send(str(error))
+
+
+def test_who_stood_still_until_another_took_over_writes_no_more(db: Database) -> None:
+    ensure_client(db, "acme")
+    spawning = multiprocessing.get_context("spawn")
+    told, said = spawning.Pipe(duplex=False)
+    url = db.engine.url.render_as_string(hide_password=False)
+    first = spawning.Process(target=stop_while_writing, args=(url, said))
+    first.start()
+    try:
+        assert told.poll(60)
+        assert told.recv() == "stops"
+        with leases.keep_lease(db, "acme", "run 2", wait_s=60):
+            assert observe_probe(db, "acme", "second") == 2
+            assert first.pid is not None
+            os.kill(first.pid, signal.SIGCONT)
+            assert told.poll(60)
+            assert "the lease of" in told.recv()
+            first.join()
+            assert first.exitcode == 0
+    finally:
+        first.kill()  # one that stands still would be waited for when the tests end
+    assert get_client(db, "acme").probe == "second"
+    assert get_client(db, "acme").lease_holder is None
+
+
+def test_a_process_that_has_the_number_of_one_that_ended_does_not_stand_for_it() -> None:
+    mine = leases.lease_holder("run 1")
+    place, process, purpose = mine.split(":")
+    number, _, start = process.partition(".")
+    assert not leases.died(mine)
+    assert leases.died(f"{place}:{number}.{int(start) - 1}:{purpose}")
+    assert not leases.died(f"elsewhere/{place.partition('/')[2]}:{number}.{int(start) - 1}:{purpose}")

@@ -100,4 +100,5 @@ def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome
         context_count=context_count,
         error=error,
         latency_s=outcome.latency_s if outcome else None,
+        made_at=outcome.made_at if outcome else None,
     )

@@ -49,12 +49,9 @@ def scan_client(
     Raises:
         StoreError: if the store does not answer or does not know the client.
     """
-    # Taken before the scan: what changes while it runs is seen by the next tick.
-    probe = store.probe(client_id)
-    client_storage.observe_probe(db, client_id, probe)
-    change_seq = client_storage.get_client(db, client_id).change_seq
+    # The probe of before the scan: what changes while it runs is seen by the next tick.
+    client_storage.observe_probe(db, client_id, store.probe(client_id))
     scan = scan_corpus(db, store, client_id, progress)
-    client_storage.settle_probe(db, client_id, probe, change_seq)
     return CorpusState(scan, evaluated=note_evaluated(db, client_id, systems))
 
 
@@ -79,4 +76,4 @@ def note_evaluated(db: Database, client_id: str, systems: Sequence[str]) -> bool
 def _saw(db: Database, dataset: Dataset, system: str, corpus: str | None, index: str | None) -> bool:
     complete = evaluation_storage.list_evaluations(db, dataset.client_id, dataset.id, status="complete")
     newest = next((evaluation for evaluation in complete if evaluation.system == system), None)
-    return newest is not None and (newest.versions.corpus, newest.versions.index) == (corpus, index)
+    return newest is not None and newest.judged and (newest.versions.corpus, newest.versions.index) == (corpus, index)

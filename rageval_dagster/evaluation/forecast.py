@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
-from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, SPARE, BenchmarkSpec, renewal_due
+from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, current_dataset, planned_size, renewal_due
+from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, SPARE
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.llm.budgets import cost_of
 from rageval_dagster.llm.endpoints import Role, endpoint_of
@@ -77,15 +78,17 @@ def forecast(
     request = make_request(settings, client_id, "forecast", k or None, systems, dataset_ids)
     built_in = [name for name in request.systems if name in BUILT_IN_SYSTEMS]
     chunks = _chunk_count(db, client_id, probe)
-    due = renewal_due(db, client_id, spec)
-    if due is None and spec.automatic and chunks is None:
-        due = "perhaps: the documents changed since the last scan"
-    datasets = chosen_datasets(db, request) if not due or dataset_ids else _known(db, client_id, spec)
-    questions = sum(dataset.qa_count for dataset in datasets) + (spec.size if due and not dataset_ids else 0)
+    renewal = renewal_due(db, client_id, spec)
+    current = current_dataset(db, client_id, spec)
+    if renewal is None and spec.automatic and chunks is None and current is not None:
+        reason = "perhaps: the documents changed since the last scan"
+        renewal = Renewal(reason, "repair", planned_size(current))
+    datasets = chosen_datasets(db, request) if not renewal or dataset_ids else _known(db, client_id, spec)
+    questions = sum(dataset.qa_count for dataset in datasets) + (renewal.size if renewal and not dataset_ids else 0)
     answers = questions * len(built_in)
     judged = questions * len(request.systems) * judge_calls(settings, request.k)
     calls: dict[Role, Calls] = {
-        "generator": generator_calls(settings, spec.size, chunks) if due else Calls(),
+        "generator": generator_calls(settings, renewal.size, chunks) if renewal else Calls(),
         "answer": Calls(answers * 2 if settings.verification_enabled else answers, answers),
         "judge": Calls(judged, judged),
     }
@@ -94,7 +97,7 @@ def forecast(
     costs = [each.cost_usd for each in work if each.cost_usd is not None]
     return {
         "client": client_id,
-        "new dataset": due or "no",
+        "new dataset": renewal.reason if renewal else "no",
         "questions": questions,
         "systems": ", ".join(request.systems),
         "retrievals": questions * len(built_in),

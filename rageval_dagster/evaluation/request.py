@@ -63,16 +63,25 @@ def _own_dataset(db: Database, client_id: str, dataset_id: int) -> Dataset:
 
 
 def check_metrics(settings: Settings, k: int) -> None:
-    """Refuses metrics that cannot be had and good values for what is no metric, before anything is asked.
+    """Refuses metrics that cannot be had, and good values or a gate for what is no metric, before anything is asked.
 
     Raises:
         SettingsError: naming what is wrong, and the metric that may be meant.
     """
-    from rageval_dagster.metrics.registry import chosen_metrics, declared_metrics, nearest_id, options_of
+    from rageval_dagster.metrics.registry import (
+        chosen_metrics,
+        declared_metrics,
+        matching_ids,
+        nearest_id,
+        options_of,
+    )
 
     options = options_of(settings, k)
     chosen_metrics(settings, options)
     known = declared_metrics(settings, options)
+    for pattern in settings.gate:
+        if not matching_ids(pattern, (metric.id for metric in known), k):
+            raise SettingsError(f"gate: {pattern!r} is no metric at k = {k}{nearest_id(pattern, known, k)}")
     strange = sorted(set(settings.thresholds) - {metric.id for metric in known})
     if strange:
         raise SettingsError(

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from rageval_dagster.corpus.evidence import resolve
+from rageval_dagster.corpus.evidence import Resolution, resolve
 from rageval_dagster.corpus.matching import Placed, place_hits
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.evaluation.answers import answer_key, result_record
 from rageval_dagster.evaluation.stages import StageReport, in_batches
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import RagSystem, Retrieval
-from rageval_dagster.records import Item, Progress
+from rageval_dagster.records import Hit, Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
@@ -52,11 +52,8 @@ def run_retrieval(
         retrievals = dict(
             zip(batch, system.retrieve([items[item_id] for item_id in batch], evaluation.depth), strict=True)
         )
-        placed = (
-            place_hits(db, store, evaluation.client_id, [(resolutions[i], retrievals[i].hits) for i in batch])
-            if system.answers_at_once
-            else [Placed(retrievals[item_id].hits, resolutions[item_id]) for item_id in batch]
-        )
+        found = [(resolutions[item_id], retrievals[item_id].hits) for item_id in batch]
+        placed = placed_hits(db, store, system, evaluation.client_id, found)
         records = [
             _record(evaluation.client_id, item_id, retrievals[item_id], place)
             for item_id, place in zip(batch, placed, strict=True)
@@ -73,6 +70,19 @@ def run_retrieval(
         if progress is not None:
             progress(done, len(missing))
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+def placed_hits(
+    db: Database,
+    store: ChromaStore,
+    system: RagSystem,
+    client_id: str,
+    found: Sequence[tuple[Resolution, tuple[Hit, ...] | None]],
+) -> list[Placed]:
+    """What came back for each question with what is relevant for it: a system of another make's hits are matched."""
+    if system.answers_at_once:
+        return place_hits(db, store, client_id, found)
+    return [Placed(hits, resolution) for resolution, hits in found]
 
 
 def _save_answers(

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from rageval_dagster.evaluation.changes import note_evaluated
 from rageval_dagster.evaluation.leaks import stray_count
 from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.records import Hit, Item, Outcome, Result
@@ -103,19 +102,10 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
 
 
 def finish_all(
-    db: Database,
-    client_id: str,
-    systems: Sequence[str],
-    evaluations: Sequence[Evaluation],
-    metrics_of: Callable[[Evaluation], Sequence[Metric]],
+    db: Database, evaluations: Sequence[Evaluation], metrics_of: Callable[[Evaluation], Sequence[Metric]]
 ) -> list[EvaluationReport]:
-    """Finishes the evaluations of one trigger; the changes that they have seen are evaluated now.
-
-    `systems` are those that the client's settings name.
-    """
-    reports = [finish(db, evaluation, metrics_of(evaluation)) for evaluation in evaluations]
-    note_evaluated(db, client_id, systems)
-    return reports
+    """Finishes the evaluations of one trigger."""
+    return [finish(db, evaluation, metrics_of(evaluation)) for evaluation in evaluations]
 
 
 def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
@@ -132,8 +122,11 @@ def reports_of(db: Database, client_id: str, trigger: str | None = None) -> list
     return [report_of(db, evaluation) for evaluation in found if evaluation.status != "failed"]
 
 
-def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[Question]:
-    """The questions that went worst, with their texts: for the terminal of the documents' owner, not for Dagster."""
+def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[str]) -> list[Question]:
+    """These questions with their texts: for the terminal of the documents' owner, not for Dagster.
+
+    Those that are not of the evaluation, or whose texts were deleted, are left out.
+    """
     results = {
         item_id: result for item_id, (_, result) in result_storage.load_results(db, report.evaluation.id).items()
     }
@@ -145,7 +138,7 @@ def worst_questions(db: Database, report: EvaluationReport, count: int) -> list[
             report.level,
             {name: column[item_id] for name, column in outcomes.items() if item_id in column},
         )
-        for item_id in report.by_badness[:count]
+        for item_id in item_ids
         if item_id in results
     ]
 

@@ -123,7 +123,20 @@ def _is_scored(report: EvaluationReport) -> bool:
     return any(summary.n_scored for summary in (report.headline() or report.summaries).values())
 
 
-def completeness(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:
+def completeness(reports: Sequence[EvaluationReport]) -> Finding:
+    """Passes where every metric of every evaluation has an outcome for each of its questions."""
+    missing = {
+        f"{_name(report)}/{metric_id}": report.evaluation.item_count - summary.n
+        for report in reports
+        for metric_id, summary in report.summaries.items()
+        if summary.n < report.evaluation.item_count
+    }
+    questions = sum(report.evaluation.item_count for report in reports)
+    without = [_name(report) for report in reports if not report.summaries]
+    return Finding(not missing and not without, {"questions": questions, "missing": missing, "unscored": without})
+
+
+def error_share(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:
     """Passes where no metric of any evaluation has a greater share of errors than allowed."""
     too_many = {
         f"{_name(report)}/{metric_id}": report.summaries[metric_id].n_error

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from rageval_dagster.identity import digest_json
@@ -26,10 +27,14 @@ class Assess(Protocol):
 
 @dataclass(frozen=True)
 class Said:
-    """An answer, and the seconds that the model took for it; 0 from the cache."""
+    """An answer, and the seconds that the model took for it; 0 from the cache.
+
+    `made_at` is when the oldest reply came that it is made of; None: just now.
+    """
 
     text: str
     latency_s: float = 0.0
+    made_at: datetime | None = None
 
 
 class Answering:
@@ -56,7 +61,7 @@ class Answering:
             ModelFailedError: it gave no usable reply.
         """
         reply = await asker.complete(self._request(self._answer, question, contexts), read_answer)
-        first = Said(read_answer(reply.text), reply.latency_s)
+        first = Said(read_answer(reply.text), reply.latency_s, reply.made_at)
         if not self._settings.verification_enabled:
             return first
         issues = self._issues(question, first.text, contexts)
@@ -64,7 +69,8 @@ class Answering:
             better = await self.improve(asker, question, first.text, contexts, issues)
         except ModelFailedError:
             return first
-        return Said(better.text, first.latency_s + better.latency_s)
+        made_at = min(filter(None, (first.made_at, better.made_at)), default=None)
+        return Said(better.text, first.latency_s + better.latency_s, made_at)
 
     async def improve(
         self, asker: Asker, question: str, answer: str, contexts: Sequence[str], issues: Sequence[str]
@@ -85,7 +91,7 @@ class Answering:
         reply = await asker.complete(request, read_answer)
         better = read_answer(reply.text)
         worse = len(self._issues(question, better, contexts)) > len(self._issues(question, answer, contexts))
-        return Said(answer if worse else better, reply.latency_s)
+        return Said(answer if worse else better, reply.latency_s, reply.made_at)
 
     def _issues(self, question: str, answer: str, contexts: Sequence[str]) -> Sequence[str]:
         return self._assess(question, answer, contexts, settings=self._settings)["issues"]

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from rageval_dagster.storage.caches import LlmCall, load_replies, save_replies
+from rageval_dagster.storage.caches import LlmCall, Reply, load_replies, save_replies
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.types import utc_now
 
 
 class Ledger:
@@ -18,16 +19,16 @@ class Ledger:
         self._db = db
         self._client_id = client_id
         self._max_age_days = max_age_days
-        self._kept: dict[str, str] = {}  # what is not written yet; without a database, everything
-        self._asked: dict[str, asyncio.Future[str | None]] = {}
-        self._looked_up: dict[str, asyncio.Future[str | None]] = {}  # those of a query that is on its way
+        self._kept: dict[str, Reply] = {}  # what is not written yet; without a database, everything
+        self._asked: dict[str, asyncio.Future[Reply | None]] = {}
+        self._looked_up: dict[str, asyncio.Future[Reply | None]] = {}  # those of a query that is on its way
         self._replies: list[tuple[str, str, str]] = []
         self._calls: list[LlmCall] = []
         self._being_written: list[LlmCall] = []
         self._looking: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
 
-    async def known(self, key: str) -> str | None:
+    async def known(self, key: str) -> Reply | None:
         """The reply that is kept for a request, None if there is none young enough.
 
         Raises:
@@ -48,11 +49,11 @@ class Ledger:
 
     def keep(self, key: str, model: str, reply: str) -> None:
         """Keeps a reply; it is written at once, or as soon as what is being written is done."""
-        self._kept[key] = reply
+        self._kept[key] = Reply(reply, utc_now())
         # An equal request may be looked up just now, by a query that was too early.
         for asked in (self._asked, self._looked_up):
             if key in asked and not asked[key].done():
-                asked[key].set_result(reply)
+                asked[key].set_result(self._kept[key])
         if self._db is not None:
             self._replies.append((key, model, reply))
             self._start_writing(self._db)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 
@@ -52,7 +53,8 @@ class Completion:
     """A usable reply. `latency_s` is the time of the attempt that succeeded; 0 from the cache.
 
     Tokens are those of this reply alone; what unusable replies before it took is in the record of calls. `counted` is
-    false where they are an estimate, because the endpoint did not say them.
+    false where they are an estimate, because the endpoint did not say them. `made_at` is when a reply from the cache
+    came; None: just now.
     """
 
     text: str
@@ -62,6 +64,7 @@ class Completion:
     retries: int = 0
     cache_hit: bool = False
     counted: bool = True
+    made_at: datetime | None = None
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -74,8 +77,8 @@ class Completion:
         return json.dumps(kept, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str) -> "Completion":
-        return cls(**json.loads(text), cache_hit=True)
+    def from_json(cls, text: str, made_at: datetime | None = None) -> "Completion":
+        return cls(**json.loads(text), cache_hit=True, made_at=made_at)
 
 
 _KEPT = ("text", "prompt_tokens", "completion_tokens")

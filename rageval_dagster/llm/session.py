@@ -136,7 +136,7 @@ class Session:
         key = self._client.key(request)
         kept = await self.ledger.known(key)
         if kept is not None:
-            completion = Completion.from_json(kept)
+            completion = Completion.from_json(kept.response, kept.made_at)
             try:
                 value = read(completion.text)
             except UnusableReplyError:

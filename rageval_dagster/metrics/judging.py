@@ -4,12 +4,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from rageval_dagster.errors import LanguageModelError, class_and_place
 from rageval_dagster.identity import digest, digest_json
-from rageval_dagster.llm.client import Asker, ChatRequest, Failure, ModelFailedError, UnusableReplyError
+from rageval_dagster.llm.client import (
+    Asker,
+    ChatRequest,
+    Completion,
+    Failure,
+    ModelFailedError,
+    UnusableReplyError,
+)
 from rageval_dagster.llm.prompts import Prompt, fenced
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.records import Outcome, Progress, Result
@@ -60,12 +68,14 @@ def judge_scores(
         if scores[metric.id][row] is None
     ]
     embedding = _Embedding(tools)
-    replies: dict[str, asyncio.Future[str]] = {}
+    replies: dict[str, asyncio.Future[Completion]] = {}
 
     async def judge(asker: Asker, pair: _Pair) -> Outcome:
         assert pair.metric.judged is not None  # noqa: S101  (for the type checker)
         try:
-            return await pair.metric.judged(pair.result, _Judge(asker, embedding, replies))
+            asked = _Judge(asker, embedding, replies, [])
+            found = await pair.metric.judged(pair.result, asked)
+            return replace(found, made_at=min(asked.made, default=None))
         except (ModelFailedError, LanguageModelError):
             raise
         except Exception as error:  # noqa: BLE001  (the other metrics go on)
@@ -89,37 +99,37 @@ class _Pair:
 class _Judge:
     """The judge of one result. `replies` are those to each request of the batch, by its digest.
 
-    Metrics that share a request share its reply or its failure: one has no error where another has a score.
+    Metrics that share a request share its reply or its failure: one has no error where another has a score. `made` are
+    the times of the replies from the cache.
     """
 
     asker: Asker
     embedding: "_Embedding"
-    replies: dict[str, asyncio.Future[str]]
+    replies: dict[str, asyncio.Future[Completion]]
+    made: list[datetime]
 
     async def ask(self, request: ChatRequest, read: Callable[[str], T]) -> T:
         key = digest_json(request.identity)
         if key in self.replies:
             reply = await asyncio.shield(self.replies[key])
             with suppress(UnusableReplyError):  # to another reader
-                return read(reply)
-            return await self.asker.ask(request, read)
-        turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+                return self._read(reply, read)
+            return self._read(await self.asker.complete(request, read), read)
+        turn: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self.replies[key] = turn
-        used = ""
-
-        def noting(reply: str) -> T:
-            nonlocal used
-            value = read(reply)
-            used = reply
-            return value
-
         try:
-            value = await self.asker.ask(request, noting)
+            reply = await self.asker.complete(request, read)
         except BaseException as error:
             turn.set_exception(error)
             turn.exception()  # seen, also where nobody else waits for it
             raise
-        turn.set_result(used)
+        turn.set_result(reply)
+        return self._read(reply, read)
+
+    def _read(self, reply: Completion, read: Callable[[str], T]) -> T:
+        value = read(reply.text)
+        if reply.made_at is not None:
+            self.made.append(reply.made_at)
         return value
 
     async def embed(self, texts: Iterable[str]) -> "Mapping[str, np.ndarray]":

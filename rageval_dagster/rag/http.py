@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,15 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.network import backoff, is_loopback, retry_after, run_apart, silence_libraries, with_jitter
+from rageval_dagster.network import (
+    backoff,
+    is_certificate_error,
+    is_loopback,
+    retry_after,
+    run_apart,
+    silence_libraries,
+    with_jitter,
+)
 from rageval_dagster.rag.responses import ResponseReader, usable_version
 from rageval_dagster.rag.streams import BrokenStreamError, is_done, line_events, sse_events
 from rageval_dagster.rag.system import Retrieval
@@ -185,7 +192,7 @@ class HttpEndpoint:
                 f"timeout: no whole response within {self._definition.timeout_s:g} s", passing=True
             ) from None
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, UnicodeError) as error:
-            if _is_certificate_error(error):
+            if is_certificate_error(error):
                 raise _TroubleError("connection: the certificate is not trusted", unreached=True) from None
             raise _TroubleError("connection: cannot connect", passing=True, unreached=True) from None
         except (httpx.HTTPError, httpx.InvalidURL):
@@ -333,9 +340,3 @@ def _check_address(name: str, url: str, may_be_plain: bool) -> None:
 
 def _origin(url: "httpx.URL") -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-def _is_certificate_error(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return error is not None

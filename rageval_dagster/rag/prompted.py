@@ -53,4 +53,5 @@ class PromptedAnswerer:
     def _outcome(self, said: Said | Failure) -> AnswerOutcome:
         if isinstance(said, Failure):
             return AnswerOutcome(error=said.reason)
-        return AnswerOutcome(Answer(said.text, is_decline(said.text, self._decline_phrases)), latency_s=said.latency_s)
+        answer = Answer(said.text, is_decline(said.text, self._decline_phrases))
+        return AnswerOutcome(answer, latency_s=said.latency_s, made_at=said.made_at)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from rageval_dagster.records import Answer, Hit, Item, Progress
@@ -9,11 +10,15 @@ from rageval_dagster.records import Answer, Hit, Item, Progress
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """What was said to one question, or why nothing was. `latency_s` is None where it was not measured alone."""
+    """What was said to one question, or why nothing was. `latency_s` is None where it was not measured alone.
+
+    `made_at` is when the oldest reply of a model came that the answer is made of; None: just now.
+    """
 
     answer: Answer | None = None
     error: str | None = None
     latency_s: float | None = None
+    made_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def compare(
     current: Mapping[str, float | None],
     clusters: Mapping[str, Hashable] | None = None,
     confidence: float = 0.95,
+    alpha: float | None = None,
 ) -> Comparison:
     """Compares two runs, each {item: score in [0, 1], None where not scored}, on the items that both have scored.
 
@@ -49,7 +50,7 @@ def compare(
     (Fisher 1935), computed exactly. `clusters` maps items to clusters; an item it does not name, or names None, stands
     alone, and where all shared items are of one cluster each stands alone. The interval is `mean_interval` of the
     differences: it allows for changes that no shared item shows, so it may hold 0 where p is significant (p decides).
-    The minimum detectable effect is that of a test at level 1 - confidence.
+    The minimum detectable effect is that of a two-sided test at level `alpha`, or 1 - confidence.
 
     Raises ValueError for a score outside [0, 1].
     """
@@ -74,7 +75,9 @@ def compare(
         low=min(2.0 * interval.low - 1.0, difference),
         high=max(2.0 * interval.high - 1.0, difference),
         p_value=sign_flip_p_value(np.bincount(codes, weights=differences)),
-        minimum_detectable_effect=_minimum_detectable_effect(differences, codes, 1.0 - confidence),
+        minimum_detectable_effect=_minimum_detectable_effect(
+            differences, codes, 1.0 - confidence if alpha is None else alpha
+        ),
     )
 
 

@@ -1,6 +1,7 @@
 """The answer stage with a model: what it says of answers that failed, and where a budget stops it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
-from tests.storage.history_builder import make_dataset, make_items, open_run, retrieval_of
+from tests.storage.history_builder import make_dataset, make_items, make_older, open_run, retrieval_of
 
 TOKENS = 18
 """That the scripted server counts for each reply."""
@@ -45,6 +46,23 @@ def retrieved(db: Database, count: int = 10) -> Evaluation:
     opened = open_run(db, make_dataset(db, "acme", items), "night 1")
     result_storage.save_retrievals(db, opened.id, [(retrieval_of(item), None) for item in items])
     return opened
+
+
+def test_a_reply_from_the_cache_makes_no_answer_younger(sqlite_db: Database) -> None:
+    """An answer to other hits with the same contexts is made of the reply to the earlier ones: it is as old as that."""
+    items = make_items(10)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    asked: list[int] = []
+    with ScriptedServer("So it is [1].") as server:
+        # Beyond the answerer's contexts another hit comes each night, and on the fourth none.
+        for night, (count, older) in enumerate([(8, 0), (7, 20), (6, 9), (6, 2)], start=1):
+            make_older(sqlite_db, timedelta(days=older))
+            opened = open_run(sqlite_db, dataset, f"night {night}")
+            retrievals = [(retrieval_of(item, count), None) for item in items]
+            result_storage.save_retrievals(sqlite_db, opened.id, retrievals)
+            run_answers(sqlite_db, system(sqlite_db, server, str(night)), opened, max_age_days=30)
+            asked.append(len(server.requests))
+    assert asked == [10, 10, 10, 20]
 
 
 def test_a_spent_budget_says_how_many_questions_have_no_answer(sqlite_db: Database) -> None:

@@ -1,6 +1,8 @@
 """The score stage with a judge: what stands in the history where it fails, stops, or is resumed."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from tests.llm.scripted_server import ScriptedServer
-from tests.storage.history_builder import make_dataset, make_items, open_run, work
+from tests.storage.history_builder import make_dataset, make_items, make_older, open_run, work
 
 TOKENS = 18
 """That the scripted server counts for each reply."""
@@ -79,6 +81,22 @@ def test_an_evaluation_that_is_resumed_has_what_was_scored_meanwhile(sqlite_db: 
     assert len(server.requests) == 2
     assert (report.reused, report.coverage) == (10, 1.0)
     assert values(sqlite_db, first) == [0.5] * 10
+
+
+def test_a_reply_from_the_cache_makes_no_verdict_younger(sqlite_db: Database) -> None:
+    """Another answer, of which the judge is asked the same, is judged by a reply that is as old as it was."""
+    asked: list[int] = []
+    pair = [METRIC, replace(METRIC, id="judge.y")]  # one reply for both
+    with ScriptedServer("0.5") as server:
+        for night, (salt, older) in enumerate([("one", 0), ("two", 29), ("two", 2)], start=1):
+            make_older(sqlite_db, timedelta(days=older))
+            items = make_items(10)
+            opened = open_run(sqlite_db, make_dataset(sqlite_db, "acme", items), f"night {night}", corpus=salt)
+            work(sqlite_db, opened, items, salt=salt)
+            run_scoring(sqlite_db, opened, pair, tools(sqlite_db, server, str(night)), 30)
+            assert values(sqlite_db, opened) == [0.5] * 10
+            asked.append(len(server.requests))
+    assert asked == [10, 10, 20]
 
 
 def test_a_spent_budget_says_what_is_missing_of_the_whole_evaluation(

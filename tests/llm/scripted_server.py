@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
 from rageval_dagster.llm import dialects
+from tests.loopback import LoopbackServer, Quiet
 
 Reply = Callable[[dict[str, Any]], str]
 """What the model says to a request body."""
@@ -46,15 +45,7 @@ class Received:
         return "\n".join(message["content"] for message in self.body.get("messages", []))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # the client went away
-            super().handle_error(request, client_address)
-
-
-class ScriptedServer:
+class ScriptedServer(LoopbackServer):
     """Answers chat and embedding requests while the `with` block lasts.
 
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
@@ -83,29 +74,15 @@ class ScriptedServer:
         self._at_once = 0
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
-        self._stopping = threading.Event()
-        self._server = _Server(("127.0.0.1", port), self._handler())
+        super().__init__(self._handler(), port)
         if not port:
             # Ports are given out again: what this process learned of an earlier server there is of another one.
             for known in [known for known in dialects._KNOWN if known[0] == self.base_url]:
                 del dialects._KNOWN[known]
 
     @property
-    def port(self) -> int:
-        return self._server.server_port
-
-    @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
+        return f"{self.origin}/v1"
 
     def _take(self, received: Received) -> Fault | None:
         with self._lock:
@@ -150,15 +127,15 @@ class ScriptedServer:
         """Not of length 1, so that normalising shows."""
         return [byte / 8 for byte in hashlib.sha256(text.encode()).digest()[: self._dimension]]
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Quiet]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if server._stopping.is_set():  # on a connection that is still open
+                if server.stopping.is_set():  # on a connection that is still open
                     self.close_connection = True
                     return
                 received = Received(self.path, body, {name.lower(): value for name, value in self.headers.items()})
@@ -173,7 +150,7 @@ class ScriptedServer:
                     server._gate.wait(timeout=10)
                 kind = fault.kind if fault else None
                 if kind == "hang":
-                    server._stopping.wait()
+                    server.stopping.wait()
                 if kind in {"hang", "disconnect"}:
                     self.close_connection = True
                     return
@@ -205,8 +182,5 @@ class ScriptedServer:
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
 
         return Handler

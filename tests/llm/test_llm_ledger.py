@@ -9,6 +9,7 @@ import pytest
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.llm import ledger as ledger_module
 from rageval_dagster.llm.ledger import Ledger
+from rageval_dagster.storage.caches import Reply
 from rageval_dagster.storage.database import Database
 
 
@@ -18,7 +19,7 @@ def test_a_reply_that_comes_while_it_is_looked_up_is_found(
     looked, may_end = threading.Event(), threading.Event()
     load = ledger_module.load_replies
 
-    def slow(*arguments: object) -> dict[str, str]:
+    def slow(*arguments: object) -> dict[str, Reply]:
         found = load(*arguments)  # pyright: ignore[reportArgumentType]
         looked.set()
         may_end.wait(10)
@@ -26,7 +27,7 @@ def test_a_reply_that_comes_while_it_is_looked_up_is_found(
 
     monkeypatch.setattr(ledger_module, "load_replies", slow)
 
-    async def both() -> str | None:
+    async def both() -> Reply | None:
         ledger = Ledger(sqlite_db, "acme", 30.0)
         asked = asyncio.create_task(ledger.known("key"))
         await asyncio.to_thread(looked.wait, 10)
@@ -37,7 +38,9 @@ def test_a_reply_that_comes_while_it_is_looked_up_is_found(
         may_end.set()
         return await asked
 
-    assert asyncio.run(both()) == "reply"
+    found = asyncio.run(both())
+    assert found is not None
+    assert found.response == "reply"
 
 
 def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +53,7 @@ def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkey
 
     monkeypatch.setattr(ledger_module, "load_replies", fail)
 
-    async def both() -> tuple[str | BaseException | None, ...]:
+    async def both() -> tuple[Reply | BaseException | None, ...]:
         ledger = Ledger(sqlite_db, "acme", 30.0)
         first = asyncio.create_task(ledger.known("one"))
         await asyncio.to_thread(looking.wait, 10)

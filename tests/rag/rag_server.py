@@ -5,9 +5,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
+
+from tests.loopback import LoopbackServer, Quiet
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def sse(*events: Any) -> bytes:
     return "".join(f"data: {each if isinstance(each, str) else json.dumps(each)}\n\n" for each in events).encode()
 
 
-class RagServer:
+class RagServer(LoopbackServer):
     """Serves while the `with` block lasts. `first` replies are used up by the first requests, then `behaviour` holds.
 
     With `at_once` n, no request is answered before n of them are there.
@@ -89,32 +90,15 @@ class RagServer:
         self._now = 0
         self._lock = threading.Lock()
         self._gate = threading.Barrier(at_once) if at_once > 1 else None
-        self._stopping = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), self._handler())
-        self._scheme = "https" if tls else "http"
-        if tls:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-
-    @property
-    def port(self) -> int:
-        return self._server.server_port
+        super().__init__(self._handler(), tls=tls)
 
     @property
     def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self.port}"
+        return self.origin
 
     @property
     def questions(self) -> list[str]:
         return [asked.question for asked in self.asked]
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
 
     def _reply(self, asked: Asked) -> Reply:
         with self._lock:
@@ -130,10 +114,10 @@ class RagServer:
             return first
         return self._behaviour(asked) if callable(self._behaviour) else self._behaviour
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Quiet]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
@@ -145,7 +129,7 @@ class RagServer:
 
             def _send(self, reply: Reply) -> None:
                 if reply.fault == "hang":
-                    server._stopping.wait()
+                    server.stopping.wait()
                 if reply.fault in ("hang", "disconnect"):
                     self.close_connection = True
                     return
@@ -170,27 +154,17 @@ class RagServer:
                     self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                     self.wfile.flush()
                 self.wfile.write(data)
-                while fault == "drip" and not server._stopping.wait(0.01):
+                while fault == "drip" and not server.stopping.wait(0.01):
                     self.wfile.write(b" ")
                     self.wfile.flush()
                 if fault == "open":
-                    server._stopping.wait()
+                    server.stopping.wait()
                 if fault is not None:
                     self.close_connection = True
                 elif pieces is not None:
                     self.wfile.write(b"0\r\n\r\n")
 
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
         return Handler
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are part of the tests."""
 
 
 def _all_bytes(body: list[Any]) -> bool:

@@ -1,0 +1,128 @@
+"""What changed between two evaluations, of corpus, index, dataset, system and judge, and what questions suffer from."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from rageval_dagster.evaluation.comparing import Pair
+from rageval_dagster.identity import digest
+from rageval_dagster.records import Result
+from rageval_dagster.storage import corpus as corpus_storage
+from rageval_dagster.storage.comparisons import Change
+from rageval_dagster.storage.corpus import ManifestEntry
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
+
+UNVERSIONED = "it declares no version, and may have changed"
+MOST_METRICS = 5
+
+
+def changes(db: Database, pair: Pair) -> list[Change]:
+    """Which of the five versions changed from the earlier evaluation to the later one, with counts.
+
+    The index is named where vectors changed that no change of the corpus accounts for: re-embedded.
+    """
+    before, now = pair.before, pair.now
+    found: list[Change] = []
+    counts = corpus_storage.changes_between(db, now.client_id, before.started_at, now.started_at)
+    if before.versions.corpus != now.versions.corpus:
+        said = _counted(counts, ("added", "changed", "removed"))
+        found.append(Change("corpus", f"{said or 'other'} chunks"))
+    if counts.get("reembedded") and before.versions.index != now.versions.index:
+        found.append(Change("index", f"re-embedded {counts['reembedded']} chunks"))
+    elif before.versions.corpus == now.versions.corpus and before.versions.index != now.versions.index:
+        found.append(Change("index", "re-embedded"))
+    if before.versions.dataset != now.versions.dataset:
+        shared = len(pair.shared)
+        detail = f"{shared} shared questions, {pair.now_count - shared} new, {pair.before_count - shared} gone"
+        found.append(Change("dataset", detail))
+    if system := _system(before, now):
+        found.append(Change("system", system))
+    if judged := _judges(pair):
+        found.append(Change("judge", judged))
+    return [replace(change, since=before.id) for change in found]
+
+
+def blamed(db: Database, pair: Pair, found: Sequence[Change], worse: Iterable[str]) -> list[Change]:
+    """The changes with how many of the items that got worse are laid to each, the most blamed first.
+
+    An item is laid to the corpus where its evidence's chunks differ, or a passage was retrieved that was not there
+    before; to the index where the same passages rank otherwise; to the system where it retrieved the same and answered
+    otherwise, or where the corpus and the index are the same; to the judge where nothing but the score changed. Of
+    changes that did not happen none is blamed.
+    """
+    worse = list(worse)
+    if not worse or not found:
+        return list(found)
+    before, now = pair.results(db)
+    present = {change.what for change in found}
+    counts: Counter[str] = Counter()
+    suffering = [item_id for item_id in worse if item_id in before and item_id in now]
+    entries = _entries(db, pair.now.client_id, [now[item_id] for item_id in suffering])
+    for item_id in suffering:
+        cause = _cause(before[item_id], now[item_id], present, entries, pair.before.started_at)
+        counts[cause or ""] += 1
+    told = [replace(change, worse=counts[change.what]) for change in found]
+    return sorted(told, key=lambda change: -(change.worse or 0))
+
+
+def _cause(
+    before: Result, now: Result, present: set[str], entries: Mapping[str, ManifestEntry], since: datetime
+) -> str | None:
+    if _ranking(before) != _ranking(now) or before.relevant_chunks != now.relevant_chunks:
+        if "corpus" in present and _is_of_corpus(before, now, entries, since):
+            return "corpus"
+        causes = ("index", "system", "corpus")
+    elif before.answer != now.answer or before.error != now.error:
+        causes = ("system", "corpus", "index")
+    else:
+        causes = ("judge", "system")
+    return next((cause for cause in causes if cause in present), None)
+
+
+def _is_of_corpus(before: Result, now: Result, entries: Mapping[str, ManifestEntry], since: datetime) -> bool:
+    """Whether the evidence stands in other chunks, or a passage came back whose text was not there before."""
+    if before.relevant_chunks != now.relevant_chunks:
+        return True
+    earlier = {hit.chunk_id: hit.text for hit in before.hits}
+    for hit in now.hits:
+        if hit.chunk_id in earlier and earlier[hit.chunk_id] != hit.text:
+            return True
+        entry = entries.get(hit.chunk_id)
+        if hit.chunk_id not in earlier and entry is not None and entry.first_seen > since:
+            return True
+    return False
+
+
+def _ranking(result: Result) -> list[str]:
+    return [hit.chunk_id for hit in result.hits]
+
+
+def _entries(db: Database, client_id: str, results: Sequence[Result]) -> dict[str, ManifestEntry]:
+    """What the manifest knows of the chunks that came back, by chunk id."""
+    keys = {digest(hit.chunk_id) for result in results for hit in result.hits}
+    found = corpus_storage.manifest_lookup(db, client_id, keys)
+    return {entry.chunk_id: entry for entry in found.values()}
+
+
+def _system(before: Evaluation, now: Evaluation) -> str | None:
+    if before.versions.system != now.versions.system:
+        if before.system_declared and now.system_declared and before.system_declared != now.system_declared:
+            return "it declares another version"
+        return "its settings, or the version that it declares"
+    if now.system_declared is None or before.system_declared is None:
+        return UNVERSIONED
+    return None
+
+
+def _judges(pair: Pair) -> str | None:
+    other = sorted(name for name, scores in pair.scores.items() if scores.judge_changed)
+    if not other:
+        return None
+    more = len(other) - MOST_METRICS
+    return ", ".join(other[:MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _counted(counts: Mapping[str, int], kinds: Sequence[str]) -> str:
+    return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind))

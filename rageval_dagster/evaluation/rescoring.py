@@ -1,0 +1,74 @@
+"""Scoring an earlier evaluation's answers by metrics that changed since: a new judge is compared with itself."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.metrics.registry import compute_scores
+from rageval_dagster.records import Progress
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
+
+BATCH = 128
+
+
+def rescore(
+    db: Database,
+    before: Evaluation,
+    now: Evaluation,
+    metrics: Sequence[Metric],
+    tools: Callable[[], Tools],
+    progress: Progress | None = None,
+) -> int:
+    """Scores the answers of an earlier evaluation by those of `metrics` whose version is another one since.
+
+    Only the questions that both evaluations share are scored, and only by metrics that both have; the earlier
+    evaluation keeps its own scores. An answer that both have, or that was scored before, is not scored again; one whose
+    texts were deleted cannot be. Returns how many outcomes were computed.
+
+    Raises:
+        LanguageModelError: as `judge_scores`; what was computed before is stored.
+    """
+    had = {summary.metric_id: summary.metric_version for summary in score_storage.load_summaries(db, before.id)}
+    has = {summary.metric_id: summary.metric_version for summary in score_storage.load_summaries(db, now.id)}
+    changed = [
+        metric for metric in metrics if metric.id in had and had[metric.id] != metric.version == has.get(metric.id)
+    ]
+    if not changed:
+        return 0
+    kept = {item.item_id for item in benchmark_storage.remaining_items(db, now.dataset_id)}
+    loaded = {
+        result_id: result
+        for item_id, (result_id, result) in result_storage.load_results(db, before.id).items()
+        if item_id in kept and not result.texts_deleted
+    }
+    done = score_storage.scored(db, before.client_id, loaded, {metric.id: metric.version for metric in changed})
+    lacking = [(result_id, metric) for result_id in loaded for metric in changed if (result_id, metric.id) not in done]
+    computed, shared = 0, tools() if lacking else Tools()
+    for group, result_ids in _alike(lacking):
+        for start in range(0, len(result_ids), BATCH):
+            batch = result_ids[start : start + BATCH]
+            outcomes = compute_scores(group, [loaded[result_id] for result_id in batch], shared)
+            rows = [
+                (result_id, metric.id, metric.version, outcome)
+                for metric in group
+                for result_id, outcome in zip(batch, outcomes[metric.id], strict=True)
+            ]
+            score_storage.save_rescored(db, before.client_id, rows)
+            computed += len(rows)
+            if progress is not None:
+                progress(computed, len(lacking))
+    return computed
+
+
+def _alike(lacking: Collection[tuple[str, Metric]]) -> list[tuple[list[Metric], list[str]]]:
+    """Metrics that lack the same results, with those results."""
+    of_result: dict[str, list[Metric]] = {}
+    for result_id, metric in lacking:
+        of_result.setdefault(result_id, []).append(metric)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for result_id, metrics in of_result.items():
+        groups.setdefault(tuple(metric.id for metric in metrics), []).append(result_id)
+    return [(of_result[result_ids[0]], result_ids) for result_ids in groups.values()]

@@ -1,0 +1,90 @@
+"""What a later evaluation takes over from an earlier one: all that a change allows, and nothing that it made wrong."""
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from rageval_dagster.evaluation.summary import reports_of
+from rageval_dagster.storage.benchmark import current_datasets
+from rageval_dagster.storage.tables import benchmark_items
+from tests.llm.scripted_model import scripted_model
+from tests.llm.scripted_server import ScriptedServer
+from tests.pipeline.cold_copy import differences, forget_all_work, rows_of
+from tests.pipeline.small_project import Project, documents
+from tests.pipeline.test_models import ROLES, with_models
+from tests.storage.history_builder import make_older
+
+
+def changed_documents() -> list[dict[str, str]]:
+    """One of the documents written anew, another one gone, and a new one."""
+    rows = [row for row in documents("lighthouse") if "Glenrock" not in row["title"]]
+    rows[1]["text"] = rows[1]["text"].replace("was founded in 1808", "was founded in 1499").replace("crowns", "ducats")
+    return [*rows, documents("castle", count=1)[0]]
+
+
+def assert_like_nothing_reused(project: Project, monkeypatch: pytest.MonkeyPatch, systems: Sequence[str]) -> None:
+    """Evaluates, changes the documents, evaluates again; and the same once more in a copy with nothing to reuse."""
+    assert project.evaluate("acme", "night 1", systems=systems).failure is None
+    project.ingest("acme", changed_documents())
+    assert project.evaluate("acme", "night 2", systems=systems).failure is None
+    db = project.database()
+    [dataset] = current_datasets(db, "acme")
+    home = project.folder / "cold"
+    shutil.copytree(project.environment["RAGEVAL_HOME"], home)
+    monkeypatch.setenv("RAGEVAL_HOME", str(home))
+    cold = Project(project.folder, project.environment | {"RAGEVAL_HOME": str(home)})
+    other = cold.database()
+    forget_all_work(other)
+    assert cold.evaluate("acme", "night 2", dataset_ids=[dataset.id], systems=systems).failure is None
+    reports = reports_of(db, "acme", "night 2"), reports_of(other, "acme", "night 2")
+    for one, anew in zip(*reports, strict=True):
+        assert one.evaluation.system == anew.evaluation.system
+        rows = rows_of(db, one.evaluation.id)
+        assert len(rows["metric_scores"]) == one.evaluation.item_count * len(one.summaries)
+        assert differences(rows, rows_of(other, anew.evaluation.id)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_after_a_change_every_row_is_as_if_nothing_had_been_reused(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_like_nothing_reused(loaded, monkeypatch, ["dense", "bm25", "hybrid"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_so_it_is_with_models_and_unanswerable_questions(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer(scripted_model) as server:
+        project = with_models(loaded, server.base_url, monkeypatch, RAGEVAL_UNANSWERABLE_SHARE="0.4")
+        assert_like_nothing_reused(project, monkeypatch, ["dense"])
+        with project.database().connect() as connection:
+            items = connection.execute(sa.select(benchmark_items.c.item)).scalars().all()
+        assert 0 < sum(item["answerable"] is False for item in items if "answerable" in item) < len(items)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_answers_and_verdicts_of_models_are_asked_for_again_when_they_are_too_old(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosted models drift. Questions are not written anew: they are what is asked, not what is measured."""
+    with ScriptedServer(scripted_model) as server:
+        project = with_models(loaded, server.base_url, monkeypatch)
+        nights: list[Counter[str]] = []
+        for night, older in enumerate([0, 29, 2, 0], start=1):
+            make_older(project.database(), timedelta(days=older))
+            before = len(server.requests)
+            assert project.evaluate("acme", f"night {night}").failure is None
+            nights.append(Counter(request.body["model"] for request in server.requests[before:]))
+    first, young, old, next_one = nights
+    assert set(first) == {f"scripted-{role}" for role in ROLES}
+    assert young == next_one == Counter()
+    assert old == Counter({model: count for model, count in first.items() if model != "scripted-generator"})
+    db = project.database()
+    rows = [rows_of(db, reports_of(db, "acme", f"night {night}")[0].evaluation.id) for night in (1, 2, 3, 4)]
+    assert [differences(rows[0], other) for other in rows[1:]] == [[], [], []]

@@ -6,13 +6,24 @@ import dagster as dg
 
 from rageval_dagster.assets.evaluation import metric_scores
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
-from rageval_dagster.resources import ClientLease, EvaluationPlan, HistoryDatabase, Judging
+from rageval_dagster.assets.progress import log_progress
+from rageval_dagster.resources import (
+    ClientLease,
+    DocumentStore,
+    EvaluationPlan,
+    HistoryDatabase,
+    Judging,
+    RagSystems,
+)
 from rageval_dagster.resources.textless import without_texts
 
 VIEW_DESCRIPTIONS = {
     "metric_history": "Every metric of every finished evaluation, with interval and counts.",
     "metric_trend": "Each metric over a client's last runs, with moving average and change.",
     "latest_per_client": "The newest finished evaluation of each client, dataset and system.",
+    "evaluation_history": "Every finished evaluation with its numbers in one row: retrieval and faithfulness.",
+    "leaderboard": "The systems of each client's dataset side by side, by every metric, best first.",
+    "run_against_baseline": "Each evaluation against its baseline: every metric on shared questions, and the verdict.",
     "run_against_previous": "Each evaluation beside the one before it: what changed, and by how much.",
     "hardest_questions": "The questions that score worst, by id.",
     "category_breakdown": "The headline metrics of each category of questions, with their number.",
@@ -27,29 +38,86 @@ VIEW_DESCRIPTIONS = {
     owners=OWNERS,
     deps=[metric_scores],
     partitions_def=clients_partitions,
+    pool="llm",
 )
 @without_texts
 def evaluation_runs(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
+    store: DocumentStore,
     lease: ClientLease,
     plan: EvaluationPlan,
     judging: Judging,
+    systems: RagSystems,
 ) -> dg.MaterializeResult:
-    """One row of history per evaluation: versions, counts, headline metrics with intervals, verdict."""
+    """One row of history per evaluation: versions, counts, headline metrics with intervals, what became of them."""
+    from rageval_dagster.evaluation.asking_again import ask_again
+    from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish_all
     from rageval_dagster.evaluation.verdict import run_metadata
+    from rageval_dagster.monitoring.gate import Bench, judge_all
+    from rageval_dagster.monitoring.told import gate_metadata
+    from rageval_dagster.report.run_page import run_page
 
     db, client_id = database.open(), database.client_of(context.partition_key)
     reports = finish_all(
         db,
-        client_id,
-        plan.default_systems(client_id),
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: judging.metrics(client_id, evaluation.k),
     )
-    return dg.MaterializeResult(metadata=run_metadata(reports, plan.thresholds(client_id)))
+    run_id = context.run.run_id
+    load = systems.loader(client_id, run_id, afresh=True)
+    bench = Bench(
+        spec=plan.gate(client_id),
+        metrics_of=lambda evaluation: judging.metrics(client_id, evaluation.k),
+        tools=lambda: judging.tools(client_id, run_id),
+        ask_again=lambda evaluation, items, metric_ids: ask_again(
+            db,
+            store.open(),
+            load(evaluation.system),
+            evaluation,
+            items,
+            [metric for metric in judging.metrics(client_id, evaluation.k) if metric.id in metric_ids],
+            judging.tools(client_id, run_id, afresh=True),
+        ),
+        named=bool(plan.dataset_ids),
+        progress=log_progress(context, "earlier outcomes computed by changed metrics", database, client_id),
+        warn=context.log.warning,
+    )
+    judged = judge_all(db, reports, bench)
+    note_evaluated(db, client_id, plan.default_systems(client_id))
+    thresholds = plan.thresholds(client_id)
+    page = run_page(db, reports, judged, plan.links(), thresholds)
+    metadata = run_metadata(reports, thresholds) | gate_metadata(judged)
+    return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
+
+
+@dg.asset(
+    group_name="history",
+    kinds={"html"},
+    owners=OWNERS,
+    deps=[evaluation_runs],
+    partitions_def=clients_partitions,
+)
+@without_texts
+def evaluation_report(
+    context: dg.AssetExecutionContext, database: HistoryDatabase, plan: EvaluationPlan
+) -> dg.MaterializeResult:
+    """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
+    from rageval_dagster.report.files import write_client_report, write_fleet_report
+    from rageval_dagster.settings import load_settings
+
+    db, client_id, settings = database.open(), database.client_of(context.partition_key), load_settings()
+    path = write_client_report(db, settings, client_id)
+    write_fleet_report(db, settings)
+    metadata: dict[str, dg.MetadataValue] = {
+        "path": dg.MetadataValue.path(str(path)),
+        "bytes": dg.MetadataValue.int(path.stat().st_size),
+    }
+    if url := plan.links().client(client_id):
+        metadata["report"] = dg.MetadataValue.url(url)
+    return dg.MaterializeResult(metadata=metadata)
 
 
 @dg.multi_asset(

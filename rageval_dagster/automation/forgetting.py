@@ -28,6 +28,7 @@ from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.errors import DatabaseError
+from rageval_dagster.monitoring.watching import Cursor
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.forgetting import scrub_file
 
@@ -170,8 +171,7 @@ def _blank_ticks(instance: dg.DagsterInstance, client_id: str) -> None:
         if isinstance(data, SensorInstigatorData) and _names(client_id).search(
             json.dumps([data.cursor, data.last_run_key])
         ):
-            moving = {name: seen for name, seen in json.loads(data.cursor or "{}").items() if name != client_id}
-            known = data._replace(cursor=json.dumps(moving), last_run_key=None)
+            known = data._replace(cursor=Cursor.read(data.cursor).without(client_id).text(), last_run_key=None)
             instance.update_instigator_state(state.with_data(known))
 
 

@@ -13,6 +13,8 @@ nux:
   enabled: false
 concurrency:
   runs:
+    # Of different clients, each in a process of its own. SQLite serves one writer at a time: over PostgreSQL or MariaDB
+    # as many as the machine has room for.
     max_concurrent_runs: 4
     # One run at a time per client; the lease in the history database holds for runs from the command line too.
     tag_concurrency_limits:

@@ -1,7 +1,7 @@
 """How the command line starts a run: the same job as the UI, in this process, in the same Dagster instance."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -10,9 +10,10 @@ from dagster._core.execution.api import execute_run_iterator
 from dagster._core.remote_origin import RemoteRepositoryOrigin
 from dagster._core.workspace.load_target import ModuleTarget
 
+from rageval_dagster.automation.alerts import after_run
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import EVALUATION_JOB
-from rageval_dagster.automation.requests import ensure_partition, run_config, run_tags
+from rageval_dagster.automation.requests import ensure_partitions, run_config, run_tags
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client
@@ -24,13 +25,15 @@ CODE_LOCATION = "rageval_dagster"
 class Launched:
     """A finished run: its id in Dagster, and where it failed, the step and the message.
 
-    `blocked_by` is the check that let no later step run; what was before it is done.
+    `blocked_by` is the check that let no later step run; what was before it is done. `untold` says why people could not
+    be told what came of it.
     """
 
     run_id: str
     failed_step: str | None = None
     message: str | None = None
     blocked_by: str | None = None
+    untold: str | None = None
 
     @property
     def failure(self) -> str | None:
@@ -59,12 +62,14 @@ def launch(
         on_step: called with the name of each step as it starts.
     """
     prepare_dagster_home(settings)
-    ensure_client(HistoryDatabase().open(), client_id)  # the run knows it by its partition only
+    db = HistoryDatabase().open()
+    ensure_client(db, client_id)  # the run knows it by its partition only
     job = defs.resolve_job_def(job_name)
     with dg.DagsterInstance.get() as instance:
-        ensure_partition(instance, client_id)
+        ensure_partitions(instance, [client_id])
         config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}
-        return _execute(instance, job, config, run_tags(client_id, trigger), on_step)
+        launched = _execute(instance, job, config, run_tags(client_id, trigger), on_step)
+        return replace(launched, untold=after_run(instance, db, settings, client_id))
 
 
 def _execute(

@@ -15,8 +15,10 @@ class _MessageOnly(logging.Formatter):
 class _OwnLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         meta = getattr(record, "dagster_meta", {})
-        own = meta.get("dagster_event") is None and meta.get("step_key") is not None
-        return own and record.levelno >= logging.INFO
+        if meta.get("dagster_event") is not None:
+            return False
+        # Beside the steps: that another run is waited for.
+        return record.levelno >= (logging.INFO if meta.get("step_key") is not None else logging.WARNING)
 
 
 def _make(_context: dg.InitLoggerContext) -> logging.Logger:

@@ -17,9 +17,13 @@ RETENTION_CRON = "30 3 * * *"
 def retain(context: dg.OpExecutionContext, database: HistoryDatabase) -> Iterator[dg.Output]:
     """Deletes what is too old; a client that is being worked on is left for tomorrow."""
     from rageval_dagster.benchmark.review import EDITED, REJECTED
+    from rageval_dagster.report.files import renew_old_reports
     from rageval_dagster.storage.retention import retain_all
+    from rageval_dagster.storage.types import utc_now
 
-    report = retain_all(database.open(), load_settings(), judged=(REJECTED, EDITED))
+    db, settings = database.open(), load_settings()
+    report = retain_all(db, settings, judged=(REJECTED, EDITED))
+    report.failures += renew_old_reports(db, settings, utc_now())
     yield dg.Output(None, metadata=report.metadata())
     if report.failures:
         raise RagevalError(f"not done for {len(report.failures)} clients: {'; '.join(report.failures)}")

@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._utils.schedules import is_valid_cron_schedule
 
 from rageval_dagster.automation.jobs import evaluation_job
-from rageval_dagster.automation.requests import ensure_partition, run_request
+from rageval_dagster.automation.requests import ensure_partitions, run_request
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.resources import HistoryDatabase
@@ -66,8 +66,8 @@ def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
         slot = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
         present = [client.client_id for client in list_clients(database.open()) if client.vanished_at is None]
         due = [client_id for client_id in present if time_of(settings, client_id) == cron]
+        ensure_partitions(context.instance, due)  # the sensor may not have met them yet
         for client_id in due:
-            ensure_partition(context.instance, client_id)  # the sensor may not have met it yet
             yield run_request(client_id, f"schedule:{slot}", run_key=f"{client_id}:{slot}")
         if not due:
             yield dg.SkipReason("no clients yet: ingest documents first")

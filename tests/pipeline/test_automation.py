@@ -1,27 +1,44 @@
 """The sensor and the schedule: which runs they ask for, and how often."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
-from rageval_dagster.automation.requests import TRIGGER_TAG
+from rageval_dagster.automation.requests import run_tags
+from rageval_dagster.automation.sensors import REQUESTS, RESCANS
+from rageval_dagster.corpus.store import open_store
 from rageval_dagster.definitions import defs
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import reports_of
-from rageval_dagster.storage.clients import acquire_lease, ensure_client, get_client, keep_lease, lease_holder
+from rageval_dagster.storage.clients import ensure_client, get_client, notify
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.leases import keep_lease
+from rageval_dagster.storage.tables import clients
+from rageval_dagster.storage.types import utc_now
+from tests.corpus.conftest import chroma_server, new_server_database
+from tests.corpus.their_store import their_chroma
 from tests.pipeline.looks import RESOURCES, nightly_requests, tick
 from tests.pipeline.small_project import Project, documents
+
+__all__ = ["chroma_server"]
 
 
 @pytest.fixture
 def instance(loaded: Project) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.get() as opened:
+        yield opened
+
+
+@pytest.fixture
+def instance_of_nobody(project: Project) -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.get() as opened:
         yield opened
 
@@ -54,6 +71,7 @@ def test_a_change_that_only_a_failed_run_has_scanned_is_not_lost(
     assert keys(tick(instance)) == ["acme:1:1"]
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_another_system_does_not_stand_for_the_one_that_is_watched(
     loaded: Project, instance: dg.DagsterInstance
 ) -> None:
@@ -65,6 +83,7 @@ def test_an_evaluation_of_another_system_does_not_stand_for_the_one_that_is_watc
     assert keys(tick(instance)) == []
 
 
+@pytest.mark.slow
 def test_only_the_changed_client_is_evaluated_again(loaded: Project, instance: dg.DagsterInstance) -> None:
     loaded.ingest("globex", documents("castle", count=2))
     assert keys(tick(instance)) == ["acme:1:1", "globex:1:1"]
@@ -116,20 +135,6 @@ def test_no_run_is_asked_for_that_would_wait_for_another(loaded: Project, instan
         assert keys(tick(instance)) == []
 
 
-def test_a_run_whose_process_died_is_over_and_made_again(loaded: Project, instance: dg.DagsterInstance) -> None:
-    assert keys(tick(instance)) == ["acme:1:1"]
-    tags = {"dagster/partition": "acme", TRIGGER_TAG: "change:1"}
-    run = instance.create_run_for_job(defs.resolve_job_def("evaluation"), tags=tags, status=dg.DagsterRunStatus.STARTED)
-    died = subprocess.Popen([sys.executable, "-c", ""])
-    died.wait()
-    holder = lease_holder(f"run {run.run_id}").replace(f":{os.getpid()}:", f":{died.pid}:")
-    acquire_lease(loaded.database(), "acme", holder)
-    assert keys(tick(instance)) == ["acme:1:2"]
-    over = instance.get_run_by_id(run.run_id)
-    assert over is not None
-    assert over.status == dg.DagsterRunStatus.FAILURE
-
-
 def test_a_client_that_vanished_is_marked_and_comes_back(loaded: Project, instance: dg.DagsterInstance) -> None:
     tick(instance)
     db = loaded.database()
@@ -141,6 +146,154 @@ def test_a_client_that_vanished_is_marked_and_comes_back(loaded: Project, instan
     loaded.ingest("acme", documents("lighthouse", count=4))
     assert keys(tick(instance)) == ["acme:2:1"]
     assert get_client(db, "acme").vanished_at is None
+
+
+def test_a_store_that_is_not_there_skips_the_tick_and_says_why(loaded: Project, instance: dg.DagsterInstance) -> None:
+    tick(instance)
+    folder = loaded.settings.embedded_chroma_path
+    folder.rename(folder.with_name("unmounted"))
+    sensor = defs.resolve_sensor_def("document_store_sensor")
+    skipped = sensor(dg.build_sensor_context(instance=instance, resources=RESOURCES))
+    assert isinstance(skipped, dg.SkipReason)
+    assert "there is no document store" in str(skipped.skip_message)
+    assert get_client(loaded.database(), "acme").vanished_at is None
+
+
+@pytest.mark.slow
+def test_what_an_ingestion_tells_gets_one_run_which_ends_early_where_nothing_changed(
+    loaded: Project, instance: dg.DagsterInstance
+) -> None:
+    tick(instance)
+    assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is None
+    db = loaded.database()
+    for _ in range(3):
+        notify(db, "acme")
+    assert keys(tick(instance)) == ["acme:2:1"]
+    assert loaded.evaluate("acme", "change:2", only_if_changed=True).message is None
+    assert reports_of(db, "acme", "change:2") == []
+    assert keys(tick(instance)) == []
+
+
+def scanned(db: Database, days_ago: float) -> str:
+    """All clients are evaluated, and their last scan is so long ago; when that was, as triggers name it."""
+    then = utc_now() - timedelta(days=days_ago)
+    with db.begin() as connection:
+        connection.execute(sa.update(clients).values(scanned_at=then, evaluated_seq=clients.c.change_seq))
+    return f"{then:%Y-%m-%dT%H:%M:%S}"
+
+
+def a_run(instance: dg.DagsterInstance, client: str, trigger: str, status: dg.DagsterRunStatus) -> str:
+    return instance.add_run(dg.DagsterRun("evaluation", tags=run_tags(client, trigger), status=status)).run_id
+
+
+def test_a_client_is_scanned_again_after_a_day_unless_a_run_is_on_its_way(
+    loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tick(instance)
+    since = scanned(loaded.database(), days_ago=1.5)
+    [request] = tick(instance).run_requests or []
+    assert request.run_key == f"acme:rescan:{since}:1:1"
+    assert request.run_config["resources"]["plan"]["config"] == {
+        "trigger": f"rescan:{since}:1",
+        "only_if_changed": True,
+    }
+    on_its_way = a_run(instance, "acme", "schedule:night", dg.DagsterRunStatus.STARTED)
+    assert keys(tick(instance)) == []
+    instance.delete_run(on_its_way)
+    monkeypatch.setenv("RAGEVAL_RESCAN_HOURS", "48")
+    assert keys(tick(instance)) == []
+    monkeypatch.delenv("RAGEVAL_RESCAN_HOURS")
+    assert len(keys(tick(instance))) == 1
+    scanned(loaded.database(), days_ago=0)
+    assert keys(tick(instance)) == []
+
+
+@pytest.mark.slow
+def test_a_scan_that_keeps_failing_is_asked_for_three_times_and_then_once_a_day(
+    loaded: Project, instance: dg.DagsterInstance
+) -> None:
+    tick(instance)
+    since = scanned(loaded.database(), days_ago=1.5)
+    for attempt in (1, 2, 3):
+        assert keys(tick(instance)) == [f"acme:rescan:{since}:1:{attempt}"]
+        a_run(instance, "acme", f"rescan:{since}:1", dg.DagsterRunStatus.FAILURE)
+    assert keys(tick(instance)) == []
+    since = scanned(loaded.database(), days_ago=3.5)
+    assert keys(tick(instance)) == [f"acme:rescan:{since}:3:1"]
+    a_run(instance, "acme", f"rescan:{since}:3", dg.DagsterRunStatus.FAILURE)
+    assert keys(tick(instance)) == []
+
+
+def make_clients(project: Project, count: int) -> list[str]:
+    names = [f"client-{number}" for number in range(count)]
+    with their_chroma(project.settings.embedded_chroma_path) as chroma:
+        for name in names:
+            chroma.create_collection(name, embedding_function=None)
+    return sorted(names)
+
+
+@pytest.mark.slow
+def test_scans_that_are_due_at_once_are_spread(project: Project, instance_of_nobody: dg.DagsterInstance) -> None:
+    instance, names = instance_of_nobody, make_clients(project, RESCANS + 5)
+    tick(instance)
+    since = scanned(project.database(), days_ago=2)
+    first = keys(tick(instance))
+    assert len(first) == RESCANS
+    for name in names[:RESCANS]:
+        a_run(instance, name, f"rescan:{since}:2", dg.DagsterRunStatus.STARTED)
+    assert keys(tick(instance)) == [f"{name}:rescan:{since}:2:1" for name in names[RESCANS:]]
+
+
+@pytest.mark.slow
+def test_a_server_edited_in_place_is_evaluated_by_the_scan_that_finds_it(
+    project: Project, chroma_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("URL", chroma_server), ("DATABASE", new_server_database(chroma_server))):
+        project.environment[f"RAGEVAL_CHROMA_{name}"] = value
+        monkeypatch.setenv(f"RAGEVAL_CHROMA_{name}", value)
+    rows = documents("castle", count=3)
+    project.ingest("acme", rows, chunk_size=0)
+    with dg.DagsterInstance.get() as instance:
+        assert keys(tick(instance)) == ["acme:1:1"]
+        assert project.evaluate("acme", "change:1", only_if_changed=True).message is None
+        edited = open_store(project.settings)
+        [page] = edited.scan("acme")
+        chunk = replace(page.chunks[0], text=page.chunks[0].text.replace("crowns", "ducats"))
+        assert page.vectors is not None
+        edited.upsert("acme", [chunk], page.vectors[:1], [{"document_id": chunk.document_id}])
+        assert keys(tick(instance)) == []
+        db = project.database()
+        since = scanned(db, days_ago=1.5)
+        assert keys(tick(instance)) == [f"acme:rescan:{since}:1:1"]
+        # Its run fails after the scan: what it found is asked for as any other change.
+        with monkeypatch.context() as broken:
+            broken.setenv("RAGEVAL_EMBEDDING_MODEL", str(project.folder / "no-such-model"))
+            assert project.evaluate("acme", f"rescan:{since}:1", only_if_changed=True).message is not None
+        assert keys(tick(instance)) == ["acme:2:1"]
+        assert project.evaluate("acme", "change:2", only_if_changed=True).message is None
+        assert len(reports_of(db, "acme", "change:2")) == 1
+        assert keys(tick(instance)) == []
+
+
+@pytest.mark.slow
+def test_a_thousand_clients_are_asked_for_a_hundred_at_a_time_and_all_of_them_each_night(
+    project: Project, instance_of_nobody: dg.DagsterInstance
+) -> None:
+    instance, names = instance_of_nobody, make_clients(project, 1000)
+    first = tick(instance)
+    assert len(first.run_requests or []) == REQUESTS
+    [addition] = first.dynamic_partitions_requests or []
+    assert sorted(addition.partition_keys) == names
+    instance.add_dynamic_partitions(CLIENTS_PARTITIONS, list(addition.partition_keys))
+    for request in first.run_requests or []:
+        a_run(instance, str(request.partition_key), "change:1", dg.DagsterRunStatus.STARTED)
+    second = tick(instance, first.cursor)
+    assert len(second.run_requests or []) == REQUESTS
+    assert not {*keys(first)} & {*keys(second)}
+    nightly = nightly_requests(instance)
+    assert sorted(str(request.partition_key) for request in nightly) == names
+    assert len({request.run_key for request in nightly}) == 1000
+    assert all(request.tags["dagster/partition"] == request.partition_key for request in nightly)
 
 
 def test_the_schedule_asks_for_every_client_once_a_slot(loaded: Project, instance: dg.DagsterInstance) -> None:

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from rageval_dagster.storage.results import load_results
 from tests.cli.conftest import run
 from tests.cli.running import Run
 from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.loopback import LoopbackServer, Quiet
 from tests.pipeline.small_project import CANARY, Project, documents
 
 __all__ = ["run"]
@@ -168,7 +168,7 @@ def test_who_lets_text_into_dagster_is_warned(
 def echoing(status: int, heartbeat: bool = False) -> Iterator[str]:
     """The address of a server that sends the headers of every request back, in headers and body, with this status."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             known = heartbeat and self.path.endswith("/heartbeat")
@@ -182,14 +182,8 @@ def echoing(status: int, heartbeat: bool = False) -> Iterator[str]:
 
         do_POST = do_GET
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with LoopbackServer(Handler) as server:
+        yield server.origin
 
 
 _ENCRYPTION_WANTED = {(80877103).to_bytes(4, "big"), (80877104).to_bytes(4, "big")}

@@ -15,7 +15,7 @@ from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.tables import evaluation_datasets, metadata
 from tests.pipeline.small_project import CANARY, Project, documents
 
-PER_RUN_TABLES = {"evaluation_runs", "run_items", "metric_summaries"}
+PER_RUN_TABLES = {"evaluation_runs", "run_items", "metric_summaries", "metric_comparisons"}
 
 
 def row_counts(project: Project) -> dict[str, int]:
@@ -32,18 +32,15 @@ def planted(project: Project) -> list[Path]:
     return [path for path in files if CANARY.encode() in path.read_bytes()]
 
 
-def test_a_client_is_evaluated_from_documents_to_history(loaded: Project) -> None:
-    launched = loaded.evaluate("acme", "command:one")
-    assert launched.message is None
-    [report] = reports_of(loaded.database(), "acme", "command:one")
+def test_a_client_is_evaluated_from_documents_to_history(evaluated: Project) -> None:
+    [report] = reports_of(evaluated.database(), "acme", "command:one")
     assert report.evaluation.status == "complete"
     assert report.evaluation.item_count == 8
     headline = report.headline()
     assert headline["hit_rate_at_5"].n_scored == 8
     assert 0.5 < (headline["mrr"].mean or 0) <= 1
     with dg.DagsterInstance.get() as instance:
-        run = instance.get_run_by_id(launched.run_id)
-        assert run is not None
+        [run] = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.SUCCESS
         event = instance.get_latest_materialization_event(dg.AssetKey("evaluation_runs"))
         assert event is not None
@@ -53,25 +50,24 @@ def test_a_client_is_evaluated_from_documents_to_history(loaded: Project) -> Non
         assert event.asset_materialization.partition == "acme"
 
 
-def test_an_unchanged_night_adds_only_the_runs_own_rows(loaded: Project) -> None:
-    assert loaded.evaluate("acme", "schedule:one").message is None
-    before = row_counts(loaded)
-    assert loaded.evaluate("acme", "schedule:two").message is None
-    grown = {name for name, count in row_counts(loaded).items() if count != before[name]}
+def test_an_unchanged_night_adds_only_the_runs_own_rows(evaluated: Project) -> None:
+    before = row_counts(evaluated)
+    assert evaluated.evaluate("acme", "schedule:two").message is None
+    grown = {name for name, count in row_counts(evaluated).items() if count != before[name]}
     assert grown == PER_RUN_TABLES
-    first, second = (reports_of(loaded.database(), "acme", f"schedule:{night}")[0] for night in ("one", "two"))
+    first, second = (
+        reports_of(evaluated.database(), "acme", trigger)[0] for trigger in ("command:one", "schedule:two")
+    )
     assert {id: s.mean for id, s in first.summaries.items()} == {id: s.mean for id, s in second.summaries.items()}
 
 
-def test_a_run_for_a_change_that_was_evaluated_ends_early(loaded: Project) -> None:
-    assert loaded.evaluate("acme", "command:one").message is None
-    assert loaded.evaluate("acme", "change:1", only_if_changed=True).message is None
-    assert reports_of(loaded.database(), "acme", "change:1") == []
+def test_a_run_for_a_change_that_was_evaluated_ends_early(evaluated: Project) -> None:
+    assert evaluated.evaluate("acme", "change:1", only_if_changed=True).message is None
+    assert reports_of(evaluated.database(), "acme", "change:1") == []
 
 
-def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(loaded: Project) -> None:
-    loaded.evaluate("acme", "command:one")
-    db = loaded.database()
+def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(evaluated: Project) -> None:
+    db = evaluated.database()
     [before] = current_datasets(db, "acme")
     old = {item.item_id: item for item in dataset_items(db, before.id)}
     rows = documents("lighthouse")
@@ -80,8 +76,8 @@ def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(loa
     for row in rows:
         if row["id"] == document_id:
             row["text"] = " ".join(row["text"].split()).replace(" ".join(quote.split()), "Nothing is left of it.")
-    loaded.ingest("acme", rows)
-    assert loaded.evaluate("acme", "command:two").message is None
+    evaluated.ingest("acme", rows)
+    assert evaluated.evaluate("acme", "command:two").message is None
     [after] = current_datasets(db, "acme")
     new = {item.item_id for item in dataset_items(db, after.id)}
     assert after.qa_count == before.qa_count
@@ -91,13 +87,13 @@ def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(loa
     assert {candidate.item.item_id for candidate in retired if candidate.item} == gone
 
 
-def test_no_text_of_documents_reaches_dagster(loaded: Project) -> None:
-    loaded.evaluate("acme", "command:one")
-    loaded.evaluate("acme", "command:two", systems=["nonsense"])
-    assert planted(loaded) == []
-    assert any(CANARY.encode() in path.read_bytes() for path in loaded.settings.home.glob("*.sqlite3*"))
+def test_no_text_of_documents_reaches_dagster(evaluated: Project) -> None:
+    evaluated.evaluate("acme", "command:two", systems=["nonsense"])
+    assert planted(evaluated) == []
+    assert any(CANARY.encode() in path.read_bytes() for path in evaluated.settings.home.glob("*.sqlite3*"))
 
 
+@pytest.mark.slow
 def test_two_systems_on_one_dataset_stand_side_by_side(loaded: Project) -> None:
     loaded.evaluate("acme", "command:one", systems=["dense", "bm25", "hybrid"])
     reports = reports_of(loaded.database(), "acme", "command:one")
@@ -106,6 +102,7 @@ def test_two_systems_on_one_dataset_stand_side_by_side(loaded: Project) -> None:
     assert all(report.evaluation.system_reference for report in reports)
 
 
+@pytest.mark.slow
 def test_what_a_resumed_run_no_longer_asks_for_is_not_finished_half_done(
     loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,18 +118,17 @@ def test_what_a_resumed_run_no_longer_asks_for_is_not_finished_half_done(
     }
 
 
-def test_a_benchmark_that_fails_a_blocking_rule_is_refused(loaded: Project) -> None:
-    launched = loaded.evaluate("acme", "command:one")
-    assert launched.message is None
-    db = loaded.database()
+def test_a_benchmark_that_fails_a_blocking_rule_is_refused(evaluated: Project) -> None:
+    db = evaluated.database()
     [dataset] = current_datasets(db, "acme")
     with db.begin() as connection:
         connection.execute(sa.update(evaluation_datasets).values(valid=False))
-    launched = loaded.evaluate("acme", "command:two")
+    launched = evaluated.evaluate("acme", "command:two")
     assert f"dataset {dataset.id} may not be evaluated" in (launched.message or "")
     assert reports_of(db, "acme", "command:two") == []
 
 
+@pytest.mark.slow
 def test_without_generated_datasets_only_imported_ones_are_evaluated(
     loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +143,7 @@ def test_without_generated_datasets_only_imported_ones_are_evaluated(
     assert (report.evaluation.dataset_name, report.level) == ("human", "document")
 
 
+@pytest.mark.slow
 def test_same_documents_in_another_home_give_the_same_scores(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

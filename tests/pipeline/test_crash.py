@@ -1,76 +1,103 @@
-"""A run killed in the middle and started again gives the rows of an undisturbed one, none twice."""
+"""An evaluation that is killed at any moment and run again gives the rows of an undisturbed one, none twice."""
 
 import os
+import random
+import shutil
 import signal
-import subprocess
-import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import dagster as dg
 import pytest
-import sqlalchemy as sa
 
 from rageval_dagster.storage.database import open_database
-from rageval_dagster.storage.tables import metadata
-from tests.pipeline.small_project import Project, documents
+from tests.conftest import new_database
+from tests.pipeline.small_project import Project
+from tests.pipeline.table_rows import count_of, rows_of
+from tests.pipeline.warm_process import WarmProcess, warm_process
 
-RUN = [sys.executable, "-m", "rageval_dagster", "evaluate", "--client", "acme"]
-
-# Times, cost and Dagster's own ids differ between any two runs, and so does a command's invocation.
-UNLIKE = {"dagster_run_id", "duration_s", "latency_s", "cost_usd", "trigger_key", "evaluation_id", "id", "lease_token"}
-UNLIKE_TABLES = {"llm_calls", "schema_info"}
-
-
-def contents(home: Path) -> dict[str, list[Any]]:
-    """Every table's rows as sorted text, without what differs between any two runs."""
-    db = open_database(f"sqlite:///{home / 'rageval.sqlite3'}")
-    found = {}
-    with db.connect() as connection:
-        for table in metadata.sorted_tables:
-            if table.name in UNLIKE_TABLES:
-                continue
-            columns = [c for c in table.c if c.name not in UNLIKE and not isinstance(c.type, sa.DateTime)]
-            columns = [c for c in columns if not c.name.endswith(("_at", "_seen", "probe", "holder"))]
-            found[table.name] = sorted(map(repr, connection.execute(sa.select(*columns)).all()))
-    db.dispose()
-    return found
+KILLS = 20
+TRIGGER = "change:1"
 
 
-def prepared(project: Project, name: str, monkeypatch: pytest.MonkeyPatch) -> Project:
-    folder = project.folder / name
-    folder.mkdir()
-    other = Project(folder, {**project.environment, "RAGEVAL_HOME": str(folder / "home")})
-    monkeypatch.setenv("RAGEVAL_HOME", other.environment["RAGEVAL_HOME"])
-    other.ingest("acme", documents("lighthouse"))
-    return other
+@pytest.fixture
+def warm() -> Iterator[WarmProcess]:
+    with warm_process() as started:
+        yield started
 
 
-def environment(project: Project) -> dict[str, str]:
+@dataclass
+class Copy:
+    """A copy of a project whose client was never evaluated, with a history database of its own."""
+
+    folder: Path
+    environment: dict[str, str]
+    url: str
+
+    def run(self, warm: WarmProcess, kill_after_s: float | None = None) -> tuple[int, float]:
+        """Evaluates the client; the exit status, and how long it took."""
+        began = time.monotonic()
+        number = warm.start(self.folder, self.environment, "acme", TRIGGER)
+        if kill_after_s is not None:
+            time.sleep(kill_after_s)
+            with suppress(ProcessLookupError):  # it was faster than the undisturbed one
+                os.kill(number, signal.SIGKILL)
+        return warm.wait(), time.monotonic() - began
+
+    def rows(self) -> dict[str, list[str]]:
+        db = open_database(self.url)
+        try:
+            return rows_of(db)
+        finally:
+            db.dispose()
+
+
+@pytest.fixture
+def copy_of(served: Project, backend: str) -> Callable[[str], AbstractContextManager[Copy]]:
+    with dg.DagsterInstance.get():  # makes Dagster's own tables
+        pass
     variables = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
-    return {**variables, **project.environment}
 
+    @contextmanager
+    def make(name: str) -> Iterator[Copy]:
+        folder = served.folder / name
+        folder.mkdir()
+        shutil.copytree(served.folder / "home", folder / "home")
+        with new_database(backend, folder) as url:
+            home = {"RAGEVAL_HOME": str(folder / "home"), "RAGEVAL_DATABASE_URL": url}
+            yield Copy(folder, variables | served.environment | home, url)
+        shutil.rmtree(folder)
 
-def kill_when(project: Project, line: str) -> None:
-    """Starts an evaluation and kills it with SIGKILL as soon as it prints the line."""
-    process = subprocess.Popen(
-        RUN, env=environment(project), cwd=project.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
-    assert process.stderr is not None
-    for printed in process.stderr:
-        if printed.strip() == line:
-            break
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    return make
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_killed_and_run_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    undisturbed = prepared(project, "undisturbed", monkeypatch)
-    subprocess.run(RUN, env=environment(undisturbed), cwd=undisturbed.folder, check=True, capture_output=True)
-    expected = contents(undisturbed.folder / "home")
-    for step in ("synthetic_qa", "retrieval_runs", "metric_scores"):
-        killed = prepared(project, step, monkeypatch)
-        kill_when(killed, step)
-        subprocess.run(RUN, env=environment(killed), cwd=killed.folder, check=True, capture_output=True)
-        assert contents(killed.folder / "home") == expected, step
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
+def test_killed_at_random_moments_and_run_again(
+    warm: WarmProcess, copy_of: Callable[[str], AbstractContextManager[Copy]], backend: str
+) -> None:
+    durations = []
+    for name in ("undisturbed", "undisturbed again"):
+        with copy_of(name) as undisturbed:
+            status, duration = undisturbed.run(warm)
+            assert status == 0, (undisturbed.folder / "run.log").read_text()
+            durations.append(duration)
+            expected = undisturbed.rows()
+    duration = min(durations)
+    moments = random.Random(6)
+    ended = 0
+    for kill in range(KILLS):
+        with copy_of(f"kill{kill}") as killed:
+            moment = moments.uniform(0, duration)
+            status, _ = killed.run(warm, kill_after_s=moment)
+            assert status in (-signal.SIGKILL, 0)
+            ended += status == 0
+            status, _ = killed.run(warm)
+            assert status == 0, (killed.folder / "run.log").read_text()
+            assert killed.rows() == expected, f"kill {kill}, {moment:.2f} s of {duration:.2f} s"
+    assert ended < KILLS / 4, "the moments are to be within the run"
+    print(f"{backend}: {KILLS} kills within {duration:.1f} s, {count_of(expected)} rows each")

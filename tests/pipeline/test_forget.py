@@ -23,18 +23,19 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.workspace.load_target import ModuleTarget
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.automation.alerts import report_freshness
 from rageval_dagster.automation.forgetting import held_in_dagster
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.cli import main
 from rageval_dagster.cli.evaluate import chosen_clients
 from rageval_dagster.definitions import defs
+from rageval_dagster.monitoring.incidents import EndedRun, Freshness, note_run
+from rageval_dagster.monitoring.watching import Cursor
 from rageval_dagster.records import Item
 from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
-from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD, _two_clients, two_clients
-
-__all__ = ["_two_clients", "two_clients"]
+from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD
 
 pytestmark = pytest.mark.xdist_group("two_clients")
 
@@ -64,7 +65,7 @@ def told_by_the_daemon() -> None:
     """What the daemon keeps of a look of the sensor that asked for a run of both clients, and one that failed."""
     [location] = ModuleTarget("rageval_dagster.definitions", None, None, "rageval_dagster").create_origins()
     origin = RemoteRepositoryOrigin(location, "__repository__").get_instigator_origin("document_store_sensor")
-    cursor = json.dumps({FORGOTTEN: ["probe", 1.0], OTHER: ["probe", 1.0]})
+    cursor = Cursor({FORGOTTEN: ("probe", 1.0), OTHER: ("probe", 1.0)}).text()
     known = SensorInstigatorData(cursor=cursor, last_run_key=f"{FORGOTTEN}:1:1")
     state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, known)
     tick = TickData(
@@ -80,12 +81,14 @@ def told_by_the_daemon() -> None:
         dynamic_partitions_request_results=[DynamicPartitionsRequestResult(CLIENTS_PARTITIONS, [FORGOTTEN], None, [])],
     )
     with dg.DagsterInstance.get() as instance:
+        report_freshness(instance, Freshness(FORGOTTEN, False, 36, None))
         instance.add_instigator_state(state)
         instance.create_tick(tick)
 
 
 def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project) -> None:
     told_by_the_daemon()
+    note_run(two_clients.database(), FORGOTTEN, EndedRun("run-1", failed=True), datetime.now(UTC))
     places = {trace.partition(":")[0].split("/")[-1] for trace in traces(two_clients)}
     assert {"runs.db", "index.db", "schedules.db"} <= places
     assert any(place.startswith("rageval.sqlite3") for place in places)
@@ -102,7 +105,7 @@ def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project)
         assert event.asset_materialization.partition == OTHER
         [state] = instance.all_instigator_state()
         assert isinstance(state.instigator_data, SensorInstigatorData)
-        assert json.loads(state.instigator_data.cursor or "") == {OTHER: ["probe", 1.0]}
+        assert Cursor.read(state.instigator_data.cursor) == Cursor({OTHER: ("probe", 1.0)})
         [tick] = instance.get_ticks(state.instigator_origin_id, state.selector_id)
         assert tick.status == TickStatus.SUCCESS
 
@@ -152,7 +155,7 @@ def asked_for(project: Project) -> list[str]:
     """The clients for which the sensor and the schedule ask for runs, and those of `evaluate --all`."""
     with dg.DagsterInstance.get() as instance:
         seen = tick(instance)
-        assert FORGOTTEN not in json.loads(seen.cursor or "{}")
+        assert FORGOTTEN not in Cursor.read(seen.cursor).pending
         nightly = nightly_requests(instance)
     requests = [*(seen.run_requests or []), *nightly]
     everybody = chosen_clients(project.settings, project.database(), None, every=True)

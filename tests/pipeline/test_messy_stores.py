@@ -133,6 +133,7 @@ def test_new_ids_and_new_cuts_keep_every_question_and_the_history(
         assert {(row["corpus_changed"], row["system_changed"]) for row in changes} == {(1, 0)}
 
 
+@pytest.mark.slow
 def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
     project: Project, their_folder: Path, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from rageval_dagster.evaluation.answers import result_record
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
+from rageval_dagster.monitoring.gate import judged_newest
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Hit, Item
 from rageval_dagster.storage.results import RetrievalRecord, load_results
@@ -70,11 +71,14 @@ def test_its_own_passages_under_its_own_ids_are_scored(loaded: Project, assistan
     assert report.summaries["quality.refusal_correct"].n_scored == 8
 
 
+@pytest.mark.slow
 def test_an_unversioned_system_that_gets_worse_is_asked_again_and_seen(loaded: Project, assistant: OtherRag) -> None:
     before = evaluated(loaded, "schedule:one")
     assistant.broken = True
     after = evaluated(loaded, "schedule:two")
-    assert len(assistant.asked) == 16
+    failing = judged_newest(loaded.database(), "acme")[0].judgement.newly_failing
+    assert len(failing) >= 4
+    assert len(assistant.asked) == 16 + len(failing), "what newly fails is asked once more"
     rows = {row["metric_id"]: row for row in read_view(loaded.database(), "run_against_previous")}
     row = rows["retrieval.mrr"]
     assert (row["previous_mean"], row["mean"]) == (before.headline()["mrr"].mean, after.headline()["mrr"].mean)
@@ -102,6 +106,7 @@ def test_a_system_that_names_its_version_is_asked_once_and_again_when_it_changes
     assert notes == {second.evaluation.id: "same system", third.evaluation.id: "system changed"}
 
 
+@pytest.mark.slow
 def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, assistant: OtherRag) -> None:
     assistant.build = "2026.11"
     evaluated(loaded, "command:five")

@@ -16,11 +16,11 @@ from rageval_dagster.storage.results import load_results
 from tests.cli.conftest import run
 from tests.cli.running import Run
 from tests.pipeline.small_project import Project
-from tests.pipeline.two_clients import FORGOTTEN, _two_clients, two_clients
+from tests.pipeline.two_clients import FORGOTTEN
 
-__all__ = ["_two_clients", "run", "two_clients"]
+__all__ = ["run"]
 
-pytestmark = pytest.mark.xdist_group("two_clients")
+pytestmark = pytest.mark.slow
 
 
 def retain(raise_on_error: bool = True) -> dg.ExecuteInProcessResult:

@@ -1,0 +1,78 @@
+"""Asset checks of the gate: one for each metric that it looks at, and one for questions that newly fail."""
+
+import dagster as dg
+
+from rageval_dagster.assets.partitions import clients_partitions
+from rageval_dagster.monitoring.gate_spec import DEFAULT_GATE, GateSpec
+from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
+
+
+def gate_checks() -> list[dg.AssetChecksDefinition]:
+    """The gate's checks: of the default metrics, and of those that any client's settings name."""
+    settings = load_settings()
+    named = [*settings.gate, *(name for client in settings.source.client_names for name in _gate_of(client))]
+    checks = {_name(metric): metric for metric in (*named, *DEFAULT_GATE)}
+    return [*(_regression_check(name, metric) for name, metric in sorted(checks.items())), no_newly_failing]
+
+
+def _name(metric: str) -> str:
+    return f"no_regression_in_{''.join(each if each.isalnum() else '_' for each in metric)}"
+
+
+def _gate_of(client_id: str) -> tuple[str, ...]:
+    from rageval_dagster.errors import SettingsError
+
+    try:
+        return load_settings().for_client(client_id).gate
+    except SettingsError:
+        return ()  # its own run says what is wrong
+
+
+def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset="evaluation_runs",
+        name=name,
+        description=f"{metric} has not fallen against the baseline: not significantly over all looks, or not by more "
+        "than the tolerance.",
+        partitions_def=clients_partitions,
+    )
+    @without_texts
+    def check(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+        from rageval_dagster.monitoring.gate import judged_newest
+        from rageval_dagster.monitoring.told import finding_of
+
+        client_id = database.client_of(context.partition_key)
+        spec = GateSpec.from_settings(load_settings().for_client(client_id))
+        finding = finding_of(judged_newest(database.open(), client_id), metric)
+        return dg.AssetCheckResult(
+            passed=finding.passed,
+            severity=dg.AssetCheckSeverity.ERROR if spec.severity == "error" else dg.AssetCheckSeverity.WARN,
+            description="; ".join(finding.said),
+            metadata=finding.metadata,
+        )
+
+    return check
+
+
+@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
+@without_texts
+def no_newly_failing(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    """No question that was right in the baseline is wrong now, and wrong again when it is asked again."""
+    from rageval_dagster.monitoring.gate import judged_newest
+
+    judged = judged_newest(database.open(), database.client_of(context.partition_key))
+    failing = {
+        f"{each.evaluation.dataset_name}/{each.evaluation.system}": list(each.judgement.newly_failing)
+        for each in judged
+        if each.judgement.newly_failing
+    }
+    return dg.AssetCheckResult(
+        passed=not failing,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "questions": sum(map(len, failing.values())),
+            "question_ids": dg.MetadataValue.json(failing),
+        },
+    )

@@ -1,0 +1,163 @@
+"""Telling people: the sensor that looks what is wrong or well again, and the same at the end of a command's run."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+
+from rageval_dagster.assets.freshness import FRESH
+from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
+from rageval_dagster.corpus.names import partition_key
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.monitoring.incidents import EndedRun, Freshness
+from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
+
+INTERVAL_S = 60
+OVERLAP = timedelta(seconds=60)
+"""Runs that ended so long before the last look are looked at again: clocks and transactions are not exact."""
+
+_ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
+_CHECK_FAILED = "DagsterAssetCheckFailedError"
+
+
+def alert_sensor() -> dg.SensorDefinition:
+    """Looks at the clients whose runs ended, those with open incidents, and everybody's age; tells what is new."""
+
+    @dg.sensor(
+        name="alert_sensor",
+        minimum_interval_seconds=INTERVAL_S,
+        # Whatever EVALUATION_ENABLED says: runs can be started by hand, and incidents end.
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Opens and closes incidents, and tells them to the webhook.",
+    )
+    @without_texts
+    def sensor(context: dg.SensorEvaluationContext, database: HistoryDatabase) -> dg.SensorResult:
+        from rageval_dagster.monitoring.incidents import review, review_freshness
+        from rageval_dagster.monitoring.webhook import tell
+        from rageval_dagster.storage.incidents import open_incidents
+        from rageval_dagster.storage.types import utc_now
+
+        settings, db, now = load_settings(), database.open(), utc_now()
+        since = datetime.fromisoformat(context.cursor) if context.cursor else now
+        ended = _clients_of_ended_runs(context.instance, database, since)
+        known = {incident.client_id for incident in open_incidents(db)}
+        review(db, settings, ended | known, now)
+        note_runs(context.instance, db, ended)
+        for found in review_freshness(db, settings, now):
+            report_freshness(context.instance, found)
+        delivery = tell(db, settings)
+        if delivery.trouble:
+            context.log.warning(delivery.trouble)
+        return dg.SensorResult(
+            skip_reason=f"{len(ended)} clients had runs, {len(known)} open incidents; {delivery.sent} messages sent",
+            cursor=now.isoformat(),
+        )
+
+    return sensor
+
+
+def after_run(instance: dg.DagsterInstance, db: Database, settings: Settings, client_id: str) -> str | None:
+    """Opens, closes and tells what a run of the command line brought; gives a line on what could not be done."""
+    from rageval_dagster.monitoring.incidents import review
+    from rageval_dagster.monitoring.webhook import tell
+    from rageval_dagster.storage.types import utc_now
+
+    try:
+        review(db, settings, {client_id}, utc_now())
+        note_runs(instance, db, {client_id})
+        return tell(db, settings).trouble
+    except RagevalError as error:
+        return f"incidents were not looked at: {error}"
+
+
+def note_runs(instance: dg.DagsterInstance, db: Database, client_ids: set[str]) -> None:
+    """Opens or closes the incident of each client's newest run."""
+    from rageval_dagster.monitoring.incidents import note_run
+    from rageval_dagster.storage.types import utc_now
+
+    for client_id in sorted(client_ids):
+        run = _newest_ended(instance, client_id)
+        if run is not None:
+            note_run(db, client_id, run, utc_now())
+
+
+def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
+    """Stores what the check finds of a client now that no run comes, as the check of its newest run; where there was
+    none, Dagster has nothing that could be shown.
+
+    Dagster takes events without a run, too, but of a check's partition only one for ever, and keeps them in a file from
+    which no client's can be deleted.
+    """
+    partition, asset = partition_key(found.client_id), dg.AssetKey("evaluation_runs")
+    filters = dg.RunsFilter(job_name=EVALUATION_JOB, tags={"dagster/partition": partition})
+    for run in instance.get_runs(filters, limit=1):
+        # A check that does not name the newest materialization would be taken for outdated.
+        made = instance.fetch_materializations(dg.AssetRecordsFilter(asset, asset_partitions=[partition]), limit=1)
+        targets = [
+            AssetCheckEvaluationTargetMaterializationData(
+                storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+            )
+            for record in made.records
+        ]
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=asset,
+            check_name=FRESH,
+            passed=found.fresh,
+            metadata=found.metadata(),
+            target_materialization_data=targets[0] if targets else None,
+            partition=partition,
+        )
+        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION.value
+        instance.report_dagster_event(dg.DagsterEvent(kind, run.job_name, event_specific_data=evaluation), run.run_id)
+
+
+def _clients_of_ended_runs(instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime) -> set[str]:
+    filters = dg.RunsFilter(statuses=_ENDED, updated_after=since.astimezone(UTC) - OVERLAP)
+    keys = {record.dagster_run.tags.get("dagster/partition") for record in instance.get_run_records(filters)}
+    found: set[str] = set()
+    for key in filter(None, keys):
+        try:
+            found.add(database.client_of(key))
+        except RagevalError:
+            continue  # it was forgotten meanwhile
+    return found
+
+
+def _newest_ended(instance: dg.DagsterInstance, client_id: str) -> EndedRun | None:
+    """The run of a client's evaluation or benchmark that ended last; one that was canceled tells nothing."""
+    tags = {"dagster/partition": partition_key(client_id)}
+    records = [
+        record
+        for job in (EVALUATION_JOB, BENCHMARK_JOB)
+        for record in instance.get_run_records(
+            dg.RunsFilter(job_name=job, tags=tags, statuses=_ENDED), limit=1, order_by="end_time"
+        )
+    ]
+    if not records:
+        return None
+    run = max(records, key=lambda record: record.end_time or 0).dagster_run
+    if run.status == dg.DagsterRunStatus.SUCCESS:
+        return EndedRun(run.run_id, failed=False)
+    return _failed(instance, run.run_id)
+
+
+def _failed(instance: dg.DagsterInstance, run_id: str) -> EndedRun:
+    """Where a run failed: the first step that did, with the class of the error at the root, never its message."""
+    step = error = check = None
+    wanted = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
+    for entry in instance.all_logs(run_id, of_type=wanted):
+        event = entry.get_dagster_event()
+        if event.is_step_failure and step is None:
+            step = event.step_key
+            cause = event.step_failure_data.error
+            while cause is not None and cause.cause is not None:
+                cause = cause.cause
+            error = None if cause is None else cause.cls_name
+        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            evaluation = event.asset_check_evaluation_data
+            if evaluation.blocking and not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
+                check = check or evaluation.check_name
+    return EndedRun(run_id, True, step, error, check if error == _CHECK_FAILED else None)

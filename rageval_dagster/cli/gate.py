@@ -1,0 +1,170 @@
+"""`rageval runs compare` and `accept`, and what `evaluate --gate` says and exits with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from rageval_dagster.cli.console import (
+    GATE_FAILED,
+    TOO_FEW,
+    cell,
+    open_all,
+    plural,
+    print_json,
+    print_table,
+    say,
+)
+
+COMPARISON_COLUMNS = [
+    *("metric", "before", "now", "difference", "95 % interval", "p", "corrected p", "smallest drop seen", "questions"),
+    "decision",
+]
+WORST = 5
+MOST_IDS = 10
+
+
+def compare(
+    before: Annotated[int, typer.Argument(help="The earlier evaluation's number.")],
+    now: Annotated[int, typer.Argument(help="The later evaluation's number.")],
+    worst: Annotated[int, typer.Option(min=0, help="How many of the questions that got worse to show.")] = WORST,
+    every: Annotated[bool, typer.Option("--all", help="Every metric, not only those that changed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
+    from rageval_dagster.monitoring.comparing_runs import compare_runs
+
+    settings, db = open_all()
+    found = compare_runs(db, settings, before, now)
+    if as_json:
+        print_json(
+            {
+                "before": before,
+                "now": now,
+                "changes": [asdict(change) for change in found.changes],
+                "shared_questions": len(found.pair.shared),
+                "metrics": [asdict(row) for row in found.rows],
+                "worse": [{"item_id": each.item.item_id, "falls": dict(each.falls)} for each in found.worse],
+            }
+        )
+        return
+    first, second = found.pair.before, found.pair.now
+    print(f"{first.client_id}: run {first.id} ({_said_of(first)}) and run {second.id} ({_said_of(second)})\n")
+    for change in found.changes:
+        suffer = f"; {plural(change.worse, 'question')} got worse by it" if change.worse else ""
+        print(f"changed: {change.what} ({cell(change.detail)}{suffer})")
+    if not found.changes:
+        print("nothing changed: corpus, index, dataset, system and judge are the same")
+    print(f"compared on {plural(len(found.pair.shared), 'shared question')}\n")
+    rows = [row for row in found.rows if every or row.gated or row.decision != "unchanged"]
+    print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both")
+    unchanged = len(found.rows) - len(rows)
+    if unchanged:
+        print(f"{plural(unchanged, 'metric')} unchanged: --all shows them")
+    print(
+        "\nThe gate's metrics come first, held to a level that holds over 90 looks; the others are corrected for their"
+    )
+    print("number (Benjamini-Hochberg). Smallest drop seen: what would have been found in 80 % of such comparisons.")
+    for row in (row for row in rows if row.remark):
+        print(f"{row.metric_id}: {row.remark}")
+    for each in found.worse[:worst]:
+        _print_worse(each)
+    left = len(found.worse) - worst
+    if left > 0:
+        print(f"\n{plural(left, 'question')} more got worse: --worst {len(found.worse)}")
+
+
+def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number.")]) -> None:
+    """Makes an evaluation the baseline: later ones of its dataset and system are compared with it."""
+    from rageval_dagster.monitoring.baselines import accept as accept_run
+    from rageval_dagster.storage.evaluations import get_evaluation
+
+    _, db = open_all()
+    evaluation = get_evaluation(db, run_id)
+    accept_run(db, evaluation)
+    print(
+        f"run {run_id} is the baseline of {cell(evaluation.client_id)} / {cell(evaluation.dataset_name)} / "
+        f"{cell(evaluation.system)} from now on"
+    )
+
+
+def say_gate(db: Any, reports: Sequence[Any]) -> int:
+    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (too few to tell)."""
+    from rageval_dagster.monitoring.gate import judged_before
+    from rageval_dagster.monitoring.gate_spec import failing_count
+    from rageval_dagster.monitoring.told import sentence
+
+    judged = [judged_before(db, report.evaluation) for report in reports]
+    for each in judged:
+        evaluation = each.evaluation
+        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(each)}")
+        if failing := each.judgement.newly_failing:
+            more = f" and {len(failing) - MOST_IDS} more" if len(failing) > MOST_IDS else ""
+            ids = ", ".join(failing[:MOST_IDS])
+            say(f"  warning: {failing_count(len(failing))} newly failing, also when asked again: {ids}{more}")
+            say(f"  both answers: rageval runs compare {each.judgement.baseline_id} {evaluation.id}")
+    verdicts = {each.judgement.verdict for each in judged}
+    if "regressed" in verdicts:
+        return GATE_FAILED
+    return TOO_FEW if "too_few" in verdicts or verdicts == {None} else 0
+
+
+def gate_sentence(db: Any, evaluation: Any) -> str:
+    """What became of an evaluation at the gate."""
+    from rageval_dagster.monitoring.gate import judged_before
+    from rageval_dagster.monitoring.told import sentence
+
+    return sentence(judged_before(db, evaluation))
+
+
+def gate_json(db: Any, evaluation: Any) -> Mapping[str, Any]:
+    """What `--json` prints of the gate."""
+    from rageval_dagster.monitoring.gate import judged_before
+
+    judged = judged_before(db, evaluation)
+    return {
+        "verdict": judged.judgement.verdict,
+        "baseline_run": judged.judgement.baseline_id,
+        "changes": [asdict(change) for change in judged.judgement.changes],
+        "newly_failing": list(judged.judgement.newly_failing),
+        "metrics": [asdict(row) for row in judged.gated],
+    }
+
+
+def _said_of(evaluation: Any) -> str:
+    return f"dataset {evaluation.dataset_id} {cell(evaluation.dataset_name)}, {cell(evaluation.system)}"
+
+
+def _comparison_row(row: Any) -> dict[str, Any]:
+    interval = "" if row.ci_low is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
+    return {
+        "metric": row.metric_id,
+        "before": row.baseline_mean,
+        "now": row.mean,
+        "difference": "" if row.difference is None else f"{row.difference:+.3f}",
+        "95 % interval": interval,
+        "p": "" if row.p_value is None else f"{row.p_value:.2g}",
+        "corrected p": "" if row.adjusted_p is None else f"{row.adjusted_p:.2g}",
+        "smallest drop seen": row.smallest_drop,
+        "questions": row.n_shared,
+        "decision": row.decision.replace("_", " "),
+    }
+
+
+def _print_worse(each: Any) -> None:
+    falls = ", ".join(f"{name} {before:.2f} -> {now:.2f}" for name, (before, now) in each.falls.items())
+    print(f"\n{each.item.item_id}  {falls}\n  Q: {cell(each.item.question)}")
+    for name, result in (("before", each.before), ("now", each.now)):
+        said = result.answer.text if result.answer is not None else result.error or "(deleted, or no answer)"
+        print(f"  {name:6} answered: {cell(said)}")
+        for hit in result.hits[: result.k]:
+            relevant = (result.relevant_chunks or frozenset()) | (result.relevant_documents or frozenset())
+            mark = "*" if {hit.chunk_id, hit.document_id} & relevant else " "
+            print(f"  {hit.rank:>9}{mark} {cell(hit.document_id)}  {cell(hit.text)[:100]}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to `rageval runs`."""
+    app.command("compare")(compare)
+    app.command("accept")(accept)

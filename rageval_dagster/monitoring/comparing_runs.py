@@ -1,0 +1,89 @@
+"""Two evaluations of a client compared for people: what changed, every metric, and the questions that got worse."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.evaluation.comparing import Pair, compare_metrics, side_by_side
+from rageval_dagster.evaluation.differences import blamed, changes
+from rageval_dagster.evaluation.rescoring import rescore
+from rageval_dagster.evaluation.summary import headline_level
+from rageval_dagster.evaluation.tools import metric_embedder, tools_of
+from rageval_dagster.metrics.registry import metrics_of
+from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.records import Item, Result
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import get_evaluation
+
+
+@dataclass(frozen=True)
+class WorseItem:
+    """A question that got worse: {metric id: (before, now)} of the gate's metrics, and what happened both times."""
+
+    item: Item
+    falls: Mapping[str, tuple[float, float]]
+    before: Result
+    now: Result
+
+
+@dataclass(frozen=True)
+class RunsCompared:
+    """Two evaluations side by side; the gate's metrics come first, and the questions that fell most."""
+
+    pair: Pair
+    changes: Sequence[Change]
+    rows: Sequence[MetricComparison]
+    worse: Sequence[WorseItem]
+
+
+def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) -> RunsCompared:
+    """Compares two complete evaluations of one client; nothing of either changes.
+
+    Where a metric's version changed to the one of the client's settings, the earlier answers are scored by it first.
+
+    Raises:
+        RagevalError: one is not known or not complete, or they are of two clients.
+        LanguageModelError: a new judge cannot be asked.
+    """
+    before, now = get_evaluation(db, before_id), get_evaluation(db, now_id)
+    if before.client_id != now.client_id:
+        raise RagevalError(f"run {before_id} is of client {before.client_id!r}, run {now_id} of {now.client_id!r}")
+    for evaluation in (before, now):
+        if evaluation.status != "complete":
+            raise RagevalError(f"run {evaluation.id} is {evaluation.status}: only complete runs can be compared")
+    own = settings.for_client(now.client_id)
+    metrics = metrics_of(own, now.k, metric_embedder(own, db, now.client_id))
+    rescore(db, before, now, metrics, lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"))
+    pair = side_by_side(db, before, now)
+    spec = GateSpec.from_settings(own)
+    gated = spec.gated(pair.scores, now.k, headline_level([scores.summary for scores in pair.scores.values()]))
+    rows = compare_metrics(pair, spec.gate(gated, 1), gated)
+    worse = _worse(db, pair, gated)
+    return RunsCompared(pair, blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse]), rows, worse)
+
+
+def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:
+    """The questions that fell in any metric of the gate, by the sum of their falls."""
+    falls: dict[str, dict[str, float]] = {}
+    for name in gated:
+        for item_id, fall in pair.scores[name].worse().items():
+            falls.setdefault(item_id, {})[name] = fall
+    before, now = pair.results(db)
+    order = sorted(falls, key=lambda item_id: (-sum(falls[item_id].values()), item_id))
+    return [
+        WorseItem(
+            pair.shared[item_id],
+            {name: _both(pair, name, item_id) for name in falls[item_id]},
+            before[item_id],
+            now[item_id],
+        )
+        for item_id in order
+        if item_id in before and item_id in now
+    ]
+
+
+def _both(pair: Pair, name: str, item_id: str) -> tuple[float, float]:
+    scores = pair.scores[name]
+    return scores.before[item_id] or 0.0, scores.now[item_id] or 0.0

@@ -1,0 +1,69 @@
+"""What a client's settings say of the gate: its metrics, how sure it must be, and what a drop must be to count."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rageval_dagster.settings import Settings
+from rageval_dagster.statistics.gating import Gate
+
+DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
+
+
+MOST_ASKED_AGAIN = 50
+"""Newly failing questions that are asked again; where more fail at once, nobody needs to be told one by one."""
+
+
+@dataclass(frozen=True)
+class GateSpec:
+    """What a client's settings say of the gate. `metrics` are ids, which may have `k` in the place of the cutoff."""
+
+    metrics: tuple[str, ...]
+    alpha: float
+    tolerance: float
+    effect: float
+    severity: Literal["error", "warning"]
+    max_error_share: float
+    k: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "GateSpec":
+        return cls(
+            metrics=settings.gate or DEFAULT_GATE,
+            alpha=settings.alpha,
+            tolerance=settings.regression_tolerance,
+            effect=settings.gate_effect,
+            severity=settings.gate_severity,
+            max_error_share=settings.max_error_share,
+            k=settings.k,
+        )
+
+    def gated(self, metric_ids: Iterable[str], k: int, level: str) -> list[str]:
+        """Those of an evaluation's metrics that the gate looks at; of retrieval, at the level of its headlines."""
+        from rageval_dagster.metrics.registry import matching_ids
+
+        known = list(metric_ids)
+        found = [
+            name
+            for pattern in self.metrics
+            for name in matching_ids(at_level(pattern, level), known, k) or matching_ids(pattern, known, k)
+        ]
+        return list(dict.fromkeys(found))
+
+    def gate(self, gated: Sequence[str], groups: int) -> Gate:
+        """What decides on these metrics of one of so many (dataset, system) pairs: alpha holds for all of them."""
+        return Gate(self.alpha, self.tolerance, max(len(gated), 1) * groups)
+
+
+def at_level(pattern: str, level: str) -> str:
+    """The id of a metric at the level (chunk or document) of an evaluation's headlines; only retrieval has levels."""
+    name = pattern.removeprefix("retrieval.")
+    if level == "chunk" or name == pattern or name.startswith("document_"):
+        return pattern
+    return f"retrieval.document_{name}"
+
+
+def failing_count(failing: int) -> str:
+    """How many questions fail anew: of more than are asked again, only that there are so many."""
+    least = "at least " if failing >= MOST_ASKED_AGAIN else ""
+    return f"{least}{failing} question{'' if failing == 1 else 's'}"

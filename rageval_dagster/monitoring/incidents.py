@@ -1,0 +1,229 @@
+"""Which incidents there are: read from the state of the database, opened while a condition holds, closed after it."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage import incidents as incident_storage
+from rageval_dagster.storage.clients import list_clients
+from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.incidents import Finding, Incident
+from rageval_dagster.storage.standing import (
+    DatasetVerdict,
+    Standing,
+    dataset_verdicts,
+    evaluated_since,
+    last_evaluated,
+    standings,
+)
+
+_OF_EVALUATIONS = ("regression", "leak", "benchmark")
+_COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "adjusted_p", "n_shared")
+
+Reason = Literal["recovered", "accepted", "not_watched"]
+"""Why an incident is over: it is well again, somebody accepted it, or nobody measures it any more."""
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run of a client that ended; where it failed, at which step, by which class of error, or by which check."""
+
+    run_id: str
+    failed: bool
+    step: str | None = None
+    error: str | None = None
+    check: str | None = None
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Whether a client has a complete evaluation that is not older than its settings say, and when the last one was."""
+
+    client_id: str
+    fresh: bool
+    fresh_hours: float
+    evaluated_at: datetime | None
+
+    def metadata(self) -> dict[str, Any]:
+        at = None if self.evaluated_at is None else self.evaluated_at.isoformat(timespec="seconds")
+        return {"last_evaluated": at or "never", "fresh_hours": self.fresh_hours}
+
+
+def review(db: Database, settings: Settings, client_ids: Collection[str], now: datetime) -> None:
+    """Opens and closes what these clients' newest complete evaluations and current datasets say: regressions, leaks,
+    and benchmarks that fail their rules.
+
+    It counts what the client's own settings evaluate. A client that somebody works on, that vanished from the store, or
+    whose settings are wrong stays as it is. Doing it again changes nothing.
+    """
+    systems: dict[str, tuple[str, ...]] = {}
+    for client in list_clients(db):
+        own = None
+        if client.client_id in client_ids and client.vanished_at is None and not client.is_busy:
+            own = _settings_of(settings, client.client_id)
+        if own is not None:
+            systems[client.client_id] = own.system
+    current = {
+        (found.client_id, found.dataset_name, found.system): found
+        for found in standings(db, systems)
+        if found.system in systems[found.client_id]
+    }
+    datasets = {(found.client_id, found.name): found for found in dataset_verdicts(db, systems)}
+    findings = [
+        *(finding for found in current.values() for finding in _of_evaluation(found)),
+        *(_of_dataset(found) for found in datasets.values() if not found.valid),
+    ]
+    known = [found for found in incident_storage.open_incidents(db, systems) if found.kind in _OF_EVALUATIONS]
+    holding = {finding.key for finding in findings}
+    ended = [
+        (incident, over)
+        for incident in known
+        if incident.open_key not in holding and (over := _over(incident, current, datasets)) is not None
+    ]
+    incident_storage.close_all(db, ended, now)
+    _open_new(db, findings, known, now)
+
+
+def review_freshness(db: Database, settings: Settings, now: datetime) -> list[Freshness]:
+    """Opens an incident for each client that the store has, that is evaluated by schedule, and that has had no complete
+    evaluation for as long as its settings allow; closes those that have one again, or are not watched any more.
+
+    A new client has that time to get its first one.
+
+    Returns:
+        The clients of which that changed.
+    """
+    watched: dict[str, tuple[datetime, float]] = {}
+    for client in list_clients(db):
+        # One whose own settings are wrong is watched all the more: its runs fail.
+        own = _settings_of(settings, client.client_id) or settings
+        if client.vanished_at is None and own.enabled:
+            watched[client.client_id] = client.created_at, own.fresh_hours
+    longest = max((hours for _, hours in watched.values()), default=0)
+    evaluated = evaluated_since(db, now - timedelta(hours=longest))
+    stale = {
+        client_id
+        for client_id, (created_at, hours) in watched.items()
+        if now - max(created_at, evaluated.get(client_id, created_at)) > timedelta(hours=hours)
+    }
+    known = {found.client_id: found for found in incident_storage.open_incidents(db) if found.kind == "stale"}
+    new = sorted(stale - set(known))
+    last = last_evaluated(db, new)
+    opened = [Freshness(client_id, False, watched[client_id][1], last.get(client_id)) for client_id in new]
+    findings = [Finding(each.client_id, "stale", details=each.metadata()) for each in opened]
+    incident_storage.open_all(db, findings, now)
+    again = [
+        Freshness(client_id, True, watched[client_id][1], evaluated.get(client_id))
+        for client_id in sorted((set(known) & set(watched)) - stale)
+    ]
+    recovered = {each.client_id: {**_because("recovered"), **each.metadata()} for each in again}
+    ended = [
+        (found, recovered.get(client_id, _because("not_watched")))
+        for client_id, found in known.items()
+        if client_id not in stale
+    ]
+    incident_storage.close_all(db, ended, now)
+    return [*opened, *again]
+
+
+def freshness(db: Database, settings: Settings, client_id: str, now: datetime) -> Freshness:
+    """Whether one client has a complete evaluation that is new enough."""
+    hours = settings.for_client(client_id).fresh_hours
+    at = last_evaluated(db, [client_id]).get(client_id)
+    return Freshness(client_id, at is not None and now - at <= timedelta(hours=hours), hours, at)
+
+
+def note_run(db: Database, client_id: str, run: EndedRun, now: datetime) -> None:
+    """Opens an incident where a client's newest run failed, unless one is open; closes it where the run succeeded.
+
+    A check that ended the run has an incident of its own, which `review` opened before: that is enough.
+    """
+    known = incident_storage.open_incidents(db, [client_id])
+    if not run.failed:
+        over = {**_because("recovered"), "run_id": run.run_id}
+        incident_storage.close_all(db, [(found, over) for found in known if found.kind == "failed_run"], now)
+        return
+    if run.check is not None and any(found.kind in _OF_EVALUATIONS for found in known):
+        return
+    details = {name: value for name, value in asdict(run).items() if name in ("step", "error", "check") and value}
+    _open_new(db, [Finding(client_id, "failed_run", run_id=run.run_id, details=details)], known, now)
+
+
+def _settings_of(settings: Settings, client_id: str) -> Settings | None:
+    try:
+        return settings.for_client(client_id)
+    except SettingsError:
+        return None
+
+
+def _of_evaluation(found: Standing) -> Iterator[Finding]:
+    place = f"{found.dataset_name}/{found.system}"
+    names = {"dataset": found.dataset_name, "system": found.system}
+    where = {"evaluation_id": found.id, "run_id": found.dagster_run_id}
+    if found.foreign_chunks:
+        yield Finding(found.client_id, "leak", place, **where, details={**names, "chunks": found.foreign_chunks})
+    for row in found.gated if found.verdict == "regressed" else ():
+        if row.decision == "regressed":
+            details = {
+                **names,
+                "metric": row.metric_id,
+                **{name: getattr(row, name) for name in _COMPARED},
+                "changes": [asdict(change) for change in found.changes],
+                "newly_failing": found.newly_failing,
+            }
+            yield Finding(found.client_id, "regression", f"{place}/{row.metric_id}", **where, details=details)
+
+
+def _of_dataset(found: DatasetVerdict) -> Finding:
+    details = {"dataset": found.name, "dataset_id": found.dataset_id, "rules": dict(found.rule_failures)}
+    return Finding(found.client_id, "benchmark", found.name, details=details)
+
+
+def _over(
+    incident: Incident,
+    current: Mapping[tuple[str, str, str], Standing],
+    datasets: Mapping[tuple[str, str], DatasetVerdict],
+) -> dict[str, Any] | None:
+    """What ended an incident whose condition does not hold; None where it was not looked at this time."""
+    details = incident.details
+    if incident.kind == "benchmark":
+        dataset = datasets.get((incident.client_id, details["dataset"]))
+        return (
+            _because("not_watched") if dataset is None else {**_because("recovered"), "dataset_id": dataset.dataset_id}
+        )
+    found = current.get((incident.client_id, details["dataset"], details["system"]))
+    if found is None:
+        return _because("not_watched")
+    where = {"evaluation_id": found.id}
+    if incident.kind == "leak":
+        return None if found.foreign_chunks is None else {**_because("recovered"), **where}
+    if found.verdict is None:
+        return None
+    accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)
+    if found.verdict == "first" or accepted_since:
+        return {**_because("accepted"), **where}
+    row = _row_of(found.gated, details["metric"])
+    if row is None:
+        return _because("not_watched")
+    if row.decision == "not_comparable":
+        return None
+    means = {"baseline_mean": row.baseline_mean, "mean": row.mean}
+    return {**_because("recovered"), **where, "verdict": found.verdict, **means}
+
+
+def _row_of(rows: Iterable[MetricComparison], metric_id: str) -> MetricComparison | None:
+    return next((row for row in rows if row.metric_id == metric_id), None)
+
+
+def _because(reason: Reason) -> dict[str, Any]:
+    return {"reason": reason}
+
+
+def _open_new(db: Database, findings: Iterable[Finding], known: Iterable[Incident], now: datetime) -> None:
+    # The database opens each once in any case; a quiet look shall not write.
+    keys = {incident.open_key for incident in known}
+    incident_storage.open_all(db, [finding for finding in findings if finding.key not in keys], now)

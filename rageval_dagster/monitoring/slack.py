@@ -1,0 +1,207 @@
+"""Incidents as messages that Slack shows: what happened, to whom, the numbers, what changed, and what to do next."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rageval_dagster.monitoring.gate_spec import failing_count
+from rageval_dagster.storage.incidents import OVER, Incident, Kind
+from rageval_dagster.text import showable
+
+LONGEST_NAME = 80
+LONGEST_DETAIL = 200
+MOST_INCIDENTS = 20
+MOST_CHANGES = 8
+LONGEST_SECTION = 2_900
+"""Characters; Slack takes 3,000 in a section."""
+
+_OPENED: dict[Kind, str] = {
+    "regression": "Quality fell",
+    "leak": "Leak: chunks of other clients were returned",
+    "benchmark": "A benchmark fails its rules",
+    "failed_run": "A run failed",
+    "stale": "Not evaluated for too long",
+}
+_RECOVERED: dict[Kind, str] = {
+    "regression": "Quality has recovered",
+    "leak": "No more chunks of other clients",
+    "benchmark": "The benchmark keeps its rules again",
+    "failed_run": "Runs succeed again",
+    "stale": "Evaluated again",
+}
+BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark")
+"""The kinds that have a message for each client; the others come in numbers, when something fails for all."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+def message(incidents: Sequence[Incident]) -> dict[str, Any]:
+    """One message about incidents of one kind that were all opened, or all closed: Slack's blocks, and the same as text
+    for who shows no blocks."""
+    shown = sorted(incidents, key=lambda each: (each.client_id, each.evaluation_id or 0, each.subject))
+    headline = f"*{_title(shown)}: {_named(shown)}*"
+    lines = [line for each in _in_groups(shown[:MOST_INCIDENTS]) for line in _lines(each)]
+    if len(shown) > MOST_INCIDENTS:
+        lines.append(f"and {len(shown) - MOST_INCIDENTS} more: {_code('rageval status')}")
+    sections = list(_sections([headline, *lines]))
+    return {"text": "\n".join(sections), "blocks": [_block(section) for section in sections], "unfurl_links": False}
+
+
+def note(line: str) -> dict[str, Any]:
+    """A message of one line of our own words."""
+    return {"text": line, "blocks": [_block(line)], "unfurl_links": False}
+
+
+def _block(section: str) -> dict[str, Any]:
+    # Verbatim: no name becomes a link, a channel or a person.
+    return {"type": "section", "text": {"type": "mrkdwn", "text": section, "verbatim": True}}
+
+
+def _sections(lines: Sequence[str]) -> Iterator[str]:
+    section = ""
+    for line in lines:
+        if section and len(section) + len(line) >= LONGEST_SECTION:
+            yield section
+            section = ""
+        section += f"\n{line}" if section else line
+    yield section
+
+
+def _title(incidents: Sequence[Incident]) -> str:
+    kind = incidents[0].kind
+    if incidents[0].phase == "opening":
+        return _OPENED[kind]
+    if all(each.details[OVER]["reason"] == "recovered" for each in incidents):
+        return _RECOVERED[kind]
+    return f"Closed ({_OPENED[kind].lower()})"
+
+
+def _named(incidents: Sequence[Incident]) -> str:
+    clients = list(dict.fromkeys(each.client_id for each in incidents))
+    return _code(clients[0]) if len(clients) == 1 else f"{len(clients)} clients"
+
+
+def _in_groups(incidents: Sequence[Incident]) -> Iterator[list[Incident]]:
+    """Those of one evaluation or dataset together; where they are of neither, all."""
+    for _, group in groupby(incidents, key=lambda each: (each.evaluation_id, each.details.get("dataset_id"))):
+        yield list(group)
+
+
+def _lines(incidents: Sequence[Incident]) -> Iterator[str]:
+    first = incidents[0]
+    say = _opened if first.phase == "opening" else _ended
+    for each in incidents:
+        yield f"• {_about(each)}: {say(each)}"
+    if first.phase == "closing":
+        return
+    if first.kind == "regression":
+        yield from _explained(first.details)
+    yield f"Next: {', '.join(map(_code, _next(incidents)))}"
+
+
+def _about(incident: Incident) -> str:
+    details = incident.details
+    names = [details[name] for name in ("dataset", "system", "metric") if name in details]
+    return " / ".join(map(_code, names)) if names else _code(incident.client_id)
+
+
+def _opened(incident: Incident) -> str:
+    details = incident.details
+    match incident.kind:
+        case "regression":
+            return _against_baseline(details)
+        case "leak":
+            return f"{details['chunks']} in evaluation {incident.evaluation_id}"
+        case "benchmark":
+            rules = [f"{_code(rule)} ({count})" for rule, count in sorted(details["rules"].items()) if count]
+            return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
+        case "failed_run":
+            step = f"at {_code(details['step'])}" if "step" in details else "before its first step"
+            why = [_code(details[name]) for name in ("error", "check") if name in details]
+            return f"{' '.join([step, *why])}, Dagster run {_code(incident.run_id or '')}"
+        case "stale":
+            return f"last complete evaluation {details['last_evaluated']}, wanted every {details['fresh_hours']:g} h"
+
+
+def _against_baseline(details: Mapping[str, Any]) -> str:
+    numbers = [f"{_signed(details['difference'])} over {details['n_shared']} shared questions"]
+    if details["ci_low"] is not None and details["ci_high"] is not None:
+        numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
+    if details["adjusted_p"] is not None:
+        numbers.append("p &lt; 0.0001" if details["adjusted_p"] < 0.0001 else f"p = {details['adjusted_p']:.2g}")
+    return f"{_number(details['baseline_mean'])} → {_number(details['mean'])} ({', '.join(numbers)})"
+
+
+def _explained(details: Mapping[str, Any]) -> Iterator[str]:
+    for change in details["changes"][:MOST_CHANGES]:
+        yield f"Changed: {_plain(change['what'])}: {_plain(change['detail'], LONGEST_DETAIL)}"
+    if not details["changes"]:
+        yield "Nothing that is versioned changed since the last good evaluation"
+    if details["newly_failing"]:
+        yield f"Right in the baseline and wrong now, also when asked again: {failing_count(details['newly_failing'])}"
+
+
+def _next(incidents: Sequence[Incident]) -> list[str]:
+    """The commands that say more."""
+    first = incidents[0]
+    match first.kind:
+        case "regression":
+            return [f"rageval runs compare {first.details['baseline_id']} {first.evaluation_id}"]
+        case "leak":
+            return [f"rageval runs show {first.evaluation_id}"]
+        case "benchmark":
+            return [f"rageval datasets show {first.details['dataset_id']}"]
+        case "failed_run":
+            return ["rageval doctor", f"rageval evaluate --client {_as_argument(incidents)}"]
+        case "stale":
+            return ["rageval doctor", "rageval status"]
+
+
+def _as_argument(incidents: Sequence[Incident]) -> str:
+    """The client's name, where there is one: since people paste it into a shell, only if nothing in it means something
+    there."""
+    [name, *others] = {each.client_id for each in incidents}
+    return "NAME" if others or len(name) > LONGEST_NAME or not _PLAIN_NAME.fullmatch(name) else name
+
+
+def _ended(incident: Incident) -> str:
+    over = incident.details[OVER]
+    evaluation = f"evaluation {over.get('evaluation_id')}"
+    if over["reason"] == "accepted":
+        return f"accepted as the new baseline ({evaluation})"
+    if over["reason"] == "not_watched":
+        return "not evaluated any more"
+    match incident.kind:
+        case "regression":
+            too_few = ", with too few questions to be sure" if over["verdict"] == "too_few" else ""
+            return f"{_number(over['mean'])} in {evaluation}, baseline {_number(over['baseline_mean'])}{too_few}"
+        case "leak":
+            return f"none in {evaluation}"
+        case "benchmark":
+            return f"dataset {over['dataset_id']}"
+        case "failed_run":
+            return f"Dagster run {_code(over['run_id'])}"
+        case "stale":
+            return f"last complete evaluation {over['last_evaluated']}"
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.3f}"
+
+
+def _signed(value: float | None) -> str:
+    return "?" if value is None else f"{value:+.3f}"
+
+
+def _code(name: str) -> str:
+    """A name as code, in which Slack sees no formatting."""
+    return f"`{_plain(name).replace('`', chr(39))}`"
+
+
+def _plain(text: str, longest: int = LONGEST_NAME) -> str:
+    """Text of others on one line, cut, with Slack's three control characters escaped."""
+    line = showable(text)
+    if len(line) > longest:
+        line = f"{line[: longest - 1]}…"
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,103 @@
+"""Histories of evaluations at the gate: complete ones with given reciprocal ranks, held against their baseline."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from rageval_dagster.evaluation.summary import EvaluationReport, report_of
+from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.monitoring.gate import Bench, Judged, judge_all
+from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.records import Item, Outcome
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
+from tests.storage.history_builder import (
+    MRR,
+    answer_key,
+    finish,
+    make_items,
+    open_run,
+    result_of,
+    retrieval_key,
+    retrieval_of,
+)
+
+SPEC = replace(GateSpec.from_settings(load_settings({})), metrics=("retrieval.mrr",), effect=0.2)
+ITEMS = make_items(60)
+
+
+def evaluated(
+    db: Database,
+    dataset: Dataset,
+    trigger: str,
+    values: Mapping[str, float | None],
+    version: str = "1",
+    items: Sequence[Item] = (),
+    **versions: str | None,
+) -> EvaluationReport:
+    """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error.
+
+    `versions` are other ones for `open_run`.
+    """
+    evaluation = open_run(db, dataset, trigger, **versions)  # pyright: ignore[reportArgumentType]
+    items = [item for item in items or ITEMS if item.item_id in values]
+    retrievals = [retrieval_of(item, salt=trigger) for item in items]
+    keys = {item.item_id: retrieval_key(evaluation, item.item_id) for item in items}
+    result_storage.save_retrievals(db, evaluation.id, [(each, keys[each.item_id]) for each in retrievals])
+    results = [result_of(each) for each in retrievals]
+    keys = {item.item_id: answer_key(evaluation, item.item_id) for item in items}
+    result_storage.save_results(db, evaluation.id, [(each, keys[each.item_id]) for each in results])
+    outcomes = [(each.result_id, MRR, version, _outcome(values[each.item_id])) for each in results]
+    score_storage.save_scores(db, evaluation.id, outcomes)
+    finish(db, evaluation, {})
+    known = [value for value in values.values() if value is not None]
+    score_storage.save_summaries(
+        db,
+        evaluation.id,
+        [
+            score_storage.Summary(
+                metric_id=MRR,
+                metric_version=version,
+                ceiling=None,
+                n=len(values),
+                n_scored=len(known),
+                n_undefined=0,
+                n_error=len(values) - len(known),
+                mean=sum(known) / len(known) if known else None,
+                ci_low=None,
+                ci_high=None,
+                min=None,
+                max=None,
+                worst_low=None,
+                worst_high=None,
+            )
+        ],
+    )
+    return report_of(db, get_evaluation(db, evaluation.id))
+
+
+def _outcome(value: float | None) -> Outcome:
+    return Outcome.error("timeout") if value is None else Outcome.scored(value)
+
+
+def ranks(items: Sequence[Item], wrong: int = 0, by: float = 0.0) -> dict[str, float | None]:
+    return {item.item_id: by if number < wrong else 1.0 for number, item in enumerate(items)}
+
+
+def still_wrong(
+    evaluation: Evaluation, items: Sequence[Item], metric_ids: Sequence[str]
+) -> dict[str, dict[str, Outcome]]:
+    return {metric_id: {item.item_id: Outcome.scored(0.0) for item in items} for metric_id in metric_ids}
+
+
+def held(
+    db: Database,
+    *reports: EvaluationReport,
+    ask_again: Callable[..., Mapping[str, Mapping[str, Outcome]]] = still_wrong,
+    metrics: Sequence[Metric] = (),
+    spec: GateSpec = SPEC,
+) -> list[Judged]:
+    return judge_all(db, reports, Bench(spec, lambda _: metrics, Tools, ask_again))

@@ -1,0 +1,134 @@
+"""The sensor that ends runs whose process died: it ends those, asks anew for a nightly one, and leaves the others."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+import pytest
+import sqlalchemy as sa
+from dagster import DagsterRunStatus as Status
+from dagster._core.storage.runs.schema import RunsTable
+
+from rageval_dagster.automation.dead_runs import UNLEASED_S
+from rageval_dagster.automation.requests import run_config, run_tags
+from rageval_dagster.automation.sensors import MAX_ATTEMPTS
+from rageval_dagster.definitions import defs
+from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.storage.clients import ensure_client
+from rageval_dagster.storage.leases import acquire_lease, lease_holder
+from tests.pipeline.looks import tick
+from tests.pipeline.small_project import Project
+
+ACME = "acme"
+
+
+@pytest.fixture
+def instance(project: Project) -> Iterator[dg.DagsterInstance]:
+    ensure_client(project.database(), ACME)
+    with dg.DagsterInstance.get() as opened:
+        yield opened
+
+
+def look(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
+    sensor = defs.resolve_sensor_def("dead_run_sensor")
+    result: Any = sensor(
+        dg.build_sensor_context(instance=instance, cursor=cursor, resources={"database": HistoryDatabase()})
+    )
+    return result
+
+
+def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: str = "evaluation") -> dg.DagsterRun:
+    """A run that began so long ago and goes on."""
+    instance.add_dynamic_partitions("clients", [ACME])
+    run = instance.create_run_for_job(
+        defs.resolve_job_def(job),
+        tags=run_tags(ACME, trigger) if job == "evaluation" else {},
+        run_config=run_config(trigger) if job == "evaluation" else None,
+        status=Status.STARTED,
+    )
+    storage: Any = instance.run_storage
+    with storage.connect() as connection:
+        began = (datetime.now(UTC) - timedelta(seconds=ago_s)).timestamp()
+        connection.execute(sa.update(RunsTable).where(RunsTable.c.run_id == run.run_id).values(start_time=began))
+    return run
+
+
+def status(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Status:
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    return found.status
+
+
+def holder_that_died(run: dg.DagsterRun) -> str:
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    return lease_holder(f"run {run.run_id}").replace(f":{os.getpid()}.", f":{died.pid}.")
+
+
+def test_a_run_whose_process_died_is_over_and_its_change_is_evaluated_by_another(
+    loaded: Project, instance: dg.DagsterInstance
+) -> None:
+    assert [request.run_key for request in tick(instance).run_requests or []] == ["acme:1:1"]
+    run = started(instance, "change:1")
+    acquire_lease(loaded.database(), ACME, holder_that_died(run))
+    look(instance)
+    assert status(instance, run) is Status.FAILURE
+    assert [request.run_key for request in tick(instance).run_requests or []] == ["acme:1:2"]
+
+
+def test_a_run_whose_lease_expired_is_over(project: Project, instance: dg.DagsterInstance) -> None:
+    run = started(instance, "change:1")
+    acquire_lease(project.database(), ACME, lease_holder(f"run {run.run_id}"), ttl_s=-1)
+    look(instance)
+    assert status(instance, run) is Status.FAILURE
+
+
+def test_a_run_that_renews_its_lease_is_left_however_long_it_takes(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    run = started(instance, "change:1", ago_s=7 * 24 * 3600)
+    acquire_lease(project.database(), ACME, lease_holder(f"run {run.run_id}"))
+    assert look(instance, look(instance).cursor).run_requests == []
+    assert status(instance, run) is Status.STARTED
+
+
+def test_a_run_killed_before_it_got_the_lease_is_over_at_the_second_look(instance: dg.DagsterInstance) -> None:
+    old, young = started(instance, "change:1", UNLEASED_S + 5), started(instance, "change:2", UNLEASED_S - 60)
+    retention = started(instance, "", UNLEASED_S + 5, job="retention")  # works on many clients, and holds no lease
+    first = look(instance)
+    assert json.loads(first.cursor or "") == [old.run_id]
+    assert status(instance, old) is Status.STARTED  # it may just have given its lease back, at its end
+    look(instance, first.cursor)
+    assert [status(instance, run) for run in (old, young, retention)] == [
+        Status.FAILURE,
+        Status.STARTED,
+        Status.STARTED,
+    ]
+
+
+def test_a_nightly_run_that_died_is_asked_for_again_a_few_times(project: Project, instance: dg.DagsterInstance) -> None:
+    requests = []
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        run = started(instance, "schedule:2026-05-03T02:00")
+        acquire_lease(project.database(), ACME, holder_that_died(run))
+        asked = look(instance).run_requests or []
+        assert len(asked) == (attempt < MAX_ATTEMPTS)
+        requests += asked
+    assert {request.partition_key for request in requests} == {ACME}
+    assert {request.run_config["resources"]["plan"]["config"]["trigger"] for request in requests} == {
+        "schedule:2026-05-03T02:00"
+    }
+    assert len({request.run_key for request in requests}) == MAX_ATTEMPTS - 1
+    assert look(instance).run_requests == []
+
+
+def test_it_is_on_also_where_evaluation_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALUATION_ENABLED", "false")
+    from rageval_dagster.automation.dead_runs import dead_run_sensor
+
+    assert dead_run_sensor().default_status is dg.DefaultSensorStatus.RUNNING

@@ -1,0 +1,218 @@
+"""The REST endpoints of `rageval serve`: seed 004's, which start the same Dagster runs as the command line."""
+
+import json
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, FastAPI, HTTPException, Query
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from rageval_dagster.errors import DatasetError, RagevalError
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage import evaluations as evaluation_storage
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.leases import died, held_leases
+from rageval_dagster.storage.scores import load_summaries
+from rageval_dagster.storage.types import utc_now
+
+PREFIX = "/api/v1/evaluation"
+_DONE = {0, 1, 4}
+"""Exit codes of a command that did it: all well; a gate failed; some questions failed."""
+
+_Id = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class GenerateRequest(BaseModel):
+    """What to generate a dataset from, and how large."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    client_id: _Name
+    name: _Name = "synthetic"
+    sample_size: Annotated[int, Field(ge=1, le=100_000)] = 50
+    chunk_sample_strategy: Literal["random", "diverse", "recent"] = "random"
+
+
+class DatasetResponse(BaseModel):
+    """A dataset without its questions."""
+
+    dataset_id: int
+    name: str
+    client_id: str
+    qa_count: int
+    created_at: datetime
+
+
+class RunRequest(BaseModel):
+    """Which dataset to evaluate, at which cutoff."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dataset_id: _Id
+    k: Annotated[int, Field(ge=1, le=1000)] = 5
+
+
+class RunResponse(BaseModel):
+    """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged."""
+
+    run_id: int
+    dataset_id: int
+    precision_at_k: float | None
+    recall_at_k: float | None
+    mrr: float | None
+    faithfulness: float | None
+    k: int
+    created_at: datetime
+
+
+class Said(BaseModel):
+    """Why a request was not done."""
+
+    detail: str
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {401: {"model": Said, "description": "Wrong or no bearer token"}}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Said, "description": "No such client or dataset"}}
+_BUSY: dict[int | str, dict[str, Any]] = {
+    409: {"model": Said, "description": "The client is being worked on"},
+    503: {"model": Said, "description": "It could not be done"},
+}
+
+
+def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
+    """The endpoints, each behind the bearer token."""
+    bearer = HTTPBearer(auto_error=False, description="RAGEVAL_SERVE_TOKEN")
+
+    def authorised(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
+        wanted = token.get_secret_value().encode()
+        if given is None or not secrets.compare_digest(given.credentials.encode(), wanted):
+            raise HTTPException(
+                401, "give the token: Authorization: Bearer <RAGEVAL_SERVE_TOKEN>", {"WWW-Authenticate": "Bearer"}
+            )
+
+    app = FastAPI(
+        title="rageval",
+        description="Datasets and evaluations of RAG systems. A request that starts one answers when it is done.",
+        docs_url=None,  # FastAPI's page takes its scripts from a public server
+        redoc_url=None,
+        dependencies=[Depends(authorised)],
+        responses=_RESPONSES,
+    )
+
+    @app.post(f"{PREFIX}/generate", responses=_UNKNOWN | _BUSY)
+    def generate(request: GenerateRequest) -> DatasetResponse:
+        """Generates a dataset from a client's documents."""
+        _check_client(settings, request.client_id)
+        _check_free(db, request.client_id)
+        arguments = ["datasets", "generate", "--json", f"--client={request.client_id}", f"--name={request.name}"]
+        arguments += [f"--sample-size={request.sample_size}", f"--strategy={request.chunk_sample_strategy}"]
+        [row] = _command(arguments)
+        return _dataset(benchmark_storage.get_dataset(db, row["id"]))
+
+    @app.get(f"{PREFIX}/datasets", responses=_UNKNOWN)
+    def datasets(client_id: Annotated[_Name | None, Query()] = None) -> list[DatasetResponse]:
+        """Lists the datasets, or those of one client."""
+        if client_id is not None:
+            _check_known(db, client_id)
+        return [_dataset(each) for each in benchmark_storage.list_datasets(db, client_id)]
+
+    @app.post(f"{PREFIX}/runs", responses=_UNKNOWN | _BUSY)
+    def run(request: RunRequest) -> RunResponse:
+        """Evaluates the first of a client's systems on a dataset."""
+        dataset = _known_dataset(db, request.dataset_id)
+        _check_free(db, dataset.client_id)
+        system = settings.for_client(dataset.client_id).system[0]
+        arguments = ["evaluate", "--json", f"--client={dataset.client_id}", f"--dataset={dataset.id}"]
+        arguments += [f"--k={request.k}", f"--system={system}"]
+        row = _command(arguments)[-1]
+        return _run(db, evaluation_storage.get_evaluation(db, row["run_id"]))
+
+    @app.get(f"{PREFIX}/runs", responses=_UNKNOWN)
+    def runs(
+        dataset_id: Annotated[_Id | None, Query()] = None, limit: Annotated[int, Query(ge=1, le=1000)] = 50
+    ) -> list[RunResponse]:
+        """Lists the complete evaluations, newest first."""
+        if dataset_id is not None:
+            _known_dataset(db, dataset_id)
+        found = evaluation_storage.list_evaluations(db, dataset_id=dataset_id, status="complete", limit=limit)
+        return [_run(db, each) for each in found]
+
+    return app
+
+
+def _check_client(settings: Settings, client_id: str) -> None:
+    """A client whose documents there are, evaluated before or not."""
+    from rageval_dagster.corpus.store import open_store
+
+    try:
+        open_store(settings).probe(client_id)
+    except RagevalError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _check_known(db: Database, client_id: str) -> None:
+    try:
+        client_storage.get_client(db, client_id)
+    except RagevalError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _known_dataset(db: Database, dataset_id: int) -> Dataset:
+    try:
+        return benchmark_storage.get_dataset(db, dataset_id)
+    except DatasetError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _check_free(db: Database, client_id: str) -> None:
+    now = utc_now()
+    for lease in held_leases(db):
+        if lease.client_id == client_id and lease.expires_at > now and not died(lease.holder):
+            raise HTTPException(409, f"client {client_id!r} is being worked on: try again when that is done")
+
+
+def _command(arguments: Sequence[str]) -> list[dict[str, Any]]:
+    """The objects that a command of `rageval` prints; a process of its own, whose memory is given back."""
+    done = subprocess.run(  # noqa: S603 - this program itself; the arguments were checked, and no shell reads them
+        [sys.executable, "-m", "rageval_dagster", *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode not in _DONE:
+        said = done.stderr.strip().splitlines()
+        raise HTTPException(503, said[-1] if said else f"the run ended with exit code {done.returncode}")
+    try:
+        return [json.loads(done.stdout)]
+    except json.JSONDecodeError:  # one object a line
+        return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+
+
+def _dataset(dataset: Dataset) -> DatasetResponse:
+    return DatasetResponse(
+        dataset_id=dataset.id,
+        name=dataset.name,
+        client_id=dataset.client_id,
+        qa_count=dataset.qa_count,
+        created_at=dataset.created_at,
+    )
+
+
+def _run(db: Database, evaluation: evaluation_storage.Evaluation) -> RunResponse:
+    faithfulness = next((s for s in load_summaries(db, evaluation.id) if s.metric_id == "claims.faithfulness"), None)
+    return RunResponse(
+        run_id=evaluation.id,
+        dataset_id=evaluation.dataset_id,
+        precision_at_k=evaluation.headline.get(f"precision_at_{evaluation.k}"),
+        recall_at_k=evaluation.headline.get(f"recall_at_{evaluation.k}"),
+        mrr=evaluation.headline.get("mrr"),
+        faithfulness=None if faithfulness is None else faithfulness.mean,
+        k=evaluation.k,
+        created_at=evaluation.finished_at or evaluation.started_at,
+    )

@@ -1,0 +1,253 @@
+"""Likely causes and what to do: of metrics below their good value, and of pairs of metrics that tell more together.
+
+The diagnoses are those of the seed documents that `Advice.source` numbers, in our words, extended where this project
+measures what they do not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rageval_dagster.storage.scores import Summary
+
+LOW, HIGH = 0.5, 0.8
+"""A mean below the first is low and above the second high, for metrics without a good value of their own."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What it means that one of the metrics in `low` is low, while (where given) one of those in `high` is high."""
+
+    low: tuple[str, ...]
+    high: tuple[str, ...]
+    cause: str
+    action: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Advised:
+    """Advice that applies: the metrics that are low, and high, by id, worst first."""
+
+    advice: Advice
+    low: Sequence[str]
+    high: Sequence[str]
+
+
+_FAITHFUL = ("claims.faithfulness", "judge.faithfulness")
+_CORRECT = (
+    "claims.answer_correctness",
+    "judge.correctness",
+    "overlap.answer_correctness",
+    "embedding.answer_correctness",
+)
+
+_PAIRS = (
+    Advice(
+        ("retrieval.precision_at_{k}", "retrieval.recall_at_{k}", "retrieval.mrr"),
+        _FAITHFUL,
+        "The answers keep to their contexts, but the contexts are not the right ones",
+        "Mend retrieval first: chunk size and overlap, the embedding model, hybrid search",
+        "004",
+    ),
+    Advice(
+        _CORRECT,
+        _FAITHFUL,
+        "The answers are grounded but do not say what is expected: the expected answers may be too narrow, or the "
+        "contexts lack the fact",
+        "Read some questions: add other right wordings to the expected answers, see whether the contexts hold the fact",
+        "001",
+    ),
+    Advice(
+        (*_CORRECT, *_FAITHFUL, "judge.completeness"),
+        ("overlap.context_correctness", "retrieval.hit_rate_at_{k}"),
+        "The right documents are found, but the answers do not make use of them",
+        "Try another answering model or prompt, and see whether answers are cut off",
+        "001",
+    ),
+    Advice(
+        ("lexical.number_match", "checks.calculation_correct"),
+        ("lexical.keyword_coverage",),
+        "The answers name the right things with wrong numbers",
+        "Check how tables and figures are cut into chunks, and what the answering prompt says of numbers",
+        "003",
+    ),
+    Advice(
+        ("lexical.keyword_coverage",),
+        ("lexical.exact_match",),
+        "The answers are right where they are short, and leave details out elsewhere",
+        "Ask in the answering prompt for complete answers",
+        "003",
+    ),
+    Advice(
+        ("lexical.exact_match",),
+        ("lexical.keyword_coverage",),
+        "The answers hold what is expected in other words, or with more around it",
+        "No cause for concern by itself: read exact match only for questions with one short answer",
+        "003",
+    ),
+    Advice(
+        (*_FAITHFUL, "claims.context_precision", "claims.context_recall"),
+        ("lexical.keyword_coverage", "overlap.answer_correctness"),
+        "The answers are as expected without their contexts saying so: the model may answer from memory",
+        "See whether the contexts support the answers, and have the prompt allow only what they say",
+        "003",
+    ),
+)
+
+_SINGLE = (
+    Advice(
+        ("retrieval.precision_at_{k}", "retrieval.document_precision_at_{k}", "claims.context_precision"),
+        (),
+        "Many of the passages that come back have nothing to do with the question",
+        "Tune the embedding model, cut chunks better, add keyword search (BM25) to make it hybrid",
+        "004",
+    ),
+    Advice(
+        (
+            "retrieval.recall_at_{k}",
+            "retrieval.document_recall_at_{k}",
+            "retrieval.hit_rate_at_{k}",
+            "retrieval.document_hit_rate_at_{k}",
+            "claims.context_recall",
+            "overlap.context_correctness",
+        ),
+        (),
+        "Passages that hold the answer do not come back",
+        "See whether they are indexed at all, raise k, widen the search with related terms or a graph of entities",
+        "004",
+    ),
+    Advice(
+        ("retrieval.mrr", "retrieval.document_mrr", "retrieval.ndcg_at_10", "retrieval.document_ndcg_at_10"),
+        (),
+        "The right passages come back, but low in the list",
+        "Add or tune a reranker, use a better embedding model, weigh keyword against vector search otherwise",
+        "004",
+    ),
+    Advice(
+        (*_FAITHFUL, "overlap.faithfulness", "embedding.answer_hallucination"),
+        (),
+        "The answers say what their contexts do not",
+        "Verify answers before they are given, demand citations, allow the system to decline",
+        "004, 000",
+    ),
+    Advice(
+        ("citation.accuracy", "citation.accuracy_judged"),
+        (),
+        "Citations point to passages that do not say it, or that were never retrieved",
+        "Number the contexts clearly in the prompt, and keep their ids through any compression of them",
+        "004",
+    ),
+    Advice(
+        ("citation.coverage", "judge.citation_quality", "lexical.source_citation"),
+        (),
+        "Much of what the answers say has no source, so that nobody can check it",
+        "Demand a citation for each statement in the prompt (RAG__CITATION_REQUIRED for the built-in answers)",
+        "004, 003",
+    ),
+    Advice(
+        ("claims.answer_relevancy", "judge.answer_relevance", "embedding.question_alignment"),
+        (),
+        "The answers do not speak to the question",
+        "Look at how questions are rewritten before the search, and at how their intent is told",
+        "004",
+    ),
+    Advice(
+        ("embedding.context_relevance",),
+        (),
+        "The passages that come back may be off the question's topic",
+        "See whether the embedding model fits the documents' language and field",
+        "000",
+    ),
+    Advice(
+        ("embedding.context_sufficiency",),
+        (),
+        "Too few of the passages are near the question to answer it from",
+        "Retrieve more passages, or cut the documents so that a passage holds a whole thought",
+        "000",
+    ),
+    Advice(
+        (
+            "embedding.answer_correctness",
+            "embedding.answer_relevance",
+            "judge.correctness",
+            "claims.answer_correctness",
+        ),
+        (),
+        "The answers differ from the expected ones in meaning: facts may be wrong",
+        "Read the questions that score lowest beside their contexts",
+        "000",
+    ),
+    Advice(
+        ("quality.refusal_correct",),
+        (),
+        "The system answers what it should decline, or declines what it could answer",
+        "Tune when it declines: its threshold on retrieval scores, or what its prompt says of missing answers",
+        "004",
+    ),
+    Advice(
+        ("judge.completeness", "lexical.answer_completeness", "checks.list_coverage"),
+        (),
+        "The answers leave out what the contexts or the expected answers hold",
+        "Ask for complete answers, raise the limit of their length, give the model more contexts",
+        "002, 003",
+    ),
+)
+
+EVERYTHING_LOW = Advice(
+    (),
+    (),
+    "Everything is low: the questions may not fit these documents, or the system does not see them",
+    "Try some questions by hand, see whether the expected documents exist under these names, and whether the system "
+    "searches this client's documents",
+    "001",
+)
+
+
+def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, float]) -> list[Advised]:
+    """What the means of an evaluation suggest, pairs first; a single metric that a pair explains is not said again.
+
+    `thresholds` are the client's own good values by metric id.
+    """
+    low_ones = {name for name, summary in summaries.items() if _is_low(summary, thresholds)}
+    high_ones = {name for name, summary in summaries.items() if _is_high(summary, thresholds)}
+    held = [name for name in low_ones | high_ones if good_value(summaries[name], thresholds) is not None]
+    if len(held) > 2 and low_ones.issuperset(held):
+        return [Advised(EVERYTHING_LOW, sorted(held), ())]
+    found: list[Advised] = []
+    explained: set[str] = set()
+    for advice in (*_PAIRS, *_SINGLE):
+        low = [name for name in _ids(advice.low, k) if name in low_ones]
+        high = [name for name in _ids(advice.high, k) if name in high_ones]
+        if not low or (advice.high and not high) or (not advice.high and set(low) <= explained):
+            continue
+        found.append(Advised(advice, low, high))
+        explained |= set(low)
+    return found
+
+
+def good_value(summary: Summary, thresholds: Mapping[str, float]) -> float | None:
+    """What a metric's mean should reach: the client's threshold, else its own good value, times its ceiling."""
+    good = thresholds.get(summary.metric_id, summary.good_value)
+    if good is None or summary.ceiling is None:
+        return good
+    return good * summary.ceiling
+
+
+def _is_low(summary: Summary, thresholds: Mapping[str, float]) -> bool:
+    good = good_value(summary, thresholds)
+    if summary.mean is None:
+        return False
+    if good is None:
+        return summary.mean < LOW if summary.higher_is_better else summary.mean > 1 - LOW
+    return summary.mean < good if summary.higher_is_better else summary.mean > good
+
+
+def _is_high(summary: Summary, thresholds: Mapping[str, float]) -> bool:
+    good = good_value(summary, thresholds)
+    if summary.mean is None or good is not None:
+        return summary.mean is not None and not _is_low(summary, thresholds)
+    return summary.mean >= HIGH if summary.higher_is_better else summary.mean <= 1 - HIGH
+
+
+def _ids(patterns: Iterable[str], k: int) -> list[str]:
+    return [pattern.format(k=k) for pattern in patterns]

@@ -1,0 +1,333 @@
+"""What a client's report says, gathered from the history: each newest evaluation with all that explains it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, report_of
+from rageval_dagster.monitoring.gate import Judged, judged_before
+from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.records import Result
+from rageval_dagster.report.advice import Advised, advised, good_value
+from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
+from rageval_dagster.report.names import metric_name, number, plural
+from rageval_dagster.report.questions import Questions, questions_of
+from rageval_dagster.report.run_page import mentioned_dates
+from rageval_dagster.report.triage import Quadrant, counted, rightness_of
+from rageval_dagster.report.verdict import Verdict, verdict, what_changed
+from rageval_dagster.settings import Settings
+from rageval_dagster.statistics.summaries import breakdown
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
+from rageval_dagster.storage.results import latencies
+from rageval_dagster.storage.scores import Summary
+from rageval_dagster.storage.views import read_view
+
+MOST_GROUPS = 12
+FIRST_NUMBERS = 5
+LENGTHS = ((0, 8, "up to 8 words"), (9, 15, "9 to 15 words"), (16, 10**9, "over 15 words"))
+TREND_RUNS = 30
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric as the report shows it. `change` is now minus baseline on shared questions, with its interval."""
+
+    metric_id: str
+    name: str
+    summary: Summary
+    good: float | None
+    comparison: MetricComparison | None
+
+    @property
+    def tone(self) -> str:
+        """`worse`, `better` or nothing: of the change, where the gate calls it real."""
+        decision = self.comparison.decision if self.comparison is not None else "unchanged"
+        return {"regressed": "worse", "improved": "better"}.get(decision, "")
+
+    @property
+    def is_below(self) -> bool:
+        """Whether its mean is worse than its good value."""
+        if self.good is None or self.summary.mean is None:
+            return False
+        return self.summary.mean < self.good if self.summary.higher_is_better else self.summary.mean > self.good
+
+
+@dataclass(frozen=True)
+class Group:
+    """A metric over one group of questions, with the baseline's mean on those of them that it shares."""
+
+    name: str
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    before: float | None
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the benchmark is like: its questions by origin, what kept others out, and what it touches of the corpus."""
+
+    dataset: Dataset
+    origins: Mapping[str, int]
+    verified: int
+    flagged: int
+    difficulty: float | None
+    rejected: Mapping[str, int]
+    document_coverage: float | None
+    topic_coverage: float | None
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds an answer took, half of them and 95 % of them at most; US dollars that models cost."""
+
+    p50: float | None
+    p95: float | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True)
+class EvaluationContents:
+    """One evaluation with all that the report says of it."""
+
+    report: EvaluationReport
+    judged: Judged
+    verdict: Verdict
+    changed: Sequence[str]
+    changes: Sequence[Change]
+    first: Sequence[Figure]
+    figures: Sequence[Figure]
+    advice: Sequence[Advised]
+    quadrants: Mapping[Quadrant, int]
+    told_by: str | None
+    cannot_tell: Sequence[str]
+    groups: Mapping[str, Sequence[Group]]
+    grouped_by_metric: str | None
+    trends: Mapping[str, Sequence[tuple[datetime, float | None]]]
+    health: Health
+    speed: Speed
+    questions: Questions
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return self.report.evaluation
+
+    @property
+    def metric_ids(self) -> list[str]:
+        return [figure.metric_id for figure in self.figures]
+
+
+@dataclass(frozen=True)
+class ClientContents:
+    """What a client's report says: its newest evaluations, those that got worse first."""
+
+    client_id: str
+    evaluations: Sequence[EvaluationContents]
+    leaderboards: Sequence[Leaderboard]
+
+
+_ORDER = {"worse": 0, "unmeasured": 1, "unclear": 2, "too_few": 3, "first": 4, "same": 5, "better": 6}
+
+
+def client_contents(
+    db: Database, settings: Settings, client_id: str, redact: bool = False, objective: str = OBJECTIVE
+) -> ClientContents:
+    """The newest complete evaluation of each of a client's datasets by each system.
+
+    `settings` are the client's own. With `redact` there are ids and numbers only. By `objective`, a metric's id,
+    systems on the same questions are ranked.
+    """
+    newest: dict[tuple[str, str], Evaluation] = {}
+    for evaluation in list_evaluations(db, client_id=client_id, limit=None):
+        if evaluation.status == "complete":
+            newest.setdefault((evaluation.dataset_name, evaluation.system), evaluation)
+    found = [evaluation_contents(db, settings, evaluation, redact) for evaluation in newest.values()]
+    found.sort(key=lambda each: (_ORDER[each.verdict.tone], -each.evaluation.id))
+    boards = leaderboards(db, list(newest.values()), objective)
+    return ClientContents(client_id, found, boards)
+
+
+def evaluation_contents(
+    db: Database, settings: Settings, evaluation: Evaluation, redact: bool = False
+) -> EvaluationContents:
+    """What the report says of one complete evaluation."""
+    report = report_of(db, evaluation)
+    judged = judged_before(db, evaluation)
+    spec = GateSpec.from_settings(settings)
+    dataset = benchmark_storage.get_dataset(db, evaluation.dataset_id)
+    figures = _figures(report, judged, settings.thresholds)
+    gated = spec.gated(report.summaries, evaluation.k, report.level)
+    questions = questions_of(db, report, judged, [each.metric_id for each in figures], redact)
+    rightness = rightness_of(report.summaries)
+    grouped = next((name for name in gated if name.endswith("mrr")), next(iter(gated), None))
+    health = _health(db, dataset, questions.results)
+    return EvaluationContents(
+        report=report,
+        judged=judged,
+        verdict=verdict(judged, mentioned_dates(db, judged), report.headline()),
+        changed=what_changed(judged.judgement.changes),
+        changes=judged.judgement.changes,
+        first=_first(figures, gated, evaluation.k),
+        figures=figures,
+        advice=advised(report.summaries, evaluation.k, settings.thresholds),
+        quadrants=counted(questions.quadrants),
+        told_by=None
+        if rightness is None
+        else f"{metric_name(rightness.metric_id)} of at least {number(rightness.least)}",
+        cannot_tell=_cannot_tell(report, judged, health, questions),
+        groups={} if grouped is None or redact else _groups(questions, grouped, report),
+        grouped_by_metric=grouped,
+        trends=_trends(db, evaluation, [each.metric_id for each in figures]),
+        health=health,
+        speed=_speed(db, evaluation),
+        questions=questions,
+    )
+
+
+def _figures(report: EvaluationReport, judged: Judged, thresholds: Mapping[str, float]) -> list[Figure]:
+    compared = {row.metric_id: row for row in judged.comparisons}
+    return [
+        Figure(name, metric_name(name), summary, good_value(summary, thresholds), compared.get(name))
+        for name, summary in report.summaries.items()
+    ]
+
+
+def _first(figures: Sequence[Figure], gated: Sequence[str], k: int) -> list[Figure]:
+    """The numbers of the first screen: the gate's, then how faithful and right the answers are, then the rest."""
+    wanted = (
+        *gated,
+        "claims.faithfulness",
+        "judge.faithfulness",
+        "judge.overall",
+        "claims.answer_correctness",
+        "overlap.answer_correctness",
+        RIGHTLY_ANSWERED,
+        f"retrieval.recall_at_{k}",
+        f"retrieval.precision_at_{k}",
+        "overlap.faithfulness",
+        "citation.accuracy",
+    )
+    by_id = {figure.metric_id: figure for figure in figures if figure.summary.mean is not None}
+    return [by_id[name] for name in dict.fromkeys(wanted) if name in by_id][:FIRST_NUMBERS]
+
+
+def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, questions: Questions) -> list[str]:
+    """What these numbers say nothing of, in sentences."""
+    evaluation = report.evaluation
+    said = []
+    for row in judged.gated:
+        if row.smallest_drop is not None:
+            said.append(
+                f"Drops in {metric_name(row.metric_id)} of less than {number(row.smallest_drop)}: "
+                f"{plural(row.n_shared, 'question')} in both runs are too few to see them"
+            )
+        elif row.difference is not None:
+            said.append(f"Drops in {metric_name(row.metric_id)}: {plural(row.n_shared, 'question')} show none surely")
+    if judged.judgement.verdict == "first":
+        said.append(f"Small differences: there are {plural(evaluation.item_count, 'question')}")
+    dataset = health.dataset
+    if dataset.documents and dataset.documents_touched is not None and dataset.documents_touched < dataset.documents:
+        untouched = dataset.documents - dataset.documents_touched
+        said.append(f"{plural(untouched, 'document')} of {dataset.documents:,}: no question is about them")
+    if health.origins and not health.verified:
+        said.append("Whether the questions are good ones: no person has checked any")
+    if set(health.origins) <= {"extractive", "llm"} and health.origins:
+        said.append("What people really ask: all questions were written from the documents")
+    if questions.results and all(result.item.answerable for result in questions.results.values()):
+        said.append("Whether the system declines where it should: every question has an answer")
+    if not report.by_model():
+        said.append("Whether the answers are faithful in meaning: no model judged them")
+    if evaluation.system_declared is None:
+        said.append("Whether the system itself changed: it declares no version")
+    return said
+
+
+def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> dict[str, list[Group]]:
+    """A metric by category, document, language and length of the question; worst first."""
+    from rageval_dagster.languages.detection import detect
+
+    results = questions.results
+    by: dict[str, dict[str, Sequence[str]]] = {
+        "category": {id: (result.item.category,) for id, result in results.items()},
+        "document": {id: sorted(result.item.document_ids) for id, result in results.items()},
+        "language": {id: (detect(result.item.question) or "not told",) for id, result in results.items()},
+        "length of the question": {id: (_length(result.item.question),) for id, result in results.items()},
+        "origin": {id: (result.item.origin,) for id, result in results.items()},
+    }
+    clusters = {id: cluster_of(result.item) for id, result in results.items()}
+    column = {id: outcome for id, outcome in questions.outcomes.get(metric_id, {}).items() if id in results}
+    scores = questions.pair.scores.get(metric_id) if questions.pair is not None else None
+    before = scores.before if scores is not None and scores.is_comparable else {}
+    sign = 1 if report.summaries[metric_id].higher_is_better else -1
+    found: dict[str, list[Group]] = {}
+    for name, groups_of in by.items():
+        summaries = breakdown(column, groups_of, clusters)
+        groups = [
+            Group(
+                group,
+                summary.n,
+                summary.mean,
+                summary.ci_low,
+                summary.ci_high,
+                _mean(before.get(id) for id, groups in groups_of.items() if group in groups),
+            )
+            for group, summary in summaries.items()
+            if summary.n_scored
+        ]
+        if len(groups) > 1:
+            groups.sort(key=lambda group: (sign * (group.mean or 0.0), group.name))
+            found[name] = groups[:MOST_GROUPS]
+    return found
+
+
+def _length(question: str) -> str:
+    words = len(question.split())
+    return next(name for least, most, name in LENGTHS if least <= words <= most)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _trends(
+    db: Database, evaluation: Evaluation, metric_ids: Sequence[str]
+) -> dict[str, list[tuple[datetime, float | None]]]:
+    """The means of the last runs of this dataset's name by this system, oldest first, by metric id."""
+    wanted = set(metric_ids)
+    found: dict[str, list[tuple[datetime, float | None]]] = {}
+    for row in read_view(db, "metric_trend", client_id=evaluation.client_id):
+        if (row["dataset_name"], row["system_name"]) != (evaluation.dataset_name, evaluation.system):
+            continue
+        if row["metric_id"] in wanted and row["finished_at"] is not None:
+            found.setdefault(row["metric_id"], []).insert(0, (row["finished_at"], row["mean"]))
+    return found
+
+
+def _health(db: Database, dataset: Dataset, results: Mapping[str, Result]) -> Health:
+    coverage = dataset.coverage.metadata()
+    return Health(
+        dataset=dataset,
+        origins=Counter(result.item.origin for result in results.values()),
+        verified=sum(result.item.human_verified for result in results.values()),
+        flagged=len(dataset.flagged),
+        difficulty=dataset.stats.get("median_difficulty"),
+        rejected=Counter(dataset.stats.get("rejected", {})),
+        document_coverage=coverage.get("document_coverage"),
+        topic_coverage=coverage.get("topic_coverage"),
+    )
+
+
+def _speed(db: Database, evaluation: Evaluation) -> Speed:
+    known = sorted(latencies(db, evaluation.id))
+
+    def at(share: float) -> float | None:
+        return known[min(int(share * len(known)), len(known) - 1)] if known else None
+
+    return Speed(at(0.5), at(0.95), evaluation.cost_usd)

@@ -1,0 +1,97 @@
+"""Several systems on the same questions: who stands where by one metric, and who is really ahead of whom."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from rageval_dagster.evaluation.summary import cluster_of
+from rageval_dagster.report.names import metric_name, number
+from rageval_dagster.statistics.comparisons import benjamini_hochberg, compare
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.scores import Summary
+
+OBJECTIVE = "overlap.faithfulness"
+"""Seed 001's: what is made up is worse than what is incomplete."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A system on the leaderboard. `ahead_of` are those that it beats by more than chance, on shared questions."""
+
+    evaluation: Evaluation
+    summary: Summary
+    ahead_of: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """The systems evaluated on one dataset, best first; `sentence` says who leads, and whether that is sure."""
+
+    dataset_name: str
+    metric_id: str
+    places: Sequence[Place]
+    sentence: str
+
+
+def leaderboards(
+    db: Database, evaluations: Sequence[Evaluation], objective: str = OBJECTIVE, alpha: float = 0.05
+) -> list[Leaderboard]:
+    """One for each dataset that several of these evaluations, of one client, asked the same questions of.
+
+    Every two systems are compared question by question; the p values are corrected for all pairs of a dataset
+    (Benjamini-Hochberg).
+    """
+    by_dataset: dict[int, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        by_dataset.setdefault(evaluation.dataset_id, []).append(evaluation)
+    found = (_leaderboard(db, several, objective, alpha) for several in by_dataset.values() if len(several) > 1)
+    return [board for board in found if board is not None]
+
+
+def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str, alpha: float) -> Leaderboard | None:
+    summaries: dict[str, Summary] = {}
+    scores: dict[str, Mapping[str, float | None]] = {}
+    by_system = {evaluation.system: evaluation for evaluation in evaluations}
+    for system, evaluation in by_system.items():
+        summary = next((s for s in score_storage.load_summaries(db, evaluation.id) if s.metric_id == objective), None)
+        if summary is None or summary.mean is None:
+            continue
+        column = score_storage.load_scores(db, evaluation.id, {objective: summary.metric_version}).get(objective, {})
+        summaries[system] = summary
+        scores[system] = {item_id: outcome.value for item_id, outcome in column.items()}
+    if len(summaries) < 2:
+        return None
+    sign = 1.0 if next(iter(summaries.values())).higher_is_better else -1.0
+    order = sorted(summaries, key=lambda system: (-sign * (summaries[system].mean or 0.0), system))
+    items = benchmark_storage.remaining_items(db, evaluations[0].dataset_id)
+    clusters = {item.item_id: cluster_of(item) for item in items}
+    pairs = list(combinations(order, 2))
+    compared = [compare(scores[worse], scores[better], clusters) for better, worse in pairs]
+    adjusted = benjamini_hochberg([1.0 if each.p_value is None else each.p_value for each in compared])
+    surely = {
+        pair
+        for pair, each, p in zip(pairs, compared, adjusted, strict=True)
+        # Versions that differ are not compared: another judge scored them.
+        if p <= alpha
+        and sign * (each.difference or 0.0) > 0
+        and summaries[pair[0]].metric_version == summaries[pair[1]].metric_version
+    }
+    places = [
+        Place(by_system[system], summaries[system], [other for other in order if (system, other) in surely])
+        for system in order
+    ]
+    return Leaderboard(evaluations[0].dataset_name, objective, places, _sentence(objective, places))
+
+
+def _sentence(objective: str, places: Sequence[Place]) -> str:
+    first, others = places[0], [place.evaluation.system for place in places[1:]]
+    name, value = first.evaluation.system, number(first.summary.mean or 0.0)
+    leads = f"{name} leads by {metric_name(objective)} ({value})"
+    unsure = [other for other in others if other not in first.ahead_of]
+    if not unsure:
+        return f"{leads}, really ahead of {' and '.join(others)}."
+    sure = f", ahead of {' and '.join(first.ahead_of)}" if first.ahead_of else ""
+    return f"{leads}{sure}; its lead over {' and '.join(unsure)} may be chance."

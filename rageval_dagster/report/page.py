@@ -1,0 +1,241 @@
+"""The report as one HTML file: nothing outside it is needed, and everything of documents and models is escaped."""
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from rageval_dagster.report.charts import trend_chart
+from rageval_dagster.report.contents import ClientContents, EvaluationContents
+from rageval_dagster.report.links import report_file
+from rageval_dagster.report.names import VERSIONS, metric_name, number, plural
+from rageval_dagster.report.triage import QUADRANTS
+from rageval_dagster.text import TURNS_DIRECTION
+
+_TEMPLATES = Path(__file__).parent / "templates"
+TONES = {
+    "worse": "worse",
+    "better": "better",
+    "same": "as good",
+    "unclear": "unclear",
+    "too_few": "too few questions",
+    "first": "first run",
+    "unmeasured": "not measured",
+}
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def client_page(contents: ClientContents, redacted: bool = False, fleet: str | None = None) -> str:
+    """A client's report. `fleet` is the address of the page of all clients, relative to this one."""
+    script = _source("client.js")
+    found = (
+        _environment()
+        .get_template("client.html")
+        .render(
+            client=contents,
+            made_at=_moment(datetime.now(UTC)),
+            redacted=redacted,
+            fleet=fleet,
+            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
+            script=Markup(script),  # noqa: S704 - this package's own file
+            script_hash=script_hash(script),
+            tones=TONES,
+            versions=VERSIONS,
+            quadrants=QUADRANTS,
+            names=_names(contents),
+            charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
+            data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
+            program_version=_program_version(),
+        )
+    )
+    return writable(found)
+
+
+def fleet_page(overview: Sequence[Mapping[str, Any]], with_report: Collection[str] = ()) -> str:
+    """The page of all clients, worst first. `overview` are the rows of fleet_overview.
+
+    Those `with_report`, by name, link to their own pages in the same folder.
+    """
+    script = _source("fleet.js")
+    rows = [_fleet_row(row, row["client_id"] in with_report) for row in overview]
+    worse = sum(row["verdict"] == TONES["worse"] for row in rows)
+    leaking = sum(bool(row["leaks"]) for row in rows)
+    sentence = (
+        f"{worse} of {plural(len(rows), 'client')} got worse" if worse else "No client is known to have got worse"
+    )
+    found = (
+        _environment()
+        .get_template("fleet.html")
+        .render(
+            rows=rows,
+            worse=worse + leaking,
+            sentence=sentence + (f"; {leaking} returned other clients' chunks." if leaking else "."),
+            verdicts=sorted({row["verdict"] for row in rows}),
+            made_at=_moment(datetime.now(UTC)),
+            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
+            script=Markup(script),  # noqa: S704 - this package's own file
+            script_hash=script_hash(script),
+            program_version=_program_version(),
+        )
+    )
+    return writable(found)
+
+
+def _fleet_row(row: Mapping[str, Any], has_report: bool) -> dict[str, Any]:
+    regressed = row["regressed_metric"] is not None
+    tone = {"regressed": "worse", "passed": "same", "too_few": "too_few"}.get(row["verdict"])
+    metric = row["regressed_metric"] if regressed else row["worst_metric"]
+    return {
+        "client": row["client_id"],
+        "file": report_file(row["client_id"]) if has_report else None,
+        "vanished": row["vanished_at"] is not None,
+        "pending": bool(row["pending_changes"]),
+        "verdict": "not judged" if row["evaluations"] and tone is None else TONES.get(tone or "", "not evaluated"),
+        "metric": "" if metric is None else metric_name(metric),
+        "now": row["regressed_mean"] if regressed else row["worst_mean"],
+        "change": -row["regressed_by"] if regressed else row["worst_delta"],
+        "mrr": row["mrr"],
+        "questions": row["items"],
+        "errors": row["errors"],
+        "leaks": row["foreign_chunks"],
+        "about": f"{row['dataset_name']} / {row['system_name']}" if row["system_name"] else "",
+        "evaluated": "" if row["evaluated_at"] is None else _moment(row["evaluated_at"]),
+    }
+
+
+def script_hash(script: str) -> str:
+    """The script's hash as a Content-Security-Policy names it: nothing else on the page runs."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def packed(data: Any) -> str:
+    """JSON, compressed, in letters that mean nothing in HTML."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # A lone surrogate is no character, and cannot be written.
+    raw = text.encode("utf-8", "replace")
+    return base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode("ascii")
+
+
+def writable(page: str) -> str:
+    """The page without characters that HTML does not have, or that show others elsewhere than they stand."""
+    return TURNS_DIRECTION.sub("�", _CONTROLS.sub("�", page))
+
+
+def _data(contents: EvaluationContents) -> dict[str, Any]:
+    return {
+        "metrics": contents.metric_ids,
+        "names": [figure.name for figure in contents.figures],
+        "higher": [figure.summary.higher_is_better for figure in contents.figures],
+        "quadrants": {name: said for name, (said, _) in QUADRANTS.items()},
+        "level": contents.report.level,
+        "rows": contents.questions.rows,
+        "texts": contents.questions.texts,
+    }
+
+
+def _names(contents: ClientContents) -> dict[str, str]:
+    """The questions that the page itself names, by id."""
+    named = {id for each in contents.evaluations for id in each.judged.judgement.newly_failing[:5]}
+    return {
+        row["id"]: row["q"]
+        for each in contents.evaluations
+        for row in each.questions.rows
+        if row["id"] in named and "q" in row
+    }
+
+
+def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]:
+    """Retrieval, with precision's ceiling; and the metrics of answers that stand among the first."""
+    k, trends = contents.evaluation.k, contents.trends
+    prefix = "retrieval.document_" if contents.report.level == "document" else "retrieval."
+    retrieval = [f"{prefix}{name}" for name in (f"precision_at_{k}", f"recall_at_{k}", "mrr")]
+    answers = [each.metric_id for each in contents.first if not each.metric_id.startswith("retrieval.")]
+    if not answers:
+        answers = [name for name in ("overlap.faithfulness", "overlap.answer_correctness") if name in trends]
+    found = []
+    for title, ids in (("Retrieval over time", retrieval), ("Answers over time", answers[:4])):
+        series = {metric_name(name): trends[name] for name in ids if name in trends}
+        precision = next((each for each in contents.figures if each.metric_id == ids[0]), None) if ids else None
+        if precision is not None and precision.summary.ceiling is not None and ids[0] in trends:
+            ceiling = precision.summary.ceiling
+            series[f"ceiling of precision ({number(ceiling)})"] = [(moment, ceiling) for moment, _ in trends[ids[0]]]
+        chart = trend_chart(title, series)
+        if chart:
+            found.append((title, chart, list(series)))
+    return found
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "score": _score,
+        "signed": _signed,
+        "percent": _percent,
+        "p_value": _p_value,
+        "moment": _moment,
+        "metric_name": metric_name,
+        "shortened": _shortened,
+    }
+    environment.globals |= {"plural": plural, "interval": _interval, "shell": shlex.quote}
+    return environment
+
+
+@cache
+def _source(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _score(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else number(value, digits)
+
+
+def _signed(value: float) -> str:
+    said = number(value)
+    return said.replace("-", "−") if value < 0 else f"+{said}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{number(low)} – {number(high)}"
+
+
+def _percent(share: float | None) -> str:
+    return "0%" if share is None else f"{math.floor(share * 100 + 0.5)}%"
+
+
+def _p_value(value: float | None) -> str:
+    return "" if value is None else "< .0001" if value < 0.0001 else f"{value:.2g}"
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _shortened(text: str, longest: int = 60) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _program_version() -> str:
+    try:
+        return version("rageval-dagster")
+    except PackageNotFoundError:
+        return "from a checkout"

@@ -1,0 +1,245 @@
+"""The questions of an evaluation for the report: what was asked, expected, retrieved and answered, and every score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rageval_dagster.evaluation.comparing import Pair, side_by_side
+from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.languages.detection import detect
+from rageval_dagster.metrics.cited_results import CitedResult
+from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.records import Outcome, Result
+from rageval_dagster.report.triage import Quadrant, is_right, quadrant, rightness_of
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import get_evaluation
+
+LONGEST_TEXT = 4_000
+"""Characters of a text that are shown; what is cut says so."""
+
+WORST, MOST_CHANGED = 200, 100
+"""Questions whose contexts stand in the report; of others the command that shows them does."""
+
+MOST_REASONS = 12
+"""Of what a judge objects to in one answer."""
+
+
+@dataclass
+class Texts:
+    """Texts that stand in the report once each, by number."""
+
+    texts: list[str] = field(default_factory=list)
+    _known: dict[str, int] = field(default_factory=dict)
+
+    def add(self, text: str) -> int:
+        shown = cut(text)
+        if shown not in self._known:
+            self._known[shown] = len(self.texts)
+            self.texts.append(shown)
+        return self._known[shown]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What the page's questions are made of: `rows` for the script of the page, and what the page itself counts.
+
+    `level` is that at which evidence is marked; `pair` the comparison with the baseline, None where there is none.
+    """
+
+    rows: list[dict[str, Any]]
+    texts: list[str]
+    quadrants: list[Quadrant | None]
+    outcomes: Mapping[str, Mapping[str, Outcome]]
+    results: Mapping[str, Result]
+    pair: Pair | None
+
+
+def cut(text: str, longest: int = LONGEST_TEXT) -> str:
+    """The text, or its beginning and how much was cut."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({len(text) - longest:,} more characters)"
+
+
+def questions_of(
+    db: Database, report: EvaluationReport, judged: Judged, metric_ids: Sequence[str], redact: bool = False
+) -> Questions:
+    """All questions of an evaluation, in the order of the dataset; with `redact` ids and numbers only.
+
+    Questions whose texts were deleted keep their ids and scores.
+    """
+    evaluation = report.evaluation
+    results = {item_id: result for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()}
+    versions = {name: each.metric_version for name, each in report.summaries.items()}
+    outcomes = score_storage.load_scores(db, evaluation.id, versions)
+    item_ids = list(dict.fromkeys([*results, *(row.item_id for row in result_storage.run_items(db, evaluation.id))]))
+    by_item = {
+        item_id: {name: column[item_id] for name, column in outcomes.items() if item_id in column}
+        for item_id in item_ids
+    }
+    baseline = judged.judgement.baseline_id
+    pair = None if baseline is None else side_by_side(db, get_evaluation(db, baseline), evaluation)
+    before = pair.results(db)[0] if pair is not None else {}
+    falls = _falls(pair, judged)
+    told = _with_contexts(report, falls)
+    rightness = rightness_of(report.summaries)
+    hit_rate = f"retrieval.{'document_' if report.level == 'document' else ''}hit_rate_at_{evaluation.k}"
+    texts = Texts()
+    rows: list[dict[str, Any]] = []
+    quadrants: list[Quadrant | None] = []
+    newly_failing = set(judged.judgement.newly_failing)
+    for item_id in item_ids:
+        scores = by_item[item_id]
+        place = quadrant(scores.get(hit_rate), is_right(scores, rightness))
+        quadrants.append(place)
+        row: dict[str, Any] = {
+            "id": item_id,
+            "s": [_value(scores.get(name)) for name in metric_ids],
+            "w": {
+                str(number): texts.add(outcome.reason or outcome.status) if not redact else outcome.status
+                for number, name in enumerate(metric_ids)
+                if (outcome := scores.get(name)) is not None and outcome.status != "scored"
+            },
+        }
+        if place is not None:
+            row["t"] = place
+        if item_id in newly_failing:
+            row["n"] = 1
+        if falls.get(item_id):
+            row["d"] = round(falls[item_id], 4)
+        result = results.get(item_id)
+        if result is not None:
+            row |= _numbers(result, before.get(item_id), report.level)
+            if not redact:
+                row |= _words(result, before.get(item_id))
+                row |= _reasons(scores, metric_ids)
+                if item_id in told:
+                    row["h"] = _hits(result, report.level, texts)
+        rows.append(row)
+    return Questions(rows, texts.texts, quadrants, outcomes, results, pair)
+
+
+def rank_of(result: Result, level: str) -> int | None:
+    """The rank of the first piece of evidence; None where none came back."""
+    relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
+    ids = ((hit.rank, hit.chunk_id if level == "chunk" else hit.document_id) for hit in result.hits)
+    return min((rank for rank, known in ids if known in relevant), default=None)
+
+
+def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
+    """By how much each question got worse (above 0) or better in the metrics of the gate, all together."""
+    found: dict[str, float] = {}
+    for row in judged.gated:
+        scores = pair.scores.get(row.metric_id) if pair is not None else None
+        if scores is None or not scores.is_comparable:
+            continue
+        sign = 1.0 if row.higher_is_better else -1.0
+        for item_id, value in scores.before.items():
+            now = scores.now.get(item_id)
+            if value is not None and now is not None and value != now:
+                found[item_id] = found.get(item_id, 0.0) + sign * (value - now)
+    return found
+
+
+def _with_contexts(report: EvaluationReport, falls: Mapping[str, float]) -> set[str]:
+    changed = sorted(falls, key=lambda item_id: (-abs(falls[item_id]), item_id))
+    return {*report.by_badness[:WORST], *changed[:MOST_CHANGED]}
+
+
+def _value(outcome: Outcome | None) -> float | None:
+    return None if outcome is None or outcome.value is None else round(outcome.value, 4)
+
+
+def _numbers(result: Result, before: Result | None, level: str) -> dict[str, Any]:
+    """What is no text: the evidence's rank now and before, and whether it failed, declined, or can be answered."""
+    found: dict[str, Any] = {"k": rank_of(result, level)}
+    if before is not None:
+        found["kb"] = rank_of(before, level)
+    if result.error is not None:
+        found["f"] = 1
+    if not result.item.answerable:
+        found["u"] = 1
+    if result.answer is not None and result.answer.declined:
+        found["x"] = 1
+    return found
+
+
+def _words(result: Result, before: Result | None) -> dict[str, Any]:
+    item = result.item
+    found: dict[str, Any] = {
+        "q": cut(item.question),
+        "c": item.category,
+        "o": item.origin,
+        "v": int(item.human_verified),
+        "e": [cut(answer) for answer in item.answers],
+        "ev": sorted(item.document_ids),
+        "l": detect(item.question),
+    }
+    if result.error is not None:
+        found["er"] = cut(result.error)
+    if result.answer is not None:
+        found["a"] = cut(result.answer.text)
+    elif result.texts_deleted:
+        found["gone"] = 1
+    if before is not None and before.answer is not None:
+        found["ab"] = None if before.answer == result.answer else cut(before.answer.text)
+    if before is not None and before.hits != result.hits:
+        was = {hit.chunk_id: hit.rank for hit in before.hits}
+        relevant = result.relevant_chunks or frozenset()
+        found["m"] = [
+            [hit.chunk_id, was.get(hit.chunk_id), hit.rank] for hit in result.hits if hit.chunk_id in relevant
+        ] + [
+            [chunk_id, rank, None]
+            for chunk_id, rank in was.items()
+            if chunk_id in relevant and all(hit.chunk_id != chunk_id for hit in result.hits)
+        ]
+    return found
+
+
+def _reasons(scores: Mapping[str, Outcome], metric_ids: Sequence[str]) -> dict[str, Any]:
+    """What a judge, or a check, said of the answer, by the metric's number."""
+    found = {
+        str(number): said
+        for number, name in enumerate(metric_ids)
+        if (outcome := scores.get(name)) is not None and outcome.detail and (said := _said(outcome.detail))
+    }
+    return {"j": found} if found else {}
+
+
+def _said(detail: Mapping[str, Any]) -> list[str]:
+    """The reasoning, and each entry of the lists beside it, as lines."""
+    lines = [cut(str(detail["reasoning"]))] if detail.get("reasoning") else []
+    for name, value in detail.items():
+        for entry in value if isinstance(value, list) else ():
+            if isinstance(entry, str):
+                lines.append(cut(f"{name.replace('_', ' ')}: {entry}"))
+            elif isinstance(entry, Mapping):
+                told = ", ".join(
+                    f"{key.replace('_', ' ')}: {value}" for key, value in entry.items() if value is not None
+                )
+                lines.append(cut(told))
+    return lines[:MOST_REASONS]
+
+
+def _hits(result: Result, level: str, texts: Texts) -> list[list[Any]]:
+    """Of each passage: number of its text, document, chunk, page, rank, whether it holds evidence, is cited, was seen.
+
+    A chunk of another client is named, never shown.
+    """
+    relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
+    cited = set(CitedResult(result).cited_places) if result.answer is not None and all(result.contexts) else set()
+    return [
+        [
+            texts.add(hit.text) if hit.text and hit.owner != "foreign" else None,
+            hit.document_id,
+            hit.chunk_id,
+            hit.page,
+            hit.rank,
+            int((hit.chunk_id if level == "chunk" else hit.document_id) in relevant),
+            int(place in cited),
+            int(place < len(result.contexts)),
+        ]
+        for place, hit in enumerate(result.hits)
+    ]

@@ -1,0 +1,117 @@
+"""The Markdown page of a run in Dagster: verdict, what changed, questions to look at, trend; ids and numbers only."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.evaluation.verdict import NO_THRESHOLDS
+from rageval_dagster.markdown import escaped, sparkline, table
+from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.report.advice import advised, good_value
+from rageval_dagster.report.links import ReportLinks
+from rageval_dagster.report.names import metric_name, number, plural
+from rageval_dagster.report.verdict import verdict, what_changed
+from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
+from rageval_dagster.storage.scores import Summary
+from rageval_dagster.storage.views import read_view
+
+QUESTIONS_SHOWN = 5
+MOST_ADVICE = 3
+
+
+def run_page(
+    db: Database,
+    reports: Sequence[EvaluationReport],
+    judged: Sequence[Judged],
+    links: ReportLinks,
+    thresholds: Mapping[str, float] = NO_THRESHOLDS,
+) -> str:
+    """A part for each evaluation of a trigger, in their order; where a report is served, question ids link into it."""
+    at_gate = {each.evaluation.id: each for each in judged}
+    parts = [_part(db, report, at_gate.get(report.evaluation.id), links, thresholds) for report in reports]
+    return "\n\n".join(parts) or "Nothing was evaluated."
+
+
+def mentioned_dates(db: Database, judged: Judged) -> dict[int, datetime]:
+    """When the evaluations ran that a verdict may name."""
+    ids = {judged.judgement.baseline_id, *(change.since for change in judged.judgement.changes)}
+    return {each: get_evaluation(db, each).started_at for each in ids if each is not None}
+
+
+def _part(
+    db: Database,
+    report: EvaluationReport,
+    judged: Judged | None,
+    links: ReportLinks,
+    thresholds: Mapping[str, float],
+) -> str:
+    evaluation = report.evaluation
+    lines = [f"### {escaped(evaluation.dataset_name)} / {escaped(evaluation.system)} (run {evaluation.id})"]
+    if judged is not None:
+        lines.append(f"**{escaped(verdict(judged, mentioned_dates(db, judged), report.headline()).sentence, 600)}**")
+        if changed := what_changed(judged.judgement.changes):
+            lines.append("\n".join(f"- {escaped(line)}" for line in changed))
+    lines.append(_metrics(db, report, judged, thresholds))
+    failing = judged.judgement.newly_failing if judged is not None else ()
+    if failing:
+        told = f"Newly failing ({plural(len(failing), 'question')}): "
+        lines.append(told + _linked(evaluation, failing, links))
+    if report.worst_item_ids:
+        lines.append("Worst questions: " + _linked(evaluation, report.worst_item_ids, links))
+    for each in advised(report.summaries, evaluation.k, thresholds)[:MOST_ADVICE]:
+        low = ", ".join(metric_name(name) for name in each.low)
+        lines.append(f"- Low: {escaped(low)}. {each.advice.cause}. {each.advice.action}.")
+    if page := links.evaluation(evaluation.client_id, evaluation.id):
+        lines.append(f"[Open the report]({page})")
+    else:
+        lines.append(f"Read more: `rageval runs show {evaluation.id}`, `rageval report`")
+    return "\n\n".join(lines)
+
+
+def _metrics(db: Database, report: EvaluationReport, judged: Judged | None, thresholds: Mapping[str, float]) -> str:
+    """The headline and judged metrics: mean, interval, good value, difference to the baseline, and the last runs."""
+    evaluation = report.evaluation
+    trend: dict[str, list[float | None]] = {}
+    for row in read_view(db, "metric_trend", client_id=evaluation.client_id):
+        if (row["dataset_name"], row["system_name"]) == (evaluation.dataset_name, evaluation.system):
+            trend.setdefault(row["metric_id"], []).insert(0, row["mean"])
+    compared = {row.metric_id: row for row in judged.comparisons} if judged is not None else {}
+    shown = [*report.headline().values(), *report.by_model().values()]
+    rows = [
+        [
+            escaped(metric_name(each.metric_id)),
+            "–" if each.mean is None else number(each.mean),
+            _interval(each),
+            "" if (good := good_value(each, thresholds)) is None else number(good),
+            _difference(compared.get(each.metric_id)),
+            sparkline(trend.get(each.metric_id, [])),
+        ]
+        for each in shown
+    ]
+    if not rows:
+        return "No headline metric was run."
+    return table(["metric", "mean", "95 % interval", "good", "against baseline", "last runs"], rows)
+
+
+def _interval(summary: Summary) -> str:
+    if summary.ci_low is None or summary.ci_high is None:
+        return ""
+    return f"{number(summary.ci_low)} – {number(summary.ci_high)}"
+
+
+def _difference(row: MetricComparison | None) -> str:
+    if row is None or row.difference is None:
+        return ""
+    decision = "" if row.decision in ("unchanged", "not_comparable") else f" {row.decision}"
+    return f"{'+' if row.difference >= 0 else ''}{number(row.difference)}{decision}"
+
+
+def _linked(evaluation: Evaluation, item_ids: Sequence[str], links: ReportLinks) -> str:
+    shown = []
+    for item_id in item_ids[:QUESTIONS_SHOWN]:
+        url = links.question(evaluation.client_id, evaluation.id, item_id)
+        shown.append(f"[{item_id}]({url})" if url else f"`{item_id}`")
+    more = len(item_ids) - QUESTIONS_SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

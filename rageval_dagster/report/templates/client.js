@@ -1,0 +1,275 @@
+// The questions of the report: list, filters, one question in full. Texts go into the page as text, never as markup.
+"use strict";
+(async () => {
+  const pages = new Map();
+  const byId = id => document.getElementById(id);
+  const make = (tag, text, attributes = {}) => {
+    const node = document.createElement(tag);
+    if (text !== undefined && text !== null) node.textContent = String(text);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    return node;
+  };
+  const shown = value => value === null || value === undefined ? "–" : value.toFixed(3);
+  const PAGE = 200;
+
+  async function unpack(run) {
+    if (pages.has(run)) return pages.get(run);
+    const packed = Uint8Array.from(atob(byId(`data-${run}`).textContent.trim()), c => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const data = JSON.parse(await new Response(stream).text());
+    data.at = new Map(data.rows.map((row, place) => [row.id, place]));
+    pages.set(run, data);
+    return data;
+  }
+
+  // Everything that is chosen stands in the address, so that it can be sent to somebody.
+  const state = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  function address(changes) {
+    const next = new URLSearchParams({ ...state(), ...changes });
+    for (const [name, value] of [...next]) if (value === "" || value === "null") next.delete(name);
+    return `#${next}`;
+  }
+  const go = changes => { location.hash = address(changes); };
+
+  const KINDS = {
+    new: row => row.n, worse: row => row.d > 0, better: row => row.d < 0, changed: row => row.d,
+    failed: row => row.f, declined: row => row.x, unanswerable: row => row.u,
+  };
+
+  function chosen(data, at) {
+    const find = (at.find || "").toLowerCase();
+    const number = at.metric ? data.metrics.indexOf(at.metric) : -1;
+    let rows = data.rows.filter(row =>
+      (!at.show || row.t === at.show) && (!at.only || (KINDS[at.only] || (() => true))(row)) &&
+      (!at.category || row.c === at.category) && (!at.language || row.l === at.language) &&
+      (!at.document || (row.ev || []).includes(at.document)) &&
+      (number < 0 || !at.score || scoreIs(row, number, at.score)) &&
+      (!find || [row.id, row.q, row.a, ...(row.e || []), ...(row.ev || [])].some(text => text && text.toLowerCase().includes(find))));
+    const low = value => value === null || value === undefined ? -1 : value;
+    const rank = row => row.k === undefined ? 1e9 : row.k ?? 1e6;
+    if (at.sort === "rank") rows = [...rows].sort((a, b) => rank(b) - rank(a));
+    if (at.sort === "change") rows = [...rows].sort((a, b) => (b.d || 0) - (a.d || 0));
+    if (at.sort === "metric" && number >= 0) {
+      const sign = data.higher[number] ? 1 : -1;
+      rows = [...rows].sort((a, b) => sign * (low(a.s[number]) - low(b.s[number])));
+    }
+    return at.order === "reverse" ? [...rows].reverse() : rows;
+  }
+
+  function scoreIs(row, number, kind) {
+    const value = row.s[number], status = row.w[number];
+    if (kind === "none") return value === null && status !== undefined;
+    return value !== null && value !== undefined && (kind === "low" ? value < 0.5 : value >= 0.5);
+  }
+
+  function tags(data, row) {
+    const found = [];
+    if (row.n) found.push(["newly failing", "worse"]);
+    if (row.f) found.push(["system failed", "worse"]);
+    if (row.x) found.push(["declined", ""]);
+    if (row.u) found.push(["unanswerable", ""]);
+    if (row.t) found.push([data.quadrants[row.t], row.t.endsWith("wrong") ? "below" : ""]);
+    return found.map(([text, tone]) => make("span", text, { class: `tag ${tone}` }));
+  }
+
+  const rankText = row => row.k === undefined ? "" : row.k === null ? "not found" : String(row.k);
+  const movedText = row => row.kb === undefined || row.kb === row.k ? rankText(row)
+    : `${row.kb === null ? "not found" : row.kb} → ${rankText(row)}`;
+
+  let showing = PAGE;
+  function list(data, at, rows) {
+    const number = at.metric ? data.metrics.indexOf(at.metric) : -1;
+    byId("count").textContent = `${rows.length.toLocaleString("en")} of ${data.rows.length.toLocaleString("en")} questions`;
+    byId("chosen-metric").textContent = number >= 0 ? data.names[number] : "";
+    const body = document.createDocumentFragment();
+    const end = Math.max(showing, at.question ? rows.findIndex(row => row.id === at.question) + 1 : 0);
+    for (const row of rows.slice(0, end)) {
+      const line = make("tr");
+      line.setAttribute("aria-selected", String(row.id === at.question));
+      const first = make("td");
+      first.append(make("a", row.q === undefined ? row.id : row.q, { href: address({ question: row.id }), dir: "auto" }), make("br"), ...tags(data, row));
+      line.append(first, make("td", row.c || "", { class: "extra", dir: "auto" }), make("td", movedText(row), { class: "n" }),
+        make("td", number >= 0 ? shown(row.s[number]) : "", { class: "n extra" }),
+        make("td", row.d ? (row.d > 0 ? "−" : "+") + Math.abs(row.d).toFixed(2) : "", { class: `n extra ${row.d > 0 ? "worse" : row.d < 0 ? "better" : ""}` }));
+      body.append(line);
+    }
+    byId("rows").replaceChildren(body);
+    byId("more").hidden = rows.length <= end;
+  }
+
+  // Words that both answers have, in order, stay; others are marked. Longer ones are not compared word by word.
+  function difference(before, now) {
+    const a = before.split(/(\s+)/), b = now.split(/(\s+)/);
+    const found = document.createElement("p");
+    found.setAttribute("dir", "auto");
+    if (a.length * b.length > 4e6) {
+      found.append(make("del", before), " ", make("ins", now));
+      return found;
+    }
+    const width = b.length + 1, same = new Uint16Array((a.length + 1) * width);
+    for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--)
+      same[i * width + j] = a[i] === b[j] ? same[(i + 1) * width + j + 1] + 1 : Math.max(same[(i + 1) * width + j], same[i * width + j + 1]);
+    let i = 0, j = 0;
+    const put = (tag, word) => {
+      const last = found.lastChild;
+      if (last && (tag ? last.nodeName === tag.toUpperCase() : last.nodeType === 3)) last.textContent += word;
+      else found.append(tag ? make(tag, word) : document.createTextNode(word));
+    };
+    while (i < a.length || j < b.length) {
+      if (i < a.length && j < b.length && a[i] === b[j]) { put("", a[i]); i++; j++; }
+      else if (j >= b.length || (i < a.length && same[(i + 1) * width + j] >= same[i * width + j + 1])) put("del", a[i++]);
+      else put("ins", b[j++]);
+    }
+    return found;
+  }
+
+  function part(parent, title, ...content) {
+    parent.append(make("h3", title));
+    for (const each of content) parent.append(typeof each === "string" ? make("p", each, { dir: "auto" }) : each);
+  }
+
+  function detail(data, run, row, rows) {
+    const box = byId("question");
+    const place = rows.findIndex(each => each.id === row.id);
+    const parts = document.createDocumentFragment();
+    const steps = make("p", undefined, { class: "soft" });
+    const step = (text, to) => to === undefined ? make("span", text)
+      : make("a", text, { href: address({ question: to.id }) });
+    steps.append(step("← previous", rows[place - 1]), `  ${place < 0 ? "" : `${place + 1} of ${rows.length}`}  `, step("next →", rows[place + 1]),
+      "   ", make("a", "close", { href: address({ question: "" }) }));
+    parts.append(steps);
+    parts.append(make("h2", row.q === undefined ? `Question ${row.id}` : row.q, { dir: "auto" }));
+    const about = make("p");
+    about.append(...tags(data, row));
+    parts.append(about);
+    parts.append(make("p", [row.id, row.c, row.l, row.o, row.v ? "checked by a person" : ""].filter(Boolean).join(" · "), { class: "soft" }));
+    if (row.q !== undefined) {
+      part(parts, "Expected", row.e.length ? row.e.join("\n") : row.u ? "(no answer: unanswerable)" : "(nobody said)");
+      if (row.er) part(parts, "The system failed", row.er);
+      else if (row.a === undefined) part(parts, "Answered", row.gone ? "(deleted: not used for longer than texts are kept)" : "(no answer)");
+      else if (typeof row.ab === "string") part(parts, "Answered, marked against the baseline's answer", difference(row.ab, row.a));
+      else part(parts, row.ab === null ? "Answered, as in the baseline" : "Answered", row.a);
+    }
+    if (row.k !== undefined && data.level) part(parts, "Rank of the evidence", movedText(row) || "none is known");
+    if (row.m && row.m.length) {
+      const moves = make("ul", undefined, { class: "plain" });
+      for (const [chunk, was, now] of row.m) moves.append(make("li", `${chunk}: ${was ?? "not found"} to ${now ?? "not found"}`));
+      parts.append(moves);
+    }
+    if (row.h) {
+      parts.append(make("h3", "Passages"));
+      for (const [text, doc, chunk, page, rank, relevant, cited, seen] of row.h) {
+        const passage = make("div", undefined, { class: relevant ? "passage relevant" : "passage" });
+        const head = make("p", `${rank}. ${doc}${page === null ? "" : `, page ${page}`} · ${chunk} `, { dir: "auto" });
+        if (relevant) head.append(make("span", "holds the evidence", { class: "tag better" }));
+        if (cited) head.append(make("span", "cited", { class: "tag" }));
+        if (!seen) head.append(make("span", "not given to the answer", { class: "tag" }));
+        passage.append(head, make("p", text === null ? "(its text is not kept)" : data.texts[text], { dir: "auto" }));
+        parts.append(passage);
+      }
+    } else if (row.q !== undefined) {
+      part(parts, "Passages", make("pre", `rageval runs show ${run} --question ${row.id}`));
+    }
+    const table = make("table"), body = make("tbody");
+    const head = make("tr");
+    head.append(make("th", "metric", { scope: "col" }), make("th", "score", { class: "n", scope: "col" }), make("th", "why", { scope: "col" }));
+    const thead = make("thead");
+    thead.append(head);
+    data.metrics.forEach((metric, number) => {
+      const value = row.s[number], why = row.w[number];
+      if ((value === null || value === undefined) && why === undefined) return;
+      const line = make("tr"), reasons = make("td", undefined, { dir: "auto" });
+      if (why !== undefined) reasons.append(make("small", typeof why === "number" ? data.texts[why] : why));
+      for (const said of (row.j || {})[number] || []) reasons.append(make("div", said, { dir: "auto" }));
+      line.append(make("td", data.names[number]), make("td", shown(value), { class: "n" }), reasons);
+      body.append(line);
+    });
+    table.append(thead, body);
+    const scroll = make("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": "Scores of this question" });
+    scroll.append(table);
+    part(parts, "Scores", scroll);
+    box.replaceChildren(parts);
+    box.hidden = false;
+    if (document.activeElement === document.body || byId("rows").contains(document.activeElement)) box.focus({ preventScroll: true });
+  }
+
+  function options(data) {
+    const fill = (id, values, names) => {
+      const select = byId(id);
+      while (select.options.length > 1) select.remove(1);
+      values.forEach((value, place) => select.append(make("option", names ? names[place] : value, { value })));
+      select.closest("label").hidden = values.length < (names ? 1 : 2);
+    };
+    const distinct = name => [...new Set(data.rows.map(row => row[name]).filter(Boolean))].sort();
+    fill("f-category", distinct("c"));
+    fill("f-language", distinct("l"));
+    fill("f-show", Object.keys(data.quadrants), Object.values(data.quadrants));
+    fill("f-metric", data.metrics, data.names);
+  }
+
+  let current, rows = [], lastFilters = "";
+  async function update() {
+    const at = state();
+    const runs = [...document.querySelectorAll("article[data-run]")].map(node => node.dataset.run);
+    const run = runs.includes(at.run) ? at.run : runs[0];
+    for (const node of document.querySelectorAll("article[data-run]")) node.hidden = node.dataset.run !== run;
+    for (const link of document.querySelectorAll(".runs a")) link.setAttribute("aria-current", String(link.dataset.run === run));
+    byId("gone").hidden = at.run === undefined || runs.includes(at.run);
+    const data = await unpack(run);
+    if (current !== run) { current = run; options(data); }
+    for (const control of document.querySelectorAll("[data-filter]")) control.value = at[control.dataset.filter] || "";
+    const { question, ...filters } = at;
+    if (JSON.stringify(filters) !== lastFilters) { showing = PAGE; lastFilters = JSON.stringify(filters); }
+    rows = chosen(data, at);
+    const { run: _run, at: _at, sort: _sort, order: _order, metric: _metric, ...limits } = filters;
+    byId("clear").hidden = Object.keys(limits).length === 0;
+    byId("clear").textContent = `clear filters${limits.document ? ` (document ${limits.document})` : ""}`;
+    byId("clear").setAttribute("href", `#run=${run}`);
+    const row = at.question === undefined ? undefined : data.rows[data.at.get(at.question)];
+    byId("browser").classList.toggle("open", row !== undefined);
+    list(data, at, rows);
+    if (row !== undefined) {
+      const fresh = byId("question").hidden;
+      detail(data, run, row, rows);
+      if (fresh) byId("browser").scrollIntoView({ block: "start" });
+    } else {
+      byId("question").hidden = true;
+      byId("question").replaceChildren();
+    }
+    if (at.at && byId(`${at.at}-${run}`) && row === undefined) byId(`${at.at}-${run}`).scrollIntoView();
+    else if (row === undefined && (at.show || at.only) && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
+    document.documentElement.dataset.ready = "true";
+  }
+
+  function csv(data) {
+    const quoted = value => {
+      let text = value === null || value === undefined ? "" : Array.isArray(value) ? value.join(" | ") : String(value);
+      if (/^[=+\-@\t\r]/.test(text) && typeof value !== "number") text = `'${text}`;  // no formula in a spreadsheet
+      return `"${text.replaceAll('"', '""')}"`;
+    };
+    const head = ["item_id", "question", "category", "expected", "answer", "rank", "baseline_rank", "quadrant", "newly_failing", ...data.metrics];
+    const lines = rows.map(row => [row.id, row.q, row.c, row.e, row.a, row.k, row.kb, row.t, row.n ? 1 : 0, ...data.metrics.map((_, n) => row.s[n])]);
+    return [head, ...lines].map(line => line.map(quoted).join(",")).join("\r\n") + "\r\n";
+  }
+
+  for (const control of document.querySelectorAll("[data-filter]"))
+    control.addEventListener(control.type === "search" ? "input" : "change", () => go({ [control.dataset.filter]: control.value, question: "" }));
+  byId("more").addEventListener("click", () => { showing += PAGE; update(); });
+  byId("csv").addEventListener("click", async () => {
+    const data = await unpack(current);
+    const link = make("a", "", { download: `run-${current}.csv`, href: URL.createObjectURL(new Blob(["\ufeff", csv(data)], { type: "text/csv" })) });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  addEventListener("hashchange", update);
+  addEventListener("keydown", event => {
+    if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = state(), place = rows.findIndex(row => row.id === at.question);
+    const to = { j: place + 1, n: place + 1, k: place - 1, p: place - 1 }[event.key];
+    if (to !== undefined && rows[to]) { go({ question: rows[to].id }); event.preventDefault(); }
+    else if (event.key === "Escape" && at.question) go({ question: "" });
+    else if (event.key === "/") { byId("f-find").focus(); event.preventDefault(); }
+  });
+  byId("questions").hidden = false;
+  await update();
+})();

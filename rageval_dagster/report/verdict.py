@@ -1,0 +1,116 @@
+"""The verdict on an evaluation in a sentence: better, worse or the same, since when, by how much, and what changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from rageval_dagster.evaluation.differences import UNVERSIONED
+from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, number, plural
+from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.scores import Summary
+
+Tone = Literal["worse", "better", "same", "unclear", "too_few", "first", "unmeasured"]
+
+MOST_NAMED = 2
+"""Metrics that a sentence names; the others stand in the table below it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an evaluation says beside its baseline. `tone` is which of the kinds of sentences it is."""
+
+    tone: Tone
+    sentence: str
+
+
+def verdict(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary]) -> Verdict:
+    """The verdict on an evaluation that was at the gate.
+
+    `dates` are those of the evaluations that it mentions, by number; `headline` the metrics that a first run is told
+    by. It is `unclear` where the gate did not call a fall real and yet the metric's own 95 % interval lies below 0:
+    one look at one metric would have called it so, and over many looks that happens by chance.
+    """
+    judgement = judged.judgement
+    if judgement.verdict is None:
+        return Verdict("unmeasured", "Too little could be scored to say how good it is.")
+    if judgement.verdict == "first":
+        return Verdict("first", f"First run: {_levels(headline)}; later runs are held against it.")
+    since = _since(judged, dates)
+    why = _why(judgement.changes)
+    if judged.regressed:
+        return Verdict("worse", f"Worse since {since}: {_moved(judged.regressed)}; {why}.")
+    # A metric that was held to another's dataset, or judged anew, has no fall of its own to be sure of.
+    compared = [row for row in judged.gated if row.difference is not None]
+    fallen = [row for row in compared if _looks_worse(row)]
+    improved = [row for row in compared if row.decision == "improved"]
+    if fallen:
+        return Verdict("unclear", f"Unclear since {since}: {_moved(fallen)}, which may be chance; {why}.")
+    if improved:
+        return Verdict("better", f"Better since {since}: {_moved(improved)}; {why}.")
+    if judgement.verdict == "too_few":
+        return Verdict(
+            "too_few", f"Too few questions to tell whether it got worse since {since}: {_unseen(judged)}; {why}."
+        )
+    return Verdict("same", f"As good as on {since}: {why}.")
+
+
+def what_changed(changes: Sequence[Change]) -> list[str]:
+    """`the documents changed (3 changed chunks)` for each of the five that did."""
+    return [_changed(change) for change in changes]
+
+
+def _since(judged: Judged, dates: Mapping[int, datetime]) -> str:
+    judgement = judged.judgement
+    named = [change.since for change in judgement.changes if change.since is not None]
+    known = [date(dates[each]) for each in (*named, judgement.baseline_id) if each is not None and each in dates]
+    return known[0] if known else f"run {judgement.baseline_id}"
+
+
+def _why(changes: Sequence[Change]) -> str:
+    return ", ".join(what_changed(changes)) or "nothing changed"
+
+
+def _changed(change: Change) -> str:
+    if change.detail == UNVERSIONED:
+        return "the system may have changed (it declares no version)"
+    verb = "changed" if change.what != "dataset" else "were renewed"
+    return f"{VERSIONS.get(change.what, change.what)} {verb} ({change.detail})"
+
+
+def _moved(rows: Sequence[MetricComparison]) -> str:
+    worst = sorted(rows, key=lambda row: -abs(row.difference or 0.0))
+    said = [
+        f"{metric_name(row.metric_id)} {movement(row.baseline_mean, row.mean)}"
+        for row in worst[:MOST_NAMED]
+        if row.baseline_mean is not None and row.mean is not None
+    ]
+    more = len(rows) - MOST_NAMED
+    return ", ".join(said) + (f" and {more} more" if more > 0 else "")
+
+
+def _looks_worse(row: MetricComparison) -> bool:
+    bound = row.ci_high if row.higher_is_better else row.ci_low
+    return bound is not None and (bound < 0 if row.higher_is_better else bound > 0)
+
+
+def _unseen(judged: Judged) -> str:
+    """Of the metric that could have seen least: how great a drop would have had to be."""
+    rows = judged.gated
+    dark = next((row for row in rows if row.decision == "not_comparable"), None)
+    if dark is not None:
+        return f"{metric_name(dark.metric_id)}: {dark.remark}"
+    shared = plural(min((row.n_shared for row in rows), default=0), "shared question")
+    drops = [row.smallest_drop for row in rows if row.smallest_drop is not None]
+    if not drops or len(drops) < len(rows):
+        return f"with {shared} no drop could have been seen"
+    return f"with {shared} only a drop of {number(max(drops))} or more would have been seen"
+
+
+def _levels(headline: Mapping[str, Summary]) -> str:
+    known = {name: each for name, each in headline.items() if each.mean is not None}
+    # What the gate looks at; the others stand below the sentence.
+    first = {name: each for name, each in known.items() if name == "mrr" or name.startswith("hit_rate")}
+    said = [f"{metric_name(each.metric_id)} {number(each.mean or 0.0)}" for each in (first or known).values()]
+    return ", ".join(said) or "nothing could be scored"

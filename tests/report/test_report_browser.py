@@ -1,0 +1,214 @@
+"""The report in a real browser: what it shows, that it asks nothing of anybody, and that nothing hostile runs."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, Page
+
+from rageval_dagster.records import Evidence, Item
+from rageval_dagster.report.files import write_client_report, write_fleet_report
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
+from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.storage.history_builder import make_dataset, make_items
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+HOSTILE = '</script><script>document.title="ran"</script><img src=x onerror=\'document.title="ran"\'>"\'&`${1}{{7*7}}'
+ODD = "\u202egnorw\u202c \x00\x1b[31m | a | b |\n| --- | --- |\r\n# [x](javascript:document.title='ran')"
+NAME = "<script>document.title='ran'</script> & Söhne"
+
+LOCAL = ("file:", "data:", "blob:")
+
+Open = Callable[..., Page]
+
+
+def items_with_odd_ones() -> list[Item]:
+    odd = [
+        Item(
+            question=HOSTILE,
+            answers=(HOSTILE,),
+            evidence=(Evidence("doc-<b>1</b>", None, "quote 0"),),
+            category=HOSTILE,
+        ),
+        Item(question=f"odd {ODD}", answers=(ODD,), evidence=(Evidence("doc-2", None, "q"),)),
+        Item(question="=1+1 in a spreadsheet?", answers=("x" * 1_000_000,), evidence=(Evidence("doc-3", None, "q"),)),
+        Item(question="مرحبا بالعالم، ما هذا؟", answers=("نص",), evidence=(Evidence("doc-4", None, "q"),)),
+    ]
+    return [*odd, *make_items(96)]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load_settings({"RAGEVAL_HOME": str(tmp_path / "home")}, env_file=tmp_path / "none.env")
+
+
+@pytest.fixture
+def history(sqlite_db: Database) -> Database:
+    """A client with a strange name, whose second night is much worse than its first, on hostile questions."""
+    items = items_with_odd_ones()
+    dataset = make_dataset(sqlite_db, NAME, items)
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(items), items=items), spec=SPEC)
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n2", ranks(items, 30), items=items, corpus="corpus-2"), spec=SPEC)
+    return sqlite_db
+
+
+@pytest.fixture
+def report(history: Database, settings: Settings) -> Path:
+    return write_client_report(history, settings, NAME)
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Opens a file; at the end nothing may have been said on the console, or asked of any network."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open_it(path: Path, fragment: str = "", width: int = 1280, **context: Any) -> Page:
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **context))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else wrong.append(request.url),
+        )
+        page.goto(path.as_uri() + fragment)
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    yield open_it
+    for each in contexts:
+        each.close()
+    assert wrong == []
+
+
+def serious_violations(page: Page) -> list[tuple[str, str]]:
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run()")["violations"]
+    return [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")]
+
+
+def test_the_first_screen_says_what_happened(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    assert page.locator(".verdict").inner_text().startswith("Worse since ")
+    assert "MRR 1.00 to .70; the documents changed" in page.locator(".verdict").inner_text()
+    assert page.locator(".verdict").bounding_box()["y"] < 300  # pyright: ignore[reportOptionalSubscript]
+    assert page.locator("h1").inner_text() == NAME
+    assert page.title().startswith(NAME)
+
+
+def test_nothing_hostile_runs_and_all_of_it_is_shown_as_text(report: Path, open_page: Open) -> None:
+    hostile = next(item for item in items_with_odd_ones() if item.question == HOSTILE)
+    page = open_page(report, f"#question={hostile.item_id}")
+    assert HOSTILE in page.locator("#question h2").inner_text()
+    assert page.title() != "ran"
+    assert page.locator("#question img, #rows img, #rows script").count() == 0
+    raw = report.read_bytes()
+    assert b"\x00" not in raw
+    assert b"\x1b" not in raw
+    assert "\u202e".encode() not in raw
+    assert raw.count(b"<script>") == 1
+
+
+def test_triage_filters_sorting_links_and_keys(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    rows = page.locator("#rows tr")
+    assert rows.count() == 100
+    page.select_option("#f-only", "new")
+    page.wait_for_function("document.querySelectorAll('#rows tr').length === 30")
+    assert "only=new" in page.url
+    page.select_option("#f-only", "")
+    page.fill("#f-find", "question 95")
+    page.wait_for_function("document.querySelectorAll('#rows tr').length === 1")
+    page.click("#clear")
+    page.wait_for_function("document.querySelectorAll('#rows tr').length === 100")
+    page.select_option("#f-metric", "retrieval.mrr")
+    page.select_option("#f-sort", "metric")
+    page.wait_for_function("document.querySelector('#rows tr td:nth-child(4)').textContent === '0.000'")
+    page.locator("body").press("j")
+    page.wait_for_selector("#question:not([hidden])")
+    first = page.url
+    page.locator("body").press("j")
+    page.wait_for_function("url => location.href !== url", arg=first)
+    page.locator("body").press("k")
+    page.wait_for_function("url => location.href === url", arg=first)
+    again = open_page(Path(first.split("#")[0].removeprefix("file://")), "#" + first.split("#")[1])
+    assert again.locator("#question h2").inner_text() == page.locator("#question h2").inner_text()
+    page.locator("body").press("Escape")
+    page.wait_for_selector("#question", state="hidden")
+
+
+def test_what_is_filtered_is_saved_as_csv_without_formulas(
+    history: Database, settings: Settings, open_page: Open
+) -> None:
+    page = open_page(write_client_report(history, settings, NAME), "#find=spreadsheet")
+    with page.expect_download() as saved:
+        page.click("#csv")
+    text = Path(saved.value.path()).read_bytes().decode("utf-8-sig")
+    lines = text.split("\r\n")
+    assert lines[0].startswith('"item_id","question"')
+    assert '"\'=1+1 in a spreadsheet?"' in lines[1]
+    assert len(lines) == 3
+    assert len(text) < 10_000  # a megabyte is cut, and says so
+    assert "more characters" in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_serious_violation_of_accessibility(report: Path, open_page: Open, width: int, scheme: str) -> None:
+    failing = make_items(96)[0].item_id
+    pages = [
+        open_page(report, width=width, color_scheme=scheme),
+        open_page(report, f"#question={failing}", width=width, color_scheme=scheme),
+    ]
+    for page in pages:
+        page.evaluate(AXE)
+        found = page.evaluate("axe.run()")["violations"]
+        assert [
+            (each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")
+        ] == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width  # nothing to scroll sideways for
+
+
+def test_redacted_it_holds_no_text_of_questions_or_answers(
+    history: Database, settings: Settings, open_page: Open
+) -> None:
+    path = write_client_report(history, settings, NAME, redact=True)
+    assert path.name.endswith(".redacted.html")
+    page = open_page(path, f"#question={make_items(1)[0].item_id}")
+    shown = page.locator("body").inner_text()
+    assert make_items(1)[0].item_id in shown
+    assert not [word for word in ("question 1", "answer 1", "doc-", "quote", HOSTILE) if word in shown]
+
+
+def test_all_clients_stand_on_one_page_that_links_to_theirs(
+    history: Database, settings: Settings, open_page: Open
+) -> None:
+    own = write_client_report(history, settings, NAME)
+    make_dataset(history, "other", make_items(3))
+    fleet = write_fleet_report(history, settings)
+    page = open_page(fleet)
+    assert "1 of 2 clients got worse" in page.locator(".verdict").inner_text()
+    assert page.locator("tbody tr").count() == 2
+    assert serious_violations(page) == []
+    page.fill("#find", "other")
+    assert page.locator("tbody tr:visible").count() == 1
+    page.fill("#find", "")
+    page.locator("tbody tr a").first.click()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    assert page.url.startswith(own.as_uri())
+
+
+def test_files_are_for_their_owner_only(history: Database, settings: Settings) -> None:
+    for path in (write_client_report(history, settings, NAME), write_fleet_report(history, settings)):
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert settings.report_dir.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in settings.report_dir.iterdir() if path.name.startswith(".")] == []
+
+
+def test_where_nothing_was_evaluated_it_says_so(sqlite_db: Database, settings: Settings) -> None:
+    make_dataset(sqlite_db, "acme", make_items(3))
+    assert "Nothing has been evaluated yet" in write_client_report(sqlite_db, settings, "acme").read_text()

@@ -1,0 +1,91 @@
+"""The reports' files: made anew before a text outlives its retention, deleted with their client, written whole."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.report.files import (
+    delete_reports,
+    renew_old_reports,
+    reports_of_client,
+    write_client_report,
+    write_fleet_report,
+)
+from rageval_dagster.report.leaderboard import leaderboards
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import list_evaluations
+from rageval_dagster.storage.forgetting import bury, delete_rows
+from rageval_dagster.storage.retention import delete_texts
+from tests.monitoring.gated_history import evaluated, held, ranks
+from tests.storage.history_builder import MRR, make_dataset, make_items
+
+ITEMS = make_items(40)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load_settings({"RAGEVAL_HOME": str(tmp_path / "home")}, env_file=tmp_path / "none.env")
+
+
+@pytest.fixture
+def db(sqlite_db: Database) -> Database:
+    for client in ("acme", "beta"):
+        dataset = make_dataset(sqlite_db, client, ITEMS)
+        held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(ITEMS, 5), items=ITEMS))
+    return sqlite_db
+
+
+def test_a_forgotten_client_has_no_report_and_stands_on_no_page(db: Database, settings: Settings) -> None:
+    for client in ("acme", "beta"):
+        write_client_report(db, settings, client)
+    write_client_report(db, settings, "acme", redact=True)
+    fleet = write_fleet_report(db, settings)
+    assert "acme" in fleet.read_text()
+    delete_rows(db, "acme")
+    bury(db, "acme", {})
+    assert delete_reports(db, settings, "acme") == []
+    assert reports_of_client(settings, "acme") == []
+    assert len(reports_of_client(settings, "beta")) == 1
+    assert not any(b"acme" in path.read_bytes() for path in settings.report_dir.iterdir())
+
+
+def test_a_report_of_yesterday_is_made_anew_from_what_is_left(db: Database, settings: Settings) -> None:
+    path = write_client_report(db, settings, "acme")
+    with_texts = path.read_text()
+    now = datetime.now(UTC)
+    delete_texts(db, "acme", now + timedelta(days=1), ())
+    assert renew_old_reports(db, settings, now) == []
+    assert path.read_text() == with_texts
+    old = (now - timedelta(days=2)).timestamp()
+    os.utime(path, (old, old))
+    assert renew_old_reports(db, settings, now) == []
+    assert len(path.read_text()) < len(with_texts)
+    assert len(reports_of_client(settings, "beta")) == 0  # nobody asked for one
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_line(db: Database, settings: Settings) -> None:
+    settings.ensure_home()
+    settings.report_dir.write_text("a file where the folder should be")
+    with pytest.raises(RagevalError, match="RAGEVAL_REPORT_DIR"):
+        write_client_report(db, settings, "acme")
+
+
+def test_a_leaderboard_says_who_is_really_ahead(sqlite_db: Database) -> None:
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    for system, wrong in (("dense", 2), ("hybrid", 3), ("bm25", 30)):
+        evaluated(sqlite_db, dataset, f"night of {system}", ranks(ITEMS, wrong), items=ITEMS, system=system)
+    [board] = leaderboards(sqlite_db, list_evaluations(sqlite_db, client_id="acme"), MRR)
+    assert [(place.evaluation.system, place.ahead_of) for place in board.places] == [
+        ("dense", ["bm25"]),
+        ("hybrid", ["bm25"]),
+        ("bm25", []),
+    ]
+    assert board.sentence == "dense leads by MRR (.95), ahead of bm25; its lead over hybrid may be chance."
+
+
+def test_one_system_alone_has_no_leaderboard(db: Database) -> None:
+    assert leaderboards(db, list_evaluations(db, client_id="acme"), MRR) == []

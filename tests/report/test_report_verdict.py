@@ -1,0 +1,133 @@
+"""The verdict sentence on histories that went through the real gate."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rageval_dagster.evaluation.summary import report_of
+from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.report.run_page import mentioned_dates
+from rageval_dagster.report.verdict import Verdict, verdict
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.database import Database
+from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.storage.history_builder import MRR, make_dataset, make_items
+
+ITEMS = make_items(200)
+RANKS = ranks(ITEMS)
+
+
+@pytest.fixture
+def dataset(sqlite_db: Database) -> Dataset:
+    return make_dataset(sqlite_db, "acme", ITEMS)
+
+
+def told(db: Database, judged: Judged) -> Verdict:
+    report = report_of(db, judged.evaluation)
+    return verdict(judged, mentioned_dates(db, judged), {"mrr": report.summaries[MRR]})
+
+
+def night(db: Database, dataset: Dataset, trigger: str, wrong: int = 0, **versions: Any) -> Judged:
+    return held(db, evaluated(db, dataset, trigger, ranks(ITEMS, wrong), items=ITEMS, **versions))[0]
+
+
+def shape(sentence: str) -> str:
+    """The sentence with the date left out."""
+    return re.sub(r"\d{1,2} [A-Z][a-z]+ 20\d\d", "DATE", sentence)
+
+
+def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
+    first = told(sqlite_db, night(sqlite_db, dataset, "n1", wrong=10))
+    assert first == Verdict("first", "First run: MRR .95; later runs are held against it.")
+
+
+def test_nothing_changed(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    same = told(sqlite_db, night(sqlite_db, dataset, "n2"))
+    assert (same.tone, shape(same.sentence)) == ("same", "As good as on DATE: nothing changed.")
+
+
+def test_worse_as_the_documents_changed(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1", wrong=10)
+    worse = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=60, corpus="corpus-2"))
+    assert worse.tone == "worse"
+    assert shape(worse.sentence).startswith("Worse since DATE: MRR .95 to .70; the documents changed (")
+
+
+def test_worse_as_the_index_changed(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    worse = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=50, index="index-2"))
+    assert shape(worse.sentence) == "Worse since DATE: MRR 1.00 to .75; the index changed (re-embedded)."
+
+
+def test_better(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1", wrong=60)
+    better = told(sqlite_db, night(sqlite_db, dataset, "n2", system_version="system-2"))
+    assert better.tone == "better"
+    assert shape(better.sentence).startswith("Better since DATE: MRR .70 to 1.00; the system changed (")
+
+
+def test_unclear(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    unclear = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=8))
+    assert (unclear.tone, shape(unclear.sentence)) == (
+        "unclear",
+        "Unclear since DATE: MRR 1.00 to .96, which may be chance; nothing changed.",
+    )
+
+
+def test_too_few_questions(sqlite_db: Database) -> None:
+    few = make_items(20)
+    small = make_dataset(sqlite_db, "acme", few)
+    spec = replace(SPEC, effect=0.1)
+    held(sqlite_db, evaluated(sqlite_db, small, "n1", ranks(few, 4), items=few), spec=spec)
+    [judged] = held(sqlite_db, evaluated(sqlite_db, small, "n2", ranks(few, 4), items=few), spec=spec)
+    too_few = told(sqlite_db, judged)
+    assert too_few.tone == "too_few"
+    assert re.fullmatch(
+        r"Too few questions to tell whether it got worse since DATE: with 20 shared questions "
+        r"(only a drop of [\d.]+ or more would|no drop could) have been seen; nothing changed\.",
+        shape(too_few.sentence),
+    )
+
+
+def test_the_documents_changed_and_nothing_fell(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    same = told(sqlite_db, night(sqlite_db, dataset, "n2", corpus="corpus-2"))
+    assert (same.tone, shape(same.sentence)) == (
+        "same",
+        "As good as on DATE: the documents changed (other chunks).",
+    )
+
+
+def test_the_judge_changed(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n2", ranks(ITEMS, 100), version="2", items=ITEMS))
+    found = told(sqlite_db, judged)
+    assert found.tone == "too_few"
+    assert "MRR: its judge changed" in found.sentence
+    assert "the judge changed (retrieval.mrr)" in found.sentence
+
+
+def test_the_system_may_have_changed(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1", declared=None)
+    same = told(sqlite_db, night(sqlite_db, dataset, "n2", declared=None))
+    assert shape(same.sentence) == "As good as on DATE: the system may have changed (it declares no version)."
+
+
+def test_the_questions_changed(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    other = [*ITEMS[:180], *make_items(20, "another question")]
+    renewed = make_dataset(sqlite_db, "acme", other)
+    [judged] = held(sqlite_db, evaluated(sqlite_db, renewed, "n2", ranks(other), items=other))
+    same = told(sqlite_db, judged)
+    assert shape(same.sentence) == (
+        "As good as on DATE: the questions were renewed (180 shared questions, 20 new, 20 gone)."
+    )
+
+
+def test_nothing_could_be_scored(sqlite_db: Database, dataset: Dataset) -> None:
+    [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n1", dict.fromkeys(RANKS), items=ITEMS))
+    assert told(sqlite_db, judged).tone == "unmeasured"

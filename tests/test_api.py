@@ -1,0 +1,163 @@
+"""The REST endpoints: seed 004's requests and answers, and what is refused."""
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from starlette.testclient import TestClient
+
+from rageval_dagster.api import PREFIX, make_app
+from rageval_dagster.storage.benchmark import current_datasets
+from rageval_dagster.storage.leases import keep_lease, lease_holder
+from tests.pipeline.conftest import _evaluated_once, evaluated, project
+from tests.pipeline.small_project import Project
+
+__all__ = ["_evaluated_once", "evaluated", "project"]
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture
+def client(evaluated: Project) -> TestClient:
+    app = make_app(evaluated.settings, evaluated.database(), SecretStr(TOKEN))
+    return TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x"])
+@pytest.mark.parametrize("path", ["/datasets", "/runs"])
+def test_without_the_token_nothing_is_told(client: TestClient, path: str, header: str | None) -> None:
+    client.headers.pop("Authorization")
+    answer = client.get(PREFIX + path, headers={} if header is None else {"Authorization": header})
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert "token" in answer.json()["detail"]
+
+
+def test_datasets_and_runs_are_listed_in_the_seed_s_shape(client: TestClient) -> None:
+    [dataset] = client.get(f"{PREFIX}/datasets", params={"client_id": "acme"}).json()
+    assert set(dataset) == {"dataset_id", "name", "client_id", "qa_count", "created_at"}
+    [run] = client.get(f"{PREFIX}/runs", params={"dataset_id": dataset["dataset_id"], "limit": 50}).json()
+    assert set(run) == {
+        "run_id",
+        "dataset_id",
+        "precision_at_k",
+        "recall_at_k",
+        "mrr",
+        "faithfulness",
+        "k",
+        "created_at",
+    }
+    assert run["faithfulness"] is None  # no model judged
+    assert 0 < run["mrr"] <= 1
+    assert run["k"] == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        ("GET", "/datasets?client_id=nobody", None, 404, "nobody"),
+        ("GET", "/runs?dataset_id=999", None, 404, "999"),
+        ("GET", "/runs?limit=0", None, 422, "greater than or equal to 1"),
+        ("POST", "/runs", {"dataset_id": 999, "k": 5}, 404, "999"),
+        ("POST", "/runs", {"dataset_id": "one"}, 422, "integer"),
+        ("POST", "/runs", {"dataset_id": 1, "k": 0}, 422, "greater than or equal to 1"),
+        ("POST", "/runs", {"dataset_id": 1, "K": 5}, 422, "Extra inputs"),
+        ("POST", "/generate", {"client_id": "nobody"}, 404, "nobody"),
+        ("POST", "/generate", {"client_id": "acme", "chunk_sample_strategy": "best"}, 422, "'random', 'diverse'"),
+        ("POST", "/generate", {"client_id": "acme", "sample_size": 2**70}, 422, "less than or equal"),
+        ("POST", "/generate", {}, 422, "Field required"),
+    ],
+)
+def test_what_is_refused_says_why(
+    client: TestClient, method: str, path: str, body: object, status: int, said: str
+) -> None:
+    answer = client.request(method, PREFIX + path, json=body)
+    assert answer.status_code == status
+    assert said in answer.text
+
+
+def test_a_client_that_is_worked_on_is_not_evaluated_beside_it(client: TestClient, evaluated: Project) -> None:
+    db = evaluated.database()
+    [dataset] = current_datasets(db, "acme")
+    with keep_lease(db, "acme", lease_holder("test")):
+        answer = client.post(f"{PREFIX}/runs", json={"dataset_id": dataset.id})
+    assert answer.status_code == 409
+    assert "being worked on" in answer.json()["detail"]
+
+
+@pytest.fixture
+def served(evaluated: Project) -> Iterator[str]:
+    """The address of `rageval serve` over a client that was evaluated once."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rageval_dagster", "serve"],
+        env=os.environ | evaluated.environment | {"RAGEVAL_SERVE_TOKEN": TOKEN, "RAGEVAL_SERVE_PORT": str(port)},
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                httpx.get(f"{address}/openapi.json")
+                break
+            except httpx.ConnectError:
+                time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def curl(command: str, address: str) -> object:
+    """A command as the seed writes it, with this address in the place of its own."""
+    told = command.replace("http://localhost:8000", address).replace("$TOKEN", TOKEN).replace("\\\n", " ")
+    done = subprocess.run(shlex.split(told), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_seed_s_commands_run_as_written(served: str) -> None:
+    generated = curl(
+        """curl -X POST http://localhost:8000/api/v1/evaluation/generate \\
+  -H "Authorization: Bearer $TOKEN" \\
+  -H "Content-Type: application/json" \\
+  -d '{
+    "client_id": "acme",
+    "name": "my-test-dataset",
+    "sample_size": 50
+  }'""",
+        served,
+    )
+    assert isinstance(generated, dict)
+    assert (generated["name"], generated["client_id"]) == ("my-test-dataset", "acme")
+    assert generated["qa_count"] > 0
+    run = curl(
+        f"""curl -X POST http://localhost:8000/api/v1/evaluation/runs \\
+  -H "Authorization: Bearer $TOKEN" \\
+  -H "Content-Type: application/json" \\
+  -d '{{
+    "dataset_id": {generated["dataset_id"]},
+    "k": 5
+  }}'""",
+        served,
+    )
+    assert isinstance(run, dict)
+    assert run["dataset_id"] == generated["dataset_id"]
+    runs = curl(
+        """curl http://localhost:8000/api/v1/evaluation/runs \\
+  -H "Authorization: Bearer $TOKEN\"""",
+        served,
+    )
+    assert isinstance(runs, list)
+    assert runs[0] == run

@@ -26,7 +26,7 @@ def run_demo() -> None:
         say(f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
     dataset = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native").dataset
     say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")
-    print_reports(settings, [report for client in clients for report in run_evaluation(settings, db, client, {})])
+    print_reports(settings, db, [report for client in clients for report in run_evaluation(settings, db, client, {})])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
-"""`python -m rageval_dagster` is the `rageval` command."""
+"""`python -m rageval_dagster` is `rageval`."""
+
+import sys
 
 from rageval_dagster.cli import main
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

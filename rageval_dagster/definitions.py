@@ -1,20 +1,17 @@
 """The one Dagster `Definitions` of the project: what exists, when it runs, what it talks to."""
 
-import warnings
-
 import dagster as dg
 
-# Checks with partitions_def are a preview of Dagster 1.13: known, pinned, and needed (one status per client).
-warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
-
-from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history  # noqa: E402
-from rageval_dagster.automation.jobs import benchmark_job, evaluation_job  # noqa: E402
-from rageval_dagster.automation.progress import progress_logger  # noqa: E402
-from rageval_dagster.automation.retention import retention_job, retention_schedule  # noqa: E402
-from rageval_dagster.automation.schedules import evaluation_schedules  # noqa: E402
-from rageval_dagster.automation.sensors import document_store_sensor  # noqa: E402
-from rageval_dagster.resources import (  # noqa: E402
+from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history
+from rageval_dagster.assets.freshness import fresh
+from rageval_dagster.automation.alerts import alert_sensor
+from rageval_dagster.automation.dead_runs import dead_run_sensor
+from rageval_dagster.automation.jobs import benchmark_job, evaluation_job
+from rageval_dagster.automation.progress import progress_logger
+from rageval_dagster.automation.retention import retention_job, retention_schedule
+from rageval_dagster.automation.schedules import evaluation_schedules
+from rageval_dagster.automation.sensors import document_store_sensor
+from rageval_dagster.resources import (
     ClientLease,
     DocumentStore,
     Embedding,
@@ -31,10 +28,10 @@ _embedding = Embedding(database=_database)
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
-    asset_checks=checks.asset_checks(),
+    asset_checks=[*checks.asset_checks(), fresh],
     jobs=[evaluation_job, benchmark_job, retention_job],
     schedules=[*evaluation_schedules(), retention_schedule],
-    sensors=[document_store_sensor()],
+    sensors=[document_store_sensor(), dead_run_sensor(), alert_sensor()],
     resources={
         "database": _database,
         "store": _store,

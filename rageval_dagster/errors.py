@@ -25,12 +25,20 @@ class StoreError(RagevalError):
     """The document store cannot be reached, or does not hold what was asked for."""
 
 
+class StoreAwayError(StoreError):
+    """The document store's server does not answer just now; what was going on can be done again."""
+
+
 class EmbeddingError(RagevalError):
     """An embedding model is missing, damaged, or does not fit the vectors of the store."""
 
 
 class DatabaseError(RagevalError):
     """The history database cannot be reached or is not ours to use."""
+
+
+class DatabaseAwayError(DatabaseError):
+    """The history database stopped answering in the middle; what was going on can be done again."""
 
 
 class LeaseHeldError(RagevalError):

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import logging
 import random
+import ssl
 import threading
 import time
 from collections.abc import Coroutine, Sequence
@@ -31,6 +32,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_certificate_error(error: BaseException | None) -> bool:
+    """Whether an error came of a certificate that is not trusted."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def retry_after(headers: Any) -> float | None:

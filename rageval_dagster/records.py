@@ -225,15 +225,22 @@ class Result:
 
 OutcomeStatus = Literal["scored", "undefined", "error"]
 
+Decision = Literal["regressed", "improved", "unchanged", "not_comparable"]
+"""What became of a metric between two runs."""
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """A metric's typed result for one item: a finite value in [0, 1], or undefined, or an error with its reason."""
+    """A metric's typed result for one item: a finite value in [0, 1], or undefined, or an error with its reason.
+
+    `made_at` is when the oldest reply of a judge came that it is made of; None: just now, or it is not asked for.
+    """
 
     status: OutcomeStatus
     value: float | None = None
     reason: str | None = None
     detail: Mapping[str, Any] | None = field(default=None, compare=False)
+    made_at: datetime | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.status == "scored":

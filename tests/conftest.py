@@ -2,15 +2,17 @@
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
+from rageval_dagster.embedding.models import TransformerEmbedder
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
 
@@ -20,6 +22,28 @@ hypothesis.settings.load_profile("rageval")
 
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 _VARIABLES = {"postgresql": "RAGEVAL_TEST_POSTGRES_URL", "mariadb": "RAGEVAL_TEST_MYSQL_URL"}
+
+
+@pytest.fixture(autouse=True)
+def _each_text_is_embedded_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real model's vectors of a text are kept for the next test; tests of the model itself go without.
+
+    They are the same to the last bit in whatever company a text is embedded, which tests/embedding shows.
+    """
+    if request.path.parent.name != "embedding":
+        monkeypatch.setattr(TransformerEmbedder, "_encode_evenly", _encode_once)
+
+
+_VECTORS: dict[Any, Any] = {}
+_really_encode = TransformerEmbedder._encode_evenly
+
+
+def _encode_once(embedder: TransformerEmbedder, texts: Sequence[str], **options: Any) -> list[Any]:
+    kind = (embedder.name, tuple(options.items()))
+    missing = [text for text in dict.fromkeys(texts) if (kind, text) not in _VECTORS]
+    made = _really_encode(embedder, missing, **options) if missing else []
+    _VECTORS.update({(kind, text): vectors for text, vectors in zip(missing, made, strict=True)})
+    return [_VECTORS[kind, text] for text in texts]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -34,7 +58,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def new_url(backend: str, tmp_path: Path) -> Iterator[str]:
     """The URL of a database that nobody has opened before; dropped afterwards."""
-    with _new_database(backend, tmp_path) as url:
+    with new_database(backend, tmp_path) as url:
         yield url
 
 
@@ -72,7 +96,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
         def get(backend: str) -> Database:
             if backend not in opened:
-                url = stack.enter_context(_new_database(backend, tmp_path_factory.getbasetemp()))
+                url = stack.enter_context(new_database(backend, tmp_path_factory.getbasetemp()))
                 opened[backend] = open_database(url)
                 stack.callback(opened[backend].dispose)
             return opened[backend]
@@ -81,7 +105,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 
 @contextmanager
-def _new_database(backend: str, folder: Path) -> Iterator[str]:
+def new_database(backend: str, folder: Path) -> Iterator[str]:
     name = f"rageval_test_{uuid.uuid4().hex[:16]}"
     if backend == "sqlite":
         yield f"sqlite:///{folder / f'{name}.sqlite3'}"

@@ -13,9 +13,12 @@ from rageval_dagster.cli import (
     init,
     judge,
     metrics,
+    notify,
     overview,
+    report,
     runs,
     score,
+    serve,
     trec,
 )
 
@@ -35,8 +38,11 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
 app.command("trec")(trec.trec)
 app.add_typer(metrics.app, name="metrics")
+app.command("notify")(notify.notify)
 app.command("forget")(forget.forget)
 app.add_typer(clients.app, name="clients")
 app.add_typer(config.app, name="config")
 app.command("status")(overview.status)
+app.command("report")(report.report)
+app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 GATE_FAILED = 1
 """Exit code: a gate failed."""
 
+TOO_FEW = 3
+"""Exit code: too few items to tell."""
+
 DONE_IN_PART = 4
 """Exit code: done, but part of the input (rows, files, clients) was refused or failed."""
 

@@ -19,11 +19,14 @@ def ingest(
     client: Annotated[str, typer.Option(help="Whose documents these are.")],
     chunk_size: Annotated[int, typer.Option(min=0, help="Characters a chunk; 0 keeps each document whole.")] = 800,
     overlap: Annotated[int, typer.Option(min=0, help="Characters that neighbouring chunks share.")] = 120,
+    embed_again: Annotated[
+        bool, typer.Option("--embed-again", help="Give unchanged chunks new vectors, too: theirs are damaged.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Loads documents into Chroma; a document that was loaded before is brought up to date."""
     settings, db = open_all()
-    report = load_documents(settings, db, path, client, chunk_size, overlap)
+    report = load_documents(settings, db, path, client, chunk_size, overlap, embed_again)
     if report.foreign_store:
         say("this Chroma was not made by rageval; the documents were written into it as you asked")
     for refusal in report.refused:
@@ -42,7 +45,13 @@ def ingest(
 
 
 def load_documents(
-    settings: Settings, db: "Database", path: Path, client: str, chunk_size: int = 800, overlap: int = 120
+    settings: Settings,
+    db: "Database",
+    path: Path,
+    client: str,
+    chunk_size: int = 800,
+    overlap: int = 120,
+    embed_again: bool = False,
 ) -> "IngestReport":
     """Loads documents with a progress bar, and counts what it changed, so that the sensor need not find out.
 
@@ -52,7 +61,8 @@ def load_documents(
     from rageval_dagster.corpus.ingest import ingest as load
     from rageval_dagster.corpus.store import open_store
     from rageval_dagster.embedding.models import load_embedder
-    from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder, list_clients, observe_probe
+    from rageval_dagster.storage.clients import ensure_client, list_clients, observe_probe
+    from rageval_dagster.storage.leases import keep_lease, lease_holder
 
     own = settings.for_client(client)
     embedder = load_embedder(own.embedding_model, own)
@@ -67,6 +77,7 @@ def load_documents(
             chunk_size=chunk_size,
             overlap=overlap,
             progress=progress,
+            embed_again=embed_again,
         )
     if report.added or report.removed:
         ensure_client(db, client)

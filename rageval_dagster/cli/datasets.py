@@ -2,6 +2,8 @@
 
 import uuid
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +24,7 @@ from rageval_dagster.errors import RagevalError, TextsDeletedError
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.importing import Unresolved
+    from rageval_dagster.storage.benchmark import Dataset
 
 MAX_LISTED = 20
 MAX_SHOWN = 200
@@ -42,7 +45,8 @@ def generate(
     """Writes a new version of a generated dataset, without evaluating anything."""
     from rageval_dagster.automation.jobs import BENCHMARK_JOB
     from rageval_dagster.automation.launch import launch
-    from rageval_dagster.benchmark.renewal import BenchmarkSpec, no_question
+    from rageval_dagster.benchmark.due import BenchmarkSpec
+    from rageval_dagster.benchmark.renewal import no_question
     from rageval_dagster.corpus.store import open_store
     from rageval_dagster.definitions import defs
     from rageval_dagster.storage.benchmark import current_datasets
@@ -51,37 +55,36 @@ def generate(
     open_store(settings).probe(client)
     plan = {"dataset_name": name, "sample_size": sample_size or 0, "strategy": strategy or "", "renew": True}
     spec = BenchmarkSpec.from_settings(settings.for_client(client), size=sample_size or 0, strategy=strategy or "")
-    before = current_datasets(db, client)
+    before = {(dataset.id, dataset.checked_at) for dataset in current_datasets(db, client)}
     launched = launch(
         defs, settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
     )
+    if launched.untold is not None:
+        say(f"{client}: {launched.untold}")
     if launched.failure is not None:
         raise RagevalError(f"{client}: {launched.failure}")
-    written = [dataset for dataset in current_datasets(db, client) if dataset.name == name and dataset not in before]
+    named = [dataset for dataset in current_datasets(db, client) if dataset.name == name]
+    written = [dataset for dataset in named if (dataset.id, dataset.checked_at) not in before]
     if not written:
         raise RagevalError(f"{client}: no dataset was written: {no_question(db, client, spec.generator)}")
-    row = dataset_row(written[0])
-    print_json(row) if as_json else print_table([row], list(row), "")
+    print_json(dataset_row(written[0])) if as_json else _print_datasets(written)
 
 
 @app.command("list")
 def list_all(
     client: Annotated[str | None, typer.Option(help="Only this client's.")] = None, as_json: JsonOption = False
 ) -> None:
-    """Lists the datasets."""
+    """Lists the datasets: how many documents and topics of the corpus each touches, and questions to look at."""
     from rageval_dagster.storage.benchmark import list_datasets
 
     _, db = open_all()
-    rows = [dataset_row(dataset) for dataset in list_datasets(db, client)]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, list(rows[0]) if rows else [], "no datasets yet: rageval datasets generate --client NAME")
+    datasets = list_datasets(db, client)
+    print_json([dataset_row(dataset) for dataset in datasets]) if as_json else _print_datasets(datasets)
 
 
 @app.command("show")
 def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], as_json: JsonOption = False) -> None:
-    """Shows a dataset: its questions, answers, evidence, and which of them break a quality rule."""
+    """Shows a dataset: its questions, answers, evidence, and which of them break a rule or have lost their evidence."""
     from rageval_dagster.storage.benchmark import dataset_items, get_dataset
 
     _, db = open_all()
@@ -92,7 +95,6 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
     except TextsDeletedError as error:
         items, deleted = [], str(error)
     offenders = {rule["rule_id"]: list(rule["failed_ids"]) for rule in dataset.stats.get("rules", ())}
-    flagged = dataset.stats.get("flagged", {})
     if as_json:
         print_json(
             {
@@ -100,14 +102,13 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
                 "categories": dataset.stats.get("categories", {}),
                 "rules": dataset.rule_failures,
                 "offenders": {rule: ids for rule, ids in offenders.items() if ids},
-                "flagged": flagged,
+                "flagged": dataset.flagged,
                 "items": [item.to_dict() for item in items],
                 "texts_deleted": deleted is not None,
             }
         )
         return
-    row = dataset_row(dataset)
-    print_table([row], list(row), "")
+    _print_datasets([dataset])
     print(
         "categories: "
         + ", ".join(f"{cell(name)}: {count}" for name, count in dataset.stats.get("categories", {}).items())
@@ -119,7 +120,7 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
         print(deleted)
     for item in items:
         marks = ["" if item.answerable else "unanswerable", "human-verified" if item.human_verified else ""]
-        marks += flagged.get(item.item_id, [])
+        marks += dataset.flagged.get(item.item_id, [])
         print(f"\n{item.item_id}  " + "  ".join(filter(None, [cell(item.category), *marks])))
         for turn in item.history:
             print(f"  {cell(turn['role'])}: {cell(turn['content'])}")
@@ -237,7 +238,8 @@ def review(
     """
     from rageval_dagster.benchmark.review import read_review, write_review
     from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.storage.clients import get_client, keep_lease, lease_holder
+    from rageval_dagster.storage.clients import get_client
+    from rageval_dagster.storage.leases import keep_lease, lease_holder
 
     if (out is None) == (read is None):
         raise RagevalError(
@@ -276,7 +278,7 @@ def review(
             raise typer.Exit(DONE_IN_PART)
 
 
-def dataset_row(dataset: Any) -> dict[str, Any]:
+def dataset_row(dataset: "Dataset") -> dict[str, Any]:
     return {
         "id": dataset.id,
         "name": dataset.name,
@@ -284,9 +286,40 @@ def dataset_row(dataset: Any) -> dict[str, Any]:
         "kind": dataset.kind,
         "questions": dataset.qa_count,
         "valid": dataset.valid,
+        **asdict(dataset.coverage),
+        "flagged": len(dataset.flagged),
         "created": dataset.created_at,
         "version": dataset.dataset_version[:12],
     }
+
+
+def _print_datasets(datasets: "Sequence[Dataset]") -> None:
+    rows = [
+        {
+            **dataset_row(dataset),
+            "documents": _touched(dataset.documents_touched, dataset.documents),
+            "topics": _touched(dataset.topics_touched, dataset.topics),
+        }
+        for dataset in datasets
+    ]
+    columns = (
+        "id",
+        "name",
+        "client",
+        "kind",
+        "questions",
+        "valid",
+        "documents",
+        "topics",
+        "flagged",
+        "created",
+        "version",
+    )
+    print_table(rows, columns, "no datasets yet: rageval datasets generate --client NAME")
+
+
+def _touched(touched: int | None, number: int | None) -> str | None:
+    return None if touched is None or number is None else f"{touched}/{number}"
 
 
 def _name_of(file: Path) -> str:

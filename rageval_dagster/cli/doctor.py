@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import typer
+from pydantic import SecretStr
 
 from rageval_dagster.cli.console import plural, print_json, print_table
 from rageval_dagster.errors import RagevalError, SettingsError
@@ -26,18 +27,21 @@ Row = dict[str, str]
 """`check`, `ok` (yes, no or warning) and `finding`."""
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to each webhook.")] = False,
+) -> None:
     """Checks settings, schedule, database, document store, models and systems; says what to do where one fails.
 
     Each chat model is asked one small question, in which there is nothing of any document.
     """
-    rows = list(_findings())
+    rows = list(_findings(test_webhook))
     print_json(rows) if as_json else print_table(rows, ["check", "ok", "finding"], "")
     if any(row["ok"] == "no" for row in rows):
         raise typer.Exit(2)
 
 
-def _findings() -> Iterator[Row]:
+def _findings(test_webhook: bool) -> Iterator[Row]:
     try:
         settings = load_settings()
     except SettingsError as error:
@@ -72,6 +76,8 @@ def _findings() -> Iterator[Row]:
     yield from _embedding_models(everyone)
     yield from _once(_chat_models(everyone))
     yield from _systems(everyone)
+    for url in dict.fromkeys(each.alert_webhook_url for each in everyone):
+        yield _checked("alert webhook", lambda url=url: _webhook(url, test_webhook))
     if settings.chroma_url is not None:
         secret = "the token" if settings.chroma_token or settings.chroma_headers else None
         yield from _unencrypted("document store", settings.chroma_url, secret)
@@ -209,6 +215,25 @@ def _system(name: str, settings: Settings) -> str:
     if isinstance(definition, HttpDefinition):
         return f"http: {_reached(definition.url)}"
     return f"{definition.kind}: can be loaded"
+
+
+def _webhook(url: SecretStr | None, test: bool) -> str:
+    """What is found of a webhook; nothing is sent to it unless asked for.
+
+    Raises:
+        RagevalError: it is no address that may be used, or did not take the test message.
+    """
+    from rageval_dagster.monitoring.slack import note
+    from rageval_dagster.monitoring.webhook import host_of, post
+
+    if url is None:
+        return "not set: nobody is told of incidents; rageval status shows those that are open"
+    host = host_of(url)
+    if not test:
+        return f"at {host}; --test-webhook sends a message to it"
+    if trouble := post(url, note("rageval doctor: a test message; this webhook works")):
+        raise RagevalError(f"{host} did not take a test message ({trouble}): see RAGEVAL_ALERT_WEBHOOK_URL")
+    return f"at {host}; it took a test message"
 
 
 def _reached(url: str) -> str:

@@ -22,6 +22,7 @@ from rageval_dagster.cli.console import (
     say,
     score_rows,
 )
+from rageval_dagster.cli.gate import gate_json, gate_sentence, say_gate
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
@@ -48,6 +49,12 @@ def evaluate(
     sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
+    gated: Annotated[
+        bool,
+        typer.Option(
+            "--gate", help="Exit with 1 where a metric of the gate regressed, with 3 where too few questions tell."
+        ),
+    ] = False,
     fast: Annotated[
         bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
     ] = False,
@@ -55,7 +62,7 @@ def evaluate(
 ) -> None:
     """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
     if fast:
-        if dry_run or sample_size is not None or strategy is not None:
+        if dry_run or gated or sample_size is not None or strategy is not None:
             raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
         _evaluate_fast(client, every, dataset or [], system or [], k, as_json)
         return
@@ -95,7 +102,7 @@ def evaluate(
             say(f"{client_id}: {error}")
     leaked = [leaks_of(db, report) for report in reports]
     if as_json:
-        print_json_lines(map(evaluation_json, repeat(settings), reports, leaked))
+        print_json_lines(map(evaluation_json, repeat(settings), repeat(db), reports, leaked))
     else:
         print_reports(settings, db, reports)
     failing = [line for report in reports if (line := failed_questions(db, report))]
@@ -105,12 +112,15 @@ def evaluate(
         say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {chosen} failed")
-    if leaking:
+    verdict = say_gate(db, reports) if gated else 0
+    if leaking or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if failures == chosen or (reports and not any(_answered(report) for report in reports)):
         raise typer.Exit(2)
     if failures or failing or erring or refused:
         raise typer.Exit(DONE_IN_PART)
+    if verdict:
+        raise typer.Exit(verdict)
 
 
 def _print_forecast(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any], as_json: bool) -> None:
@@ -268,7 +278,7 @@ def with_usable_settings(settings: Settings, client_ids: list[str], k: int | Non
 
 def check_plan(settings: Settings, db: Any, client_ids: list[str], plan: dict[str, Any]) -> None:
     """Refuses a wrong dataset, system or strategy before anything runs."""
-    from rageval_dagster.benchmark.renewal import BenchmarkSpec
+    from rageval_dagster.benchmark.due import BenchmarkSpec
     from rageval_dagster.rag.systems import check_system_name
     from rageval_dagster.storage.benchmark import get_dataset
 
@@ -300,6 +310,8 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
     trigger = unfinished_trigger(db, client_id, f"command:{choices}:") or f"command:{choices}:{uuid.uuid4()}"
     say(f"{client_id}: evaluating")
     launched = launch(defs, settings, client_id, trigger, plan, lambda step: say(f"  {step}"))
+    if launched.untold is not None:
+        say(f"{client_id}: {launched.untold}")
     # What a leak stops comes after the evaluation itself, which is complete.
     if launched.failure is not None and launched.blocked_by != LEAK_CHECK:
         raise RagevalError(f"{client_id}: {launched.failure}")
@@ -440,6 +452,10 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
             print(f"  no headline metric has a value: {evaluation.system} failed on every question")
         else:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
+        print(f"  {gate_sentence(db, evaluation)}")
+        if lost := without_evidence(db, evaluation.dataset_id):
+            said = f"{plural(lost, 'question')} whose evidence the documents do not hold (any more), for you to look at"
+            print(f"  {said}: rageval datasets show {evaluation.dataset_id}")
         print(f"  the questions that went worst: rageval runs show {evaluation.id}")
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
@@ -466,6 +482,14 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
     for spent in model_spending(db, reports):
         print(spent)
     print("In the Dagster UI: make ui")
+
+
+def without_evidence(db: Any, dataset_id: int) -> int:
+    """How many of a dataset's questions have evidence that stands nowhere in the documents."""
+    from rageval_dagster.benchmark.coverage import LACKS
+    from rageval_dagster.storage.benchmark import get_dataset
+
+    return sum(not LACKS.isdisjoint(reasons) for reasons in get_dataset(db, dataset_id).flagged.values())
 
 
 def model_spending(db: Any, reports: list[Any]) -> list[str]:
@@ -518,13 +542,14 @@ def headline_row(report: Any) -> dict[str, Any]:
     }
 
 
-def evaluation_json(settings: Settings, report: Any, leaked: list[Any]) -> dict[str, Any]:
+def evaluation_json(settings: Settings, db: Any, report: Any, leaked: list[Any]) -> dict[str, Any]:
     """The shape that `--json` prints for one evaluation."""
-    from rageval_dagster.evaluation.verdict import completeness, thresholds
+    from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds
 
     evaluation = report.evaluation
     own = settings.for_client(evaluation.client_id)
-    complete, good = completeness([report], own.max_error_share), thresholds([report], own.thresholds)
+    complete, good = completeness([report]), thresholds([report], own.thresholds)
+    errors = error_share([report], own.max_error_share)
     return {
         "evaluation_id": evaluation.evaluation_id,
         "run_id": evaluation.id,
@@ -541,8 +566,10 @@ def evaluation_json(settings: Settings, report: Any, leaked: list[Any]) -> dict[
             "judge": evaluation.versions.judge,
         },
         "metrics": {metric_id: summary_json(summary) for metric_id, summary in sorted(report.summaries.items())},
+        "gate": gate_json(db, evaluation),
         "checks": [
             {"name": "complete", "passed": complete.passed, **complete.metadata},
+            {"name": "few_errors", "passed": errors.passed, **errors.metadata},
             {"name": "good_values", "passed": good.passed, **good.metadata},
             {
                 "name": LEAK_CHECK,

@@ -22,8 +22,9 @@ def forget(
     """Deletes every row, text, cache, run and partition of a client; shows them first, and asks."""
     from rageval_dagster.automation.forgetting import forget_in_dagster
     from rageval_dagster.corpus.snapshots import remove_snapshots
-    from rageval_dagster.storage.clients import keep_lease, lease_holder
+    from rageval_dagster.report.files import delete_reports
     from rageval_dagster.storage.forgetting import bury, delete_rows, scrub, tombstone
+    from rageval_dagster.storage.leases import keep_lease, lease_holder
 
     settings, db = open_all()
     rows = _show(settings, db, client)
@@ -35,6 +36,7 @@ def forget(
         delete_rows(db, client)
     if rows or tombstone(db, client) is None:
         bury(db, client, rows)
+    kept += delete_reports(db, settings, client)
     kept += [
         f"{path}: another process has it open; run forget again after that" for path in remove_snapshots(settings.home)
     ]
@@ -62,12 +64,14 @@ def _show(settings: Settings, db: "Database", client: str) -> dict[str, int]:
     """
     from rageval_dagster.automation.forgetting import held_in_dagster
     from rageval_dagster.corpus.snapshots import list_snapshots
+    from rageval_dagster.report.files import reports_of_client
     from rageval_dagster.storage.forgetting import rows_of, tombstone
 
     rows = rows_of(db, client)
     held = held_in_dagster(settings, client)
     stone = tombstone(db, client)
-    if not rows and not held.anything and stone is None:
+    reports = reports_of_client(settings, client)
+    if not rows and not held.anything and not reports and stone is None:
         raise RagevalError(
             f"nothing is stored of a client {client!r}: `rageval status` shows those there are. Its documents, if the "
             "document store has any, are yours; `exclude` in rageval.toml keeps a collection from being evaluated"
@@ -79,6 +83,7 @@ def _show(settings: Settings, db: "Database", client: str) -> dict[str, int]:
         {"what": "Dagster runs of this client", "count": held.runs},
         {"what": "Dagster runs of no single client, which may name it", "count": held.shared_runs},
         {"what": "Dagster partitions", "count": int(held.partition)},
+        {"what": "reports", "count": len(reports)},
         {"what": "copies of the document store (made again when needed)", "count": len(list_snapshots(settings.home))},
     ]
     print_table([row for row in table if row["count"]], ["what", "count"], "nothing")

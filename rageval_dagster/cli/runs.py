@@ -6,10 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from rageval_dagster.cli import gate
 from rageval_dagster.cli.console import SCORE_COLUMNS, cell, open_all, plural, print_json, print_table, score_rows
 from rageval_dagster.errors import RagevalError
 
-app = typer.Typer(help="Evaluations: list, show, export.", no_args_is_help=True)
+app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
+
+gate.register(app)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -22,14 +25,27 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """Lists the evaluations, newest first."""
+    from rageval_dagster.storage.comparisons import current_baselines, load_judgements
     from rageval_dagster.storage.evaluations import list_evaluations
+    from rageval_dagster.storage.leases import held_leases
 
     _, db = open_all()
-    rows = [_row(evaluation) for evaluation in list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)]
+    evaluations = list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)
+    judgements = load_judgements(db, [evaluation.id for evaluation in evaluations])
+    held = {lease.client_id for lease in held_leases(db)}
+    held_against = current_baselines(db, client)
+    rows = [
+        _row(evaluation)
+        | {"verdict": judgements[evaluation.id].verdict, "baseline": evaluation.id in held_against}
+        | ({} if evaluation.client_id in held or evaluation.status != "running" else {"status": "interrupted"})
+        for evaluation in evaluations
+    ]
     if as_json:
         print_json(rows)
         return
-    columns = ["run", "client", "dataset", "system", "k", "status", "questions", "MRR", "nDCG@10", "version", "started"]
+    columns = ["run", "client", "dataset", "system", "k", "status", "questions", "MRR", "nDCG@10"]
+    columns += ["verdict", "baseline", "version", "started"]
+    rows = [row | {"baseline": "yes" if row["baseline"] else None} for row in rows]
     print_table(rows, columns, "no evaluations yet: rageval evaluate --client NAME")
 
 
@@ -37,6 +53,10 @@ def list_all(
 def show(
     run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst questions to show.")] = 5,
+    question_ids: Annotated[
+        list[str] | None,
+        typer.Option("--question", help="Instead of the worst, these questions by id, with the texts of all passages."),
+    ] = None,
     by: Annotated[str | None, typer.Option(help="Instead, each category or document, worst first.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Of these metrics or patterns; with --by.")] = None,
     as_json: JsonOption = False,
@@ -52,7 +72,7 @@ def show(
         unknown_chunks,
     )
     from rageval_dagster.evaluation.breakdown import breakdown_of
-    from rageval_dagster.evaluation.summary import report_of, worst_questions
+    from rageval_dagster.evaluation.summary import read_questions, report_of
     from rageval_dagster.storage.evaluations import get_evaluation
 
     if metric and by is None:
@@ -61,7 +81,7 @@ def show(
     report = report_of(db, get_evaluation(db, run_id))
     broken_down = None if by is None else breakdown_of(db, report, by, metric or ())
     if as_json:
-        shown = evaluation_json(settings, report, leaks_of(db, report))
+        shown = evaluation_json(settings, db, report, leaks_of(db, report))
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     row = _row(report.evaluation)
@@ -80,8 +100,12 @@ def show(
     )
     for line in filter(None, lines):
         print(f"\n{line}")
-    questions = worst_questions(db, report, worst)
-    if not report.by_badness and not report.is_judged:
+    questions = read_questions(db, report, question_ids or report.by_badness[:worst])
+    if question_ids:
+        missing = sorted(set(question_ids) - {each.item.item_id for each in questions})
+        if missing:
+            raise RagevalError(f"run {run_id} has no question {missing[0]!r}, or its texts were deleted")
+    elif not report.by_badness and not report.is_judged:
         print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
     elif not report.by_badness:
         print("\nEvery question found its evidence first, and was answered or declined rightly.")
@@ -96,6 +120,8 @@ def show(
         for hit in question.hits:
             mark = "*" if {hit.chunk_id, hit.document_id} & question.relevant else " "
             print(f"  {hit.rank:>3}{mark} {cell(hit.document_id)}  {cell(hit.chunk_id)}")
+            if question_ids:
+                print(f"       {cell(hit.text) or '(its text is not kept)'}")
         for metric_id, outcome in question.verdicts.items():
             for verdict_line in _verdict_lines(metric_id, outcome):
                 print(f"  {verdict_line}")

@@ -144,17 +144,29 @@ class TransformerEmbedder:
 
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
+        return np.stack(self._encode_evenly(texts, normalize_embeddings=True)).astype(np.float32)
+
+    def _encode_evenly(self, texts: Sequence[str], **options: Any) -> list[Any]:
+        """What the model makes of each text, to the last bit the same whatever other texts it is asked about.
+
+        The last digits of a sum depend on the shape of the matrices that it is a part of. So every batch has as many
+        texts, and is padded to one of few lengths.
+        """
         model = self._model
+        alike: dict[int, list[int]] = {}
+        for index, count in enumerate(self.token_counts(texts)):
+            alike.setdefault(_padded(min(count, self.window)), []).append(index)
+        found: list[Any] = [None] * len(texts)
         with _MODELS_LOCK:
-            # sentence-transformers itself sorts by length before it cuts batches, so that little is padding.
-            vectors = model.encode(
-                [_encodable(text) for text in texts],
-                batch_size=32,
-                normalize_embeddings=True,
-                convert_to_numpy=True,
-                show_progress_bar=False,
-            )
-        return np.ascontiguousarray(vectors, dtype=np.float32)
+            for length, indices in alike.items():
+                filler = " ".join(["a"] * length)  # a token each: what the batch is padded to
+                for start in range(0, len(indices), _BATCH - 1):
+                    batch = indices[start : start + _BATCH - 1]
+                    asked = [_encodable(texts[index]) for index in batch] + [filler] * (_BATCH - len(batch))
+                    made = model.encode(asked, batch_size=_BATCH, show_progress_bar=False, **options)
+                    for index, vectors in zip(batch, made, strict=False):
+                        found[index] = vectors
+        return found
 
     def windows(self, text: str) -> list[str]:
         # A token holds at least one byte, so that a short text needs no tokenizer (nor the import of one).
@@ -196,14 +208,7 @@ class TransformerEmbedder:
         pieces = [
             (row, start, text[start:end]) for row, text in enumerate(texts) for start, end in self._window_spans(text)
         ]
-        model = self._model
-        with _MODELS_LOCK:
-            made = model.encode(
-                [_encodable(piece) for _, _, piece in pieces],
-                batch_size=32,
-                output_value="token_embeddings",
-                show_progress_bar=False,
-            )
+        made = self._encode_evenly([piece for _, _, piece in pieces], output_value="token_embeddings")
         found: list[list[TokenVectors]] = [[] for _ in texts]
         for (row, start, piece), tensor in zip(pieces, made, strict=True):
             encoding = self._tokenizer.encode(_encodable(piece))
@@ -247,6 +252,16 @@ class TransformerEmbedder:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
+
+
+_BATCH = 16
+"""Texts in each batch of a model, fillers among them: a few texts shall not cost many fillers."""
+
+
+def _padded(tokens: int) -> int:
+    """The length to which a text of so many tokens is padded: few different ones, and little padding."""
+    step = 8 if tokens <= 32 else 16 if tokens <= 64 else 32
+    return max(step, -(-tokens // step) * step)
 
 
 def _encodable(text: str) -> str:

@@ -2,15 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from rageval_dagster.resources.database import HistoryDatabase
 from rageval_dagster.settings import load_settings
-
-if TYPE_CHECKING:
-    from rageval_dagster.storage.clients import Client
 
 TEXT_WARNING = (
     "RAGEVAL_TEXT_IN_DAGSTER is true: messages of errors may bring texts of documents into Dagster's event log, from "
@@ -21,16 +17,22 @@ WAIT_S = 60.0
 """How long a run waits for another one of the same client, or for an ingestion, to end."""
 
 
-def end_dead_run(instance: dg.DagsterInstance, client: "Client") -> None:
-    """Tells Dagster of a run whose process died with the client's lease in its hands that it failed.
+def run_of(holder: str) -> str | None:
+    """The Dagster run that holds a lease under this name; None where it is none."""
+    return holder.rpartition(":run ")[2] if ":run " in holder else None
+
+
+def end_dead_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
+    """Tells Dagster of a run whose process died, or lost its lease, that it failed; gives it unless it ended before.
 
     Dagster's default launcher does not notice, nor does anybody for a run of the command line: the run would count as
     running, and keep every later one of the client in the queue.
     """
-    holder, _, run_id = (client.dead_holder or "").rpartition(":run ")
-    run = instance.get_run_by_id(run_id) if holder else None
-    if run is not None and not run.is_finished:
-        instance.report_run_failed(run, "the run's process died")
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished:
+        return None
+    instance.report_run_failed(run, "the run's process died, or stood still until its lease was over")
+    return run
 
 
 class ClientLease(dg.ConfigurableResource):
@@ -50,11 +52,14 @@ class ClientLease(dg.ConfigurableResource):
         if key is None:
             yield self
             return
-        from rageval_dagster.storage.clients import ensure_client, keep_lease, lease_holder
+        from rageval_dagster.storage.clients import ensure_client
+        from rageval_dagster.storage.leases import keep_lease, lease_holder
 
         db, client_id = self.database.open(), self.database.client_of(key)
-        client = ensure_client(db, client_id)
-        if context.instance is not None:
-            end_dead_run(context.instance, client)
-        with keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S):
+        before = ensure_client(db, client_id).dead_holder
+        if context.instance is not None and before is not None and (run_id := run_of(before)) is not None:
+            end_dead_run(context.instance, run_id)
+        log = context.log
+        waiting = (lambda _: None) if log is None else log.warning
+        with keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S, waiting=waiting):
             yield self

@@ -14,23 +14,14 @@ if TYPE_CHECKING:
 
 
 class Embedding(dg.ConfigurableResource):
-    """The two embedding models: the retriever's, part of the system, and the metrics', part of the judge."""
+    """The metrics' embedding model, part of the judge; the retriever's is part of the system."""
 
     database: dg.ResourceDependency[HistoryDatabase]
 
-    def for_retrieval(self, client_id: str) -> "CachedEmbedder":
-        return self._cached(load_settings().for_client(client_id).embedding_model, client_id)
-
     def for_metrics(self, client_id: str) -> "CachedEmbedder":
-        return self._cached(load_settings().for_client(client_id).metric_embedding_model, client_id)
+        from rageval_dagster.evaluation.tools import metric_embedder
 
-    def _cached(self, model: str, client_id: str) -> "CachedEmbedder":
-        from rageval_dagster.embedding.cache import CachedEmbedder
-        from rageval_dagster.embedding.models import load_embedder
-
-        return CachedEmbedder(
-            load_embedder(model, load_settings().for_client(client_id)), self.database.open(), client_id
-        )
+        return metric_embedder(load_settings().for_client(client_id), self.database.open(), client_id)
 
 
 class Judging(dg.ConfigurableResource):
@@ -45,16 +36,13 @@ class Judging(dg.ConfigurableResource):
 
         return metrics_of(load_settings().for_client(client_id), k, self.embedding.for_metrics(client_id))
 
-    def tools(self, client_id: str, run_id: str) -> "Tools":
-        """What a run's metrics share."""
-        from rageval_dagster.llm.client import ChatClient
-        from rageval_dagster.metrics.interface import Tools
+    def tools(self, client_id: str, run_id: str, afresh: bool = False) -> "Tools":
+        """What a run's metrics share; `afresh`: their judge is asked whatever it said before."""
+        from rageval_dagster.evaluation.tools import tools_of
 
         settings = load_settings().for_client(client_id)
-        judge = None
-        if settings.judge_model is not None:
-            judge = ChatClient(settings, "judge", self.database.open(), client_id, run_id)
-        return Tools(self.embedding.for_metrics(client_id), judge)
+        settings = settings.past_caches() if afresh else settings
+        return tools_of(settings, self.database.open(), client_id, run_id)
 
     def verdicts_max_age_days(self, client_id: str) -> float:
         """How long a judge's verdicts count, since hosted models drift."""
@@ -67,8 +55,8 @@ class QuestionGenerator(dg.ConfigurableResource):
     database: dg.ResourceDependency[HistoryDatabase]
 
     def open(self, client_id: str, run_id: str) -> "Generator":
+        from rageval_dagster.benchmark.due import BenchmarkSpec
         from rageval_dagster.benchmark.generators import load_generator
-        from rageval_dagster.benchmark.renewal import BenchmarkSpec
 
         return load_generator(
             load_settings().for_client(client_id), self.database.open(), client_id, BenchmarkSpec.seed, run_id

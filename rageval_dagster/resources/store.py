@@ -1,5 +1,6 @@
 """The document store as a Dagster resource."""
 
+import math
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 class DocumentStore(dg.ConfigurableResource):
     """Opens the Chroma of the settings freshly: a process that queried before would answer from its old index."""
 
-    def open(self) -> "ChromaStore":
+    def open(self, patience_s: float = math.inf) -> "ChromaStore":
         from rageval_dagster.corpus.store import open_store
 
-        return open_store(load_settings())
+        return open_store(load_settings(), patience_s)

@@ -23,14 +23,18 @@ class RagSystems(dg.ConfigurableResource):
         settings = load_settings().for_client(client_id)
         return settings.llm_cache_max_age_days if settings.answer_model else None
 
-    def loader(self, client_id: str, run_id: str) -> "SystemLoader":
-        """Loads the client's systems; their model calls are recorded under the run."""
+    def loader(self, client_id: str, run_id: str, afresh: bool = False) -> "SystemLoader":
+        """Loads the client's systems; their model calls are recorded under the run.
+
+        `afresh`: their models are asked whatever they said before.
+        """
         from functools import lru_cache
 
         from rageval_dagster.metrics.assessment import assess_answer
         from rageval_dagster.rag.systems import load_system
 
         db, store, settings = self.database.open(), self.store.open(), load_settings().for_client(client_id)
+        settings = settings.past_caches() if afresh else settings
         return lru_cache(maxsize=None)(
             lambda name: load_system(name, settings, db, store, client_id, assess_answer, run_id)
         )

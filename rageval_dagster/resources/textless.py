@@ -1,4 +1,4 @@
-"""What keeps texts out of Dagster when something fails: its event log keeps messages and causes for ever."""
+"""What becomes of a body that fails: no text reaches Dagster's event log, and what only was away is tried again."""
 
 import functools
 import inspect
@@ -9,12 +9,16 @@ from typing import Any, TypeVar
 
 import dagster as dg
 
-from rageval_dagster.errors import RagevalError, place
+from rageval_dagster.errors import DatabaseAwayError, RagevalError, StoreAwayError, place
 from rageval_dagster.settings import load_settings
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 FRAMES = 4
+
+RETRIES = 6
+RETRY_AFTER_S = 10
+"""A step whose database or document store went away is tried again for a minute; it finds what it had stored."""
 
 
 class UnexpectedError(RagevalError):
@@ -48,9 +52,15 @@ def textless_errors() -> Iterator[None]:
 
     Raises:
         UnexpectedError: in place of an exception whose message may hold the user's texts.
+        RetryRequested: in a step, in place of the word that the database or the document store is away just now.
     """
     try:
         yield
+    except (DatabaseAwayError, StoreAwayError) as error:
+        if not _is_in_step():
+            raise error.with_traceback(None) from None
+        away = type(error)(str(error))
+        raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=RETRY_AFTER_S) from away
     except (RagevalError, dg.DagsterError) as error:
         if isinstance(error, RagevalError) and not load_settings().text_in_dagster:
             raise error.with_traceback(None) from None
@@ -59,6 +69,15 @@ def textless_errors() -> Iterator[None]:
         if load_settings().text_in_dagster:
             raise
         raise UnexpectedError(_described(error)) from None
+
+
+def _is_in_step() -> bool:
+    """Whether a run executes this: a sensor's or a schedule's turn comes again by itself."""
+    try:
+        dg.OpExecutionContext.get()
+    except dg.DagsterInvariantViolationError:
+        return False
+    return True
 
 
 def _described(error: Exception) -> str:

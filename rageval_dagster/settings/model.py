@@ -105,6 +105,9 @@ class Settings(BaseModel):
     )
     auto_generate_datasets: bool = _setting("EVALUATION_AUTO_GENERATE_DATASETS", True, "true or false", "client")
     dataset_max_age_days: _Days = _setting("EVALUATION_DATASET_MAX_AGE_DAYS", 7, _DAYS, "client")
+    target_items: _PositiveInt = _setting("EVALUATION_TARGET_ITEMS", 200, "a whole number of at least 1", "client")
+    settle_s: Annotated[float, Field(ge=0)] = _setting("RAGEVAL_SETTLE_S", 60, "seconds, 0 or more")
+    rescan_hours: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_RESCAN_HOURS", 24, "hours, more than 0", "client")
 
     # Answers.
     citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false", "client")
@@ -213,7 +216,31 @@ class Settings(BaseModel):
 
     # Judging an evaluation.
     max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, "a number from 0 to 1", "client")
-    settle_s: Annotated[float, Field(ge=0)] = _setting("RAGEVAL_SETTLE_S", 60, "seconds, 0 or more")
+    alpha: Annotated[float, Field(gt=0, lt=1)] = _setting("RAGEVAL_ALPHA", 0.05, "a number between 0 and 1", "client")
+    regression_tolerance: _Share = _setting("RAGEVAL_REGRESSION_TOLERANCE", 0.02, "a number from 0 to 1", "client")
+    gate: _Names = _setting(
+        None, (), "metric ids that the gate looks at; none: hit rate, MRR, and claims.faithfulness", "client"
+    )
+    gate_effect: Annotated[float, Field(gt=0, le=1)] = _setting(
+        "RAGEVAL_GATE_EFFECT", 0.25, "a drop that the gate must be able to see, more than 0, at most 1", "client"
+    )
+    gate_severity: Literal["error", "warning"] = _setting(
+        "RAGEVAL_GATE_SEVERITY", "error", "error or warning", "client"
+    )
+    fresh_hours: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_FRESH_HOURS", 36, "hours, more than 0", "client")
+    alert_webhook_url: SecretStr | None = _setting(
+        "RAGEVAL_ALERT_WEBHOOK_URL", None, "http(s)://... of a Slack-compatible webhook", "client"
+    )
+    serve_token: SecretStr | None = _setting(
+        "RAGEVAL_SERVE_TOKEN", None, "the bearer token of rageval serve", "machine"
+    )
+    serve_port: Annotated[int, Field(ge=1, le=65_535)] = _setting(
+        "RAGEVAL_SERVE_PORT", 8000, "a port from 1 to 65535", "machine"
+    )
+    report_dir_setting: str | None = _setting("RAGEVAL_REPORT_DIR", None, "a folder", "machine")
+    report_base_url: Annotated[str, Field(pattern=r"^https?://[^\s#?\"<>()]+$")] | None = _setting(
+        "RAGEVAL_REPORT_BASE_URL", None, "http(s)://... under which the folder of reports is served", "machine"
+    )
     text_in_dagster: bool = _setting("RAGEVAL_TEXT_IN_DAGSTER", False, "true or false", "machine")
 
     _source: "SettingsSource" = PrivateAttr()
@@ -284,6 +311,12 @@ class Settings(BaseModel):
         """The settings of one client: its own table in rageval.toml over what holds for all."""
         return self._source.settings(client_id)
 
+    def past_caches(self) -> "Settings":
+        """These settings, but nothing that a model said before counts."""
+        fresh = self.model_copy(update={"llm_cache_max_age_days": 0})
+        fresh._source = self._source
+        return fresh
+
     def secret(self, variable: str) -> SecretStr:
         """The secret in a variable that rageval.toml names, or in the file that NAME_FILE names.
 
@@ -323,6 +356,13 @@ class Settings(BaseModel):
         if self.chroma_path is not None:
             return Path(self.chroma_path).expanduser().absolute()
         return self.home / "chroma"
+
+    @property
+    def report_dir(self) -> Path:
+        """The folder of the HTML reports, absolute."""
+        if self.report_dir_setting is not None:
+            return Path(self.report_dir_setting).expanduser().absolute()
+        return self.home / "reports"
 
     def ensure_home(self) -> Path:
         """Makes RAGEVAL_HOME, readable by its owner only (SECURITY.md line 10)."""

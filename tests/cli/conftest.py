@@ -6,9 +6,9 @@ import pytest
 
 from rageval_dagster.cli import main
 from tests.cli.running import Ended, Run
-from tests.pipeline.conftest import loaded, project
+from tests.pipeline.conftest import _evaluated_once, evaluated, loaded, project
 
-__all__ = ["loaded", "project"]
+__all__ = ["_evaluated_once", "evaluated", "loaded", "project"]
 
 
 @pytest.fixture

@@ -167,6 +167,7 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert results.exists()
 
 
+@pytest.mark.slow
 def test_a_command_resumes_only_its_own_choices(loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
         broken.setattr("rageval_dagster.evaluation.scoring.compute_scores", lambda *_: 1 / 0)

@@ -119,6 +119,8 @@ def test_show_names_the_offenders_of_each_rule(project: Project, run: Run) -> No
     assert (
         printed["flagged"][first] == ["question_self_contained", "question_not_yes_no"] or first in printed["flagged"]
     )
+    [listed] = json.loads(run("datasets", "list", "--json").out)
+    assert (listed["flagged"], listed["documents"], listed["topics_touched"]) == (len(printed["flagged"]), None, None)
     ended = run("datasets", "show", 1)
     assert f"question_not_yes_no: 1 ({first})" in ended.out
     assert second in ended.out

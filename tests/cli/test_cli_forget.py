@@ -9,13 +9,13 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from rageval_dagster.automation.requests import ensure_partition
-from rageval_dagster.corpus.backends import MARKER_FILE
+from rageval_dagster.automation.requests import ensure_partitions
+from rageval_dagster.corpus.catalogue import MARKER_FILE
 from rageval_dagster.corpus.snapshots import list_snapshots
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk
-from rageval_dagster.storage.clients import keep_lease
 from rageval_dagster.storage.forgetting import rows_of, tombstone
+from rageval_dagster.storage.leases import keep_lease
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project
 from tests.storage.planted import CANARY, plant
@@ -40,7 +40,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def test_what_will_be_deleted_is_shown_and_what_was_not_is_said(known: Project, run: Run) -> None:
     with dg.DagsterInstance.get() as instance:
-        ensure_partition(instance, "acme")
+        ensure_partitions(instance, ["acme"])
     ended = run("forget", "--client", "acme", "--yes")
     assert ended.code == 0, ended
     shown = dict(line.rsplit(maxsplit=1) for line in ended.out.splitlines() if line.startswith(("rows", "Dagster")))
@@ -76,7 +76,7 @@ def test_a_client_of_whom_nothing_is_stored(known: Project, run: Run) -> None:
 
 def test_a_client_that_only_dagster_knows(project: Project, run: Run) -> None:
     with dg.DagsterInstance.get() as instance:
-        ensure_partition(instance, "acme")
+        ensure_partitions(instance, ["acme"])
         assert run("forget", "--client", "acme", "--yes").code == 0
         assert not instance.get_dynamic_partitions("clients")
     assert tombstone(project.database(), "acme") is not None

@@ -3,10 +3,8 @@
 import json
 import re
 import sqlite3
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.settings import Settings, load_settings
 from tests.cli.running import Run, refused
 from tests.corpus.their_store import contents, their_chroma
+from tests.loopback import LoopbackServer, Quiet
 from tests.pipeline.small_project import Project
 
 ENGLISH = "The harbour of {} serves ferries to the islands every morning, and the fare is paid on board."
@@ -187,18 +186,14 @@ def test_there_is_nothing_to_look_at(project: Project, run: Run, tmp_path: Path)
 def web_page() -> Iterator[str]:
     """The address of a server that answers everything, and is no Chroma."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"<html>welcome</html>")
 
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with LoopbackServer(Handler) as server:
+        yield server.origin
 
 
 def test_an_address_that_is_no_chroma(project: Project, run: Run, web_page: str) -> None:

@@ -215,6 +215,7 @@ def test_keyless_correctness_agrees_with_people(project: Project, run: Run) -> N
     assert {name: round(rows[name]["accuracy"]["mean"], 3) for name in published} == pytest.approx(published, abs=0.001)
 
 
+@pytest.mark.slow
 def test_an_own_metric_is_everywhere(own: Project, run: Run) -> None:
     own.ingest("acme", documents("lighthouse", count=2))
     ended = run("evaluate", "--client", "acme", "--json")

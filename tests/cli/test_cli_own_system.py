@@ -76,6 +76,7 @@ def brief(results, tools):
 """
 
 
+@pytest.mark.slow
 def test_a_metric_that_fails_is_said_to_with_its_reason(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

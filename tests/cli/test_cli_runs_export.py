@@ -1,7 +1,6 @@
 """`rageval runs export` and `evaluate --fast`: what was recorded, handed over and scored again."""
 
 import json
-import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -10,25 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run, refused
-from tests.pipeline.conftest import new_project
-from tests.pipeline.small_project import Project, documents
-
-
-@pytest.fixture(scope="module")
-def evaluated_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a project with one evaluation, which the tests copy."""
-    folder = tmp_path_factory.mktemp("evaluated")
-    with pytest.MonkeyPatch.context() as patch:
-        project = new_project(folder, patch)
-        project.ingest("acme", documents("lighthouse"))
-        assert project.evaluate("acme", "test:1").failure is None
-    return folder
-
-
-@pytest.fixture
-def evaluated(project: Project, evaluated_once: Path) -> Project:
-    shutil.copytree(evaluated_once / "home", project.folder / "home", dirs_exist_ok=True)
-    return project
+from tests.pipeline.small_project import Project
 
 
 def written_again(run: Run, *arguments: object) -> None:

@@ -93,11 +93,12 @@ def test_every_rageval_command_works(project: Project, model: ScriptedServer, mo
             code = 0
         except SystemExit as ended:
             code = ended.code
-        assert not code, line
+        # The gate of a small project has too few questions to tell.
+        assert not code or ("--gate" in words and code == 3), line
         ran.append(words[1])
     assert {
         *("ingest", "evaluate", "status", "runs", "datasets", "doctor", "init", "clients", "config"),
-        *("score", "trec", "metrics", "judge"),
+        *("score", "trec", "metrics", "judge", "notify"),
     } <= set(ran)
 
 

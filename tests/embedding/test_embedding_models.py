@@ -29,11 +29,18 @@ def test_vectors_have_length_one_and_mean_what_the_texts_mean() -> None:
     assert cat @ kitten > cat @ engine + 0.3
 
 
-def test_order_and_batch_do_not_matter() -> None:
-    texts = [f"{'word ' * length}{length}" for length in (50, 1, 120, 7, 30)] * 3
-    together = DEFAULT.encode(texts)
-    alone = np.concatenate([DEFAULT.encode([text]) for text in texts[:5]])
-    assert together[:5] == pytest.approx(alone, abs=1e-5)
+@pytest.mark.slow
+def test_a_text_has_the_same_vectors_to_the_last_bit_in_whatever_company() -> None:
+    """An evaluation that was killed, or could reuse a part, embeds other texts together than an undisturbed one."""
+    texts = [f"{'word ' * length}{length}" for length in (50, 1, 400, 7, 8, 30, 31, 32)] * 3
+    together, tokens = DEFAULT.encode(texts), DEFAULT.token_vectors(texts[:8])
+    for number, text in enumerate(texts[:8]):
+        assert (DEFAULT.encode([text])[0] == together[number]).all()
+        assert (DEFAULT.encode([*texts[3::-1], text])[4] == together[number]).all()
+    models._TOKEN_VECTORS.clear()
+    for text, vectors in zip(texts[:8], tokens, strict=True):
+        [alone] = DEFAULT.token_vectors([text])
+        assert (alone.vectors == vectors.vectors).all()
 
 
 def test_no_texts_no_vectors() -> None:

@@ -1,0 +1,60 @@
+"""What `status` shows of incidents, and what `doctor` says of the webhook."""
+
+import json
+
+import pytest
+
+from rageval_dagster.monitoring.incidents import EndedRun, note_run, review
+from rageval_dagster.storage.types import utc_now
+from tests.cli.running import Run
+from tests.monitoring.planted_incidents import MRR, evaluate
+from tests.monitoring.webhook_server import WebhookServer
+from tests.pipeline.small_project import Project
+
+
+def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project, run: Run) -> None:
+    db, settings = project.database(), project.settings
+    fell = evaluate(db, verdict="regressed", regressed=[MRR])
+    evaluate(db, client="globex")
+    note_run(db, "globex", EndedRun("run-1", True), utc_now())
+    review(db, settings, {"acme", "globex"}, utc_now())
+    shown = run("status").out
+    failed, regression = shown.splitlines()[-2:]
+    assert regression.split()[:4] == ["regression", "acme", f"synthetic/dense/{MRR}", str(fell.id)]
+    assert failed.split()[:4] == ["failed", "run", "globex", "-"]
+    assert regression.endswith(" no")
+    found = {row["client_id"]: row["incidents"] for row in json.loads(run("status", "--json").out)}
+    assert [each["kind"] for each in found["acme"]] == ["regression"]
+    assert found["acme"][0]["details"]["mean"] == 0.701
+    assert [each["run_id"] for each in found["globex"]] == ["run-1"]
+    evaluate(db)
+    note_run(db, "globex", EndedRun("run-2", False), utc_now())
+    review(db, settings, {"acme", "globex"}, utc_now())
+    assert "incident" not in run("status").out
+
+
+def webhook_row(run: Run, *options: str) -> tuple[str, str]:
+    ended = run("doctor", "--json", *options)
+    assert "s3cret-webhook" not in ended.out + ended.err
+    [row] = [row for row in json.loads(ended.out) if row["check"] == "alert webhook"]
+    return row["ok"], row["finding"]
+
+
+def test_doctor_says_whether_a_webhook_is_set_and_tries_it_if_asked(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok, finding = webhook_row(run)
+    assert ok == "yes"
+    assert finding.startswith("not set: nobody is told")
+    with WebhookServer() as server:
+        monkeypatch.setenv("RAGEVAL_ALERT_WEBHOOK_URL", server.url)
+        assert webhook_row(run, "--test-webhook") == ("yes", "at 127.0.0.1; it took a test message")
+        assert server.texts == ["rageval doctor: a test message; this webhook works"]
+        server.status = 404
+        ok, finding = webhook_row(run, "--test-webhook")
+        assert ok == "no"
+        assert "HTTP 404" in finding
+    monkeypatch.setenv("RAGEVAL_ALERT_WEBHOOK_URL", "http://hooks.example.com/s3cret-webhook")
+    ok, finding = webhook_row(run)
+    assert ok == "no"
+    assert "RAGEVAL_ALERT_WEBHOOK_URL takes https://" in finding

@@ -12,15 +12,14 @@ def digest(*parts: str | bytes | None) -> str:
 
     None and the empty string differ too.
     """
-    hasher = hashlib.sha256()
+    framed = []
     for part in parts:
         if part is None:
-            hasher.update(b"-1:")
-            continue
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        hasher.update(f"{len(data)}:".encode())
-        hasher.update(data)
-    return hasher.hexdigest()
+            framed.append(b"-1:")
+        else:
+            data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            framed.append(b"%d:%b" % (len(data), data))
+    return hashlib.sha256(b"".join(framed)).hexdigest()
 
 
 def digest_json(value: Any) -> str:

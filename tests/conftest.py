@@ -20,8 +20,19 @@ from rageval_dagster.storage.tables import metadata, schema_info
 hypothesis.settings.register_profile("rageval", deadline=None)
 hypothesis.settings.load_profile("rageval")
 
+# Two processes that each compute with all cores wait for one another most of the time.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 _VARIABLES = {"postgresql": "RAGEVAL_TEST_POSTGRES_URL", "mariadb": "RAGEVAL_TEST_MYSQL_URL"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A slow test may take long on a slow machine, too; one that hangs still ends."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(autouse=True)

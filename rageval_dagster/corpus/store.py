@@ -1,6 +1,7 @@
 """The document store: each client's chunks and vectors in Chroma, embedded or on a server."""
 
 import math
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ _QUERY_BATCH = 200
 _FIRST_PAGE = 500
 _LARGEST_PAGE = 10_000
 _PAGE_BYTES = 50_000_000
+_READERS = 2
 
 Metadata = Mapping[str, str | int | float | bool]
 
@@ -179,18 +181,22 @@ class ChromaStore:
             return size, self._read(client_id, with_vectors, limit=size, offset=offset)
 
         self._place(client_id)
-        # The next page is read while this one is worked on: Chroma takes longer for it than all that is done here.
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="scan") as reader:
-            offset, coming = 0, reader.submit(read, 0, page_size or _FIRST_PAGE)
-            while True:
-                size, found = coming.result()
-                offset, is_last = offset + size, len(found["ids"]) < size
-                if not is_last:
-                    coming = reader.submit(read, offset, page_size or _rows_of_a_page(found))
+        # Pages are read while an earlier one is worked on, two at once: most of the time that Chroma takes for one, it
+        # leaves Python to others.
+        with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="scan") as readers:
+            coming = deque([readers.submit(read, 0, page_size or _FIRST_PAGE)])
+            offset, is_last = page_size or _FIRST_PAGE, False
+            while not is_last:
+                size, found = coming.popleft().result()
+                is_last = len(found["ids"]) < size
+                while not is_last and len(coming) < _READERS:
+                    size = page_size or _rows_of_a_page(found)
+                    coming.append(readers.submit(read, offset, size))
+                    offset += size
                 if found["ids"]:
                     yield self._page(client_id, found, with_vectors)
-                if is_last:
-                    return
+            for page in coming:
+                page.cancel()
 
     def spread(self, client_id: str, places: int, per_place: int) -> Page:
         """`per_place` chunks with vectors from each of `places` evenly spaced places of the client's chunks."""

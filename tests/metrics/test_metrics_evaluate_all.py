@@ -13,7 +13,7 @@ import pytest
 from rageval_dagster import evaluate_all
 from tests.metrics.metric_samples import DATA_DIR
 
-CHECKED = 200
+CHECKED = 100
 LONGEST = 600
 """Characters that surely fit the model's window of 256 tokens."""
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, FastAPI, HTTPException, Query
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from rageval_dagster.errors import DatasetError, RagevalError
@@ -89,7 +90,7 @@ _BUSY: dict[int | str, dict[str, Any]] = {
 
 
 def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
-    """The endpoints, each behind the bearer token."""
+    """The endpoints, each behind the bearer token, and a page that describes them at /docs."""
     bearer = HTTPBearer(auto_error=False, description="RAGEVAL_SERVE_TOKEN")
 
     def authorised(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
@@ -99,16 +100,9 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
                 401, "give the token: Authorization: Bearer <RAGEVAL_SERVE_TOKEN>", {"WWW-Authenticate": "Bearer"}
             )
 
-    app = FastAPI(
-        title="rageval",
-        description="Datasets and evaluations of RAG systems. A request that starts one answers when it is done.",
-        docs_url=None,  # FastAPI's page takes its scripts from a public server
-        redoc_url=None,
-        dependencies=[Depends(authorised)],
-        responses=_RESPONSES,
-    )
+    routes = APIRouter(prefix=PREFIX, dependencies=[Depends(authorised)], responses=_RESPONSES)
 
-    @app.post(f"{PREFIX}/generate", responses=_UNKNOWN | _BUSY)
+    @routes.post("/generate", responses=_UNKNOWN | _BUSY)
     def generate(request: GenerateRequest) -> DatasetResponse:
         """Generates a dataset from a client's documents."""
         _check_client(settings, request.client_id)
@@ -118,14 +112,14 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         [row] = _command(arguments)
         return _dataset(benchmark_storage.get_dataset(db, row["id"]))
 
-    @app.get(f"{PREFIX}/datasets", responses=_UNKNOWN)
+    @routes.get("/datasets", responses=_UNKNOWN)
     def datasets(client_id: Annotated[_Name | None, Query()] = None) -> list[DatasetResponse]:
         """Lists the datasets, or those of one client."""
         if client_id is not None:
             _check_known(db, client_id)
         return [_dataset(each) for each in benchmark_storage.list_datasets(db, client_id)]
 
-    @app.post(f"{PREFIX}/runs", responses=_UNKNOWN | _BUSY)
+    @routes.post("/runs", responses=_UNKNOWN | _BUSY)
     def run(request: RunRequest) -> RunResponse:
         """Evaluates the first of a client's systems on a dataset."""
         dataset = _known_dataset(db, request.dataset_id)
@@ -136,7 +130,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         row = _command(arguments)[-1]
         return _run(db, evaluation_storage.get_evaluation(db, row["run_id"]))
 
-    @app.get(f"{PREFIX}/runs", responses=_UNKNOWN)
+    @routes.get("/runs", responses=_UNKNOWN)
     def runs(
         dataset_id: Annotated[_Id | None, Query()] = None, limit: Annotated[int, Query(ge=1, le=1000)] = 50
     ) -> list[RunResponse]:
@@ -146,6 +140,13 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         found = evaluation_storage.list_evaluations(db, dataset_id=dataset_id, status="complete", limit=limit)
         return [_run(db, each) for each in found]
 
+    # FastAPI's own page takes its scripts from a public server.
+    app = FastAPIOffline(
+        title="rageval",
+        description="Datasets and evaluations of RAG systems. A request that starts one answers when it is done.",
+        redoc_url=None,
+    )
+    app.include_router(routes)
     return app
 
 

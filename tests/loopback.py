@@ -1,10 +1,18 @@
 """What the HTTP servers of the tests share: a real server on loopback while a `with` block lasts."""
 
+import socket
 import ssl
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+
+def free_port() -> int:
+    """A port on loopback where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class LoopbackServer:

@@ -2,8 +2,8 @@
 
 import json
 import os
+import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -11,12 +11,16 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
+from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
 from rageval_dagster.api import PREFIX, make_app
 from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.leases import keep_lease, lease_holder
+from tests.loopback import free_port
 from tests.pipeline.conftest import _evaluated_once, evaluated, project
 from tests.pipeline.small_project import Project
 
@@ -93,12 +97,42 @@ def test_a_client_that_is_worked_on_is_not_evaluated_beside_it(client: TestClien
     assert "being worked on" in answer.json()["detail"]
 
 
+@pytest.mark.slow
+def test_nothing_that_the_description_allows_is_an_error_of_the_server(client: TestClient) -> None:
+    """Requests that schemathesis makes up from the description: right ones, and wrong ones of every kind."""
+    schema = schemathesis.openapi.from_asgi("/openapi.json", client.app)
+    found = set()
+    for operation in (each.ok() for each in schema.get_all_operations()):
+        found.add(f"{operation.method.upper()} {operation.path.removeprefix(PREFIX)}")
+
+        @settings(max_examples=150, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
+        def of_the_right_shape(case: schemathesis.Case) -> None:
+            case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"})
+
+        @settings(max_examples=150, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
+        def of_a_wrong_shape(case: schemathesis.Case) -> None:
+            case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"})
+
+        of_the_right_shape()
+        of_a_wrong_shape()
+    assert found == {"POST /generate", "GET /datasets", "POST /runs", "GET /runs"}
+
+
+def test_the_page_that_describes_them_asks_no_other_server(client: TestClient) -> None:
+    page = client.get("/docs", headers={"Authorization": ""})
+    assert page.status_code == 200
+    loaded = re.findall(r"""(?:src|href)=["']([^"']+)""", page.text)
+    assert loaded
+    assert all(client.get(path).status_code == 200 for path in loaded)
+    assert "http" not in "".join(loaded)
+
+
 @pytest.fixture
 def served(evaluated: Project) -> Iterator[str]:
     """The address of `rageval serve` over a client that was evaluated once."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "rageval_dagster", "serve"],
         env=os.environ | evaluated.environment | {"RAGEVAL_SERVE_TOKEN": TOKEN, "RAGEVAL_SERVE_PORT": str(port)},

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from rageval_dagster.assets.checks import rule_check_specs, rule_results
+from rageval_dagster.assets.columns import SCHEMA, table_schema
 from rageval_dagster.assets.corpus import corpus_version
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
@@ -23,6 +24,7 @@ from rageval_dagster.resources.textless import without_texts
     owners=OWNERS,
     deps=[corpus_version],
     partitions_def=clients_partitions,
+    metadata={SCHEMA: table_schema("chunk_samples")},
 )
 @without_texts
 def chunk_sample(
@@ -48,6 +50,7 @@ def chunk_sample(
     deps=[chunk_sample],
     partitions_def=clients_partitions,
     pool="llm",
+    metadata={SCHEMA: table_schema("qa_candidates")},
 )
 @without_texts
 def synthetic_qa(
@@ -81,6 +84,7 @@ def synthetic_qa(
     deps=[synthetic_qa],
     partitions_def=clients_partitions,
     check_specs=rule_check_specs("validated_benchmark"),
+    metadata={SCHEMA: table_schema("benchmark_items")},
 )
 @without_texts
 def validated_benchmark(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from rageval_dagster.assets.columns import SCHEMA, table_schema
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase
@@ -29,6 +30,7 @@ def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVe
     deps=[document_store],
     partitions_def=clients_partitions,
     output_required=False,
+    metadata={SCHEMA: table_schema("corpus_chunks")},
 )
 @without_texts
 def corpus_version(

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from rageval_dagster.assets.benchmark import validated_benchmark
+from rageval_dagster.assets.columns import SCHEMA, table_schema
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import (
@@ -22,6 +23,7 @@ from rageval_dagster.resources.textless import without_texts
     owners=OWNERS,
     deps=[validated_benchmark],
     partitions_def=clients_partitions,
+    metadata={SCHEMA: table_schema("retrievals")},
 )
 @without_texts
 def retrieval_runs(
@@ -62,6 +64,7 @@ def retrieval_runs(
     deps=[retrieval_runs],
     partitions_def=clients_partitions,
     pool="llm",
+    metadata={SCHEMA: table_schema("item_results")},
 )
 @without_texts
 def generated_answers(
@@ -99,6 +102,7 @@ def generated_answers(
     deps=[generated_answers],
     partitions_def=clients_partitions,
     pool="llm",
+    metadata={SCHEMA: table_schema("metric_scores")},
 )
 @without_texts
 def metric_scores(

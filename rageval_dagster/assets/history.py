@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from rageval_dagster.assets.columns import SCHEMA, table_schema, view_schema
 from rageval_dagster.assets.evaluation import metric_scores
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
@@ -39,6 +40,7 @@ VIEW_DESCRIPTIONS = {
     deps=[metric_scores],
     partitions_def=clients_partitions,
     pool="llm",
+    metadata={SCHEMA: table_schema("evaluation_runs")},
 )
 @without_texts
 def evaluation_runs(
@@ -149,6 +151,7 @@ def history_views(context: dg.AssetExecutionContext, database: HistoryDatabase) 
             asset_key=key,
             metadata={
                 "dagster/row_count": preview.row_count,
+                SCHEMA: view_schema(db, key.to_user_string()),
                 "first_rows": dg.MetadataValue.md(preview.markdown),
             },
         )

@@ -17,7 +17,7 @@ def serve(
 ) -> None:
     """Serves the REST endpoints that generate datasets and start evaluations, on 127.0.0.1, behind a bearer token.
 
-    /openapi.json describes them. To be reached from elsewhere, put a proxy with TLS before it.
+    /docs describes them. To be reached from elsewhere, put a proxy with TLS before it.
     """
     import uvicorn
 
@@ -30,5 +30,5 @@ def serve(
             "with `openssl rand -hex 32`"
         )
     port = settings.serve_port if port is None else port
-    say(f"http://{HOST}:{port}/openapi.json (Ctrl-C ends it)")
+    say(f"http://{HOST}:{port}/docs (Ctrl-C ends it)")
     uvicorn.run(make_app(settings, db, settings.serve_token), host=HOST, port=port, log_level="warning")

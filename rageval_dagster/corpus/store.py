@@ -34,7 +34,7 @@ _QUERY_BATCH = 200
 
 # A page of a scan: with each, Chroma skips what came before, so that larger ones are quicker.
 _FIRST_PAGE = 500
-_LARGEST_PAGE = 10_000
+_LARGEST_PAGE = 6_000
 _PAGE_BYTES = 50_000_000
 _READERS = 2
 

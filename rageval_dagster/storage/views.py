@@ -81,6 +81,16 @@ def read_view(db: Database, name: str, limit: int | None = None, client_id: str 
     return [{column: _plain(column, value) for column, value in row.items()} for row in rows]
 
 
+def view_columns(db: Database, name: str) -> list[tuple[str, str]]:
+    """The name and type of each of a view's columns; on SQLite, what is computed has no type."""
+    with db.connect() as connection:
+        columns = sa.inspect(connection).get_columns(name)
+    return [
+        (column["name"], "" if isinstance(column["type"], sa.types.NullType) else str(column["type"]))
+        for column in columns
+    ]
+
+
 @dataclass(frozen=True)
 class ViewPreview:
     """How many rows a view has, and its first ones as a Markdown table."""

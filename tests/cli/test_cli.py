@@ -1,7 +1,6 @@
 """The command line as a user meets it: what it prints, where, and how it ends."""
 
 import json
-import socket
 from pathlib import Path
 
 import dagster as dg
@@ -10,6 +9,7 @@ import pytest
 from rageval_dagster.definitions import defs
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from tests.cli.running import Run, refused
+from tests.loopback import free_port
 from tests.pipeline.small_project import Project, documents
 
 
@@ -38,9 +38,7 @@ def test_a_broken_pdf_among_good_files_is_named_and_the_rest_loads(project: Proj
 
 
 def test_a_database_that_does_not_answer(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     monkeypatch.setenv("RAGEVAL_DATABASE_URL", f"postgresql+psycopg://me:topsecret@127.0.0.1:{port}/history")
     ended = run("status")
     refused(ended, "127.0.0.1")
@@ -48,9 +46,7 @@ def test_a_database_that_does_not_answer(project: Project, run: Run, monkeypatch
 
 
 def test_a_chroma_server_that_is_down(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     monkeypatch.setenv("RAGEVAL_CHROMA_URL", f"http://127.0.0.1:{port}")
     refused(run("evaluate", "--client", "acme"), f"127.0.0.1:{port}")
 

@@ -18,6 +18,7 @@ from rageval_dagster.storage.clients import ensure_client, mark_vanished
 from rageval_dagster.storage.forgetting import bury
 from tests.cli.running import Run, refused
 from tests.corpus.their_store import their_chroma
+from tests.loopback import free_port
 from tests.pipeline.small_project import Project
 from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, work
 
@@ -207,9 +208,7 @@ def test_doctor_reaches_for_systems_and_tells_them_nothing(
     monkeypatch.setenv("ASSISTANT_TOKEN", "topsecret")
     assert "takes connections" in findings(run)["system assistant: yes"]
     assert b"".join(received) == b""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}"))
     assert f"127.0.0.1:{port} takes no connection" in findings(run)["system assistant: no"]
     configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}").replace('system = "assistant"', ""))

@@ -1,7 +1,6 @@
 """Document stores to test on: embedded Chroma, a real Chroma server, and a deterministic embedder without a model."""
 
 import hashlib
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
+from tests.loopback import free_port
 
 
 class HashingEmbedder:
@@ -51,9 +51,7 @@ def embedder() -> HashingEmbedder:
 @pytest.fixture(scope="session")
 def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running Chroma server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     folder = tmp_path_factory.mktemp("chroma-server")
     command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder, "--host", "127.0.0.1"]
     with (folder / "log").open("wb") as log:

@@ -17,6 +17,7 @@ from rageval_dagster.embedding.models import DEFAULT_MODEL_SHA256, EndpointEmbed
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings, load_settings
 from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.loopback import free_port
 
 DEFAULT = TransformerEmbedder(DEFAULT_EMBEDDING_MODEL)
 
@@ -234,9 +235,7 @@ def test_a_hub_model_fails_at_once_where_the_hub_does_not_answer(tmp_path: Path)
         "from rageval_dagster.settings import load_settings\n"
         "load_embedder('nobody/nothing', load_settings({'RAGEVAL_EMBEDDING_MODEL': 'nobody/nothing'})).encode(['a'])\n"
     )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        hub = f"http://127.0.0.1:{free.getsockname()[1]}"
+    hub = f"http://127.0.0.1:{free_port()}"
     environment = {"PATH": "", "HF_HOME": str(tmp_path), "HF_ENDPOINT": hub}
     # With its own attempts the library would take well over a minute.
     done = subprocess.run(

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import socket
 import traceback
 from typing import Any
 
@@ -18,6 +17,7 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import llm_cache, llm_calls
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
+from tests.loopback import free_port
 
 KEY = "sk-canary-1234567890"
 
@@ -321,9 +321,7 @@ def test_refused_content_fails_for_that_request_alone(sqlite_db: Database) -> No
 
 def test_a_server_that_is_not_there(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "BACKOFF_S", (0.001, 0.001))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    url = f"http://127.0.0.1:{free_port()}/v1"
     chat = ChatClient(settings(None, OPENAI_BASE_URL=url), "answer", sqlite_db, "acme")
     with pytest.raises(LanguageModelError, match="does not answer"):
         chat.complete(requests(20))

@@ -1,7 +1,6 @@
 """What one small question finds out about an endpoint."""
 
 import json
-import socket
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from rageval_dagster.errors import LanguageModelError
 from rageval_dagster.llm.probing import probe
 from rageval_dagster.settings import Settings
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
+from tests.loopback import free_port
 
 KEY = "sk-canary-1234567890"
 
@@ -87,9 +87,7 @@ def test_what_goes_wrong_is_one_line_and_asked_once(fault: Fault, says: str) -> 
 
 
 def test_nobody_is_there() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    url = f"http://127.0.0.1:{free_port()}/v1"
     with pytest.raises(LanguageModelError, match=r"does not answer \(cannot connect\)"):
         probe(settings(url), "judge")
 

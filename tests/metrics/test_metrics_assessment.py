@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import socket
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from rageval_dagster.errors import SettingsError
 from rageval_dagster.metrics.assessment import ISSUES, assess_answer, improve_answer
 from rageval_dagster.settings import Settings, load_settings
 from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.loopback import free_port
 
 SETTINGS = Settings()
 
@@ -235,9 +235,7 @@ def test_where_the_model_fails_the_answer_there_is_comes_back_and_the_log_says_w
 
 
 def test_an_endpoint_that_is_down_is_no_reason_to_have_no_answer(caplog):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    url = f"http://127.0.0.1:{free_port()}/v1"
     assert improve(modelled(url)) == ASKED[1]
     assert "cannot connect" in caplog.text
 

@@ -1,8 +1,10 @@
 """Canaries: a text and a secret are planted, and then looked for everywhere that they may not be."""
 
+import base64
+import gzip
 import json
 import logging
-import socket
+import re
 import socketserver
 import threading
 import traceback
@@ -19,6 +21,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.llm.client import ChatClient, ChatRequest, Failure
 from rageval_dagster.rag.external import load_external
 from rageval_dagster.records import Item
+from rageval_dagster.report.links import FLEET_FILE
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.evaluations import list_evaluations
@@ -26,7 +29,7 @@ from rageval_dagster.storage.results import load_results
 from tests.cli.conftest import run
 from tests.cli.running import Run
 from tests.llm.scripted_server import Fault, ScriptedServer
-from tests.loopback import LoopbackServer, Quiet
+from tests.loopback import LoopbackServer, Quiet, free_port
 from tests.pipeline.small_project import CANARY, Project, documents
 
 __all__ = ["run"]
@@ -55,10 +58,16 @@ def holding(word: str, *places: Path) -> list[str]:
     """The files at these places that hold the word.
 
     Chroma's vector index is left out: it is made as large as it may become, and what is not used yet of it is whatever
-    stood in the process's memory (SECURITY.md).
+    stood in the process's memory (SECURITY.md). What is packed in a report is unpacked.
     """
     files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
-    return [str(path) for path in files if path.name != "data_level0.bin" and word.encode() in path.read_bytes()]
+    return [str(path) for path in files if path.name != "data_level0.bin" and word.encode() in unpacked(path)]
+
+
+def unpacked(path: Path) -> bytes:
+    held = path.read_bytes()
+    packed = re.findall(rb"H4sI[A-Za-z0-9+/=]+", held) if path.suffix == ".html" else []
+    return held + b"".join(gzip.decompress(base64.b64decode(part)) for part in packed)
 
 
 # --- Texts -----------------------------------------------------------------------------------------------------------
@@ -148,6 +157,11 @@ def test_no_text_reaches_dagster_logs_or_the_screen(
     assert CANARY not in seen
     assert log_file.stat().st_size > 1_000
     assert holding(CANARY, planted.settings.dagster_home, log_file) == []
+    # Reports are where texts belong, but for redacted ones.
+    reports = planted.settings.report_dir
+    assert holding(CANARY, reports) == [str(path) for path in reports.glob("*.html") if path.name != FLEET_FILE]
+    assert run("report", "--client", "acme", "--redact").code == 0
+    assert holding(CANARY, *reports.glob("*.redacted.html")) == []
 
 
 def test_who_lets_text_into_dagster_is_warned(
@@ -210,12 +224,6 @@ def refusing_postgresql() -> Iterator[int]:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass(frozen=True)
@@ -403,6 +411,7 @@ def test_no_command_shows_stores_or_logs_a_secret(
             ["datasets", "import", "questions.jsonl", "--client", "acme"],
             ["evaluate", "--client", "acme"],
             ["evaluate", "--client", "acme", "--system", "bm25"],
+            ["report"],
             ["init"],
         ]:
             ended = run(*command)

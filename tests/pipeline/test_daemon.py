@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from tests.loopback import free_port
 from tests.pipeline.small_project import Project, documents
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +21,7 @@ DEADLINE_S = 240
 @pytest.fixture
 def services(loaded: Project) -> Iterator[int]:
     """`dagster dev` over the project; gives its port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = (loaded.folder / "dev.log").open("w")
     process = subprocess.Popen(
         [str(Path(sys.executable).parent / "dagster"), "dev", "-w", str(ROOT / "workspace.yaml"), "-p", str(port)],

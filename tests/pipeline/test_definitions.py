@@ -50,3 +50,19 @@ def test_every_check_has_one_status_a_client() -> None:
     graph = defs.resolve_asset_graph()
     partitions = {graph.get(key).partitions_def for key in graph.asset_check_keys}
     assert partitions == {clients_partitions}
+
+
+def test_the_columns_of_each_table_are_shown() -> None:
+    from rageval_dagster.definitions import defs
+
+    graph = defs.resolve_asset_graph()
+    columns = {
+        key.to_user_string(): [column.name for column in node.metadata["dagster/column_schema"].columns]
+        for key in graph.get_all_asset_keys()
+        if "dagster/column_schema" in (node := graph.get(key)).metadata
+    }
+    assert set(columns) == {
+        *("corpus_version", "chunk_sample", "synthetic_qa", "validated_benchmark"),
+        *("retrieval_runs", "generated_answers", "metric_scores", "evaluation_runs"),
+    }
+    assert all("client_id" in names for names in columns.values())

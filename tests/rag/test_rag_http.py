@@ -17,6 +17,7 @@ from rageval_dagster.errors import SettingsError
 from rageval_dagster.rag import http as http_module
 from rageval_dagster.rag.system import RagSystem, Retrieval
 from rageval_dagster.records import Answer, Hit, Item
+from tests.loopback import free_port
 from tests.rag.definitions import load
 from tests.rag.rag_server import Asked, RagServer, Reply, answering, redirect, sse
 
@@ -46,12 +47,6 @@ def one(system: RagSystem, question: str = "q", depth: int = 10) -> Retrieval:
 
 def text_of(retrieval: Retrieval) -> str | None:
     return retrieval.answer.answer.text if retrieval.answer and retrieval.answer.answer else None
-
-
-def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
@@ -375,7 +370,7 @@ def test_questions_start_no_faster_than_set(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_is_not_there_is_not_asked_everything(tmp_path: Path) -> None:
-    ours = system(tmp_path, f"http://127.0.0.1:{closed_port()}", max_attempts=1)
+    ours = system(tmp_path, f"http://127.0.0.1:{free_port()}", max_attempts=1)
     errors = [retrieval.error for retrieval in ours.retrieve(items(*map(str, range(8))), 10)]
     assert errors == ["connection: cannot connect"] * 5 + ["not_asked: 5 questions before could not connect"] * 3
     assert one(ours).error == "not_asked: 5 questions before could not connect"
@@ -523,7 +518,7 @@ def test_nothing_is_logged_of_secrets_and_texts(tmp_path: Path, caplog: pytest.L
     with RagServer(first=replies) as server:
         ours = system(tmp_path, server.url, variables, path="/{question}?q={question}", **fields)
         found = ours.retrieve(items(*[TEXT] * (len(replies) - 1)), 10)
-    found.append(one(system(tmp_path, f"http://127.0.0.1:{closed_port()}", variables, **fields), TEXT))
+    found.append(one(system(tmp_path, f"http://127.0.0.1:{free_port()}", variables, **fields), TEXT))
     assert sum(retrieval.error is not None for retrieval in found) == len(replies) - 1
     logging.getLogger("asyncio").debug("this is logged")
     shown = f"{ours!r} {vars(ours)} {vars(vars(ours)['_endpoint'])}"

@@ -27,7 +27,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import benchmark_items
-from rageval_dagster.storage.views import read_view, view_names, view_preview
+from rageval_dagster.storage.views import read_view, view_columns, view_names, view_preview
 
 RECALL = "retrieval.recall_at_5"
 PRECISION = "retrieval.precision_at_5"
@@ -82,6 +82,14 @@ def test_every_view_reads_on_an_empty_history(db: Database) -> None:
     assert {name: read_view(db, name) for name in view_names()} == {name: [] for name in view_names()}
     with pytest.raises(DatabaseError, match="no view 'clients'"):
         read_view(db, "clients")
+
+
+def test_the_columns_of_a_view_are_told_in_the_order_of_its_rows(history: Database) -> None:
+    for name in view_names():
+        columns = view_columns(history, name)
+        [row, *_] = read_view(history, name, limit=1) or [{column: None for column, _ in columns}]
+        assert [column for column, _ in columns] == list(row)
+    assert dict(view_columns(history, "metric_history"))["n_scored"] == "INTEGER"
 
 
 def test_systems_on_one_dataset_have_places_by_each_metric(history: Database) -> None:

@@ -188,7 +188,9 @@ def _command(arguments: Sequence[str]) -> list[dict[str, Any]]:
     )
     if done.returncode not in _DONE:
         said = done.stderr.strip().splitlines()
-        raise HTTPException(503, said[-1] if said else f"the run ended with exit code {done.returncode}")
+        raise HTTPException(
+            503, said[-1] if said else f"the run ended with exit code {done.returncode}: `rageval evaluate` says why"
+        )
     try:
         return [json.loads(done.stdout)]
     except json.JSONDecodeError:  # one object a line

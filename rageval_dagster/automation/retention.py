@@ -26,7 +26,7 @@ def retain(context: dg.OpExecutionContext, database: HistoryDatabase) -> Iterato
     report.failures += renew_old_reports(db, settings, utc_now())
     yield dg.Output(None, metadata=report.metadata())
     if report.failures:
-        raise RagevalError(f"not done for {len(report.failures)} clients: {'; '.join(report.failures)}")
+        raise RagevalError(f"not done for all clients: {'; '.join(report.failures)}")
 
 
 @dg.job(name="retention", description="Deletes texts and scores that are older than each client's settings allow.")

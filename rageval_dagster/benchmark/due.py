@@ -44,7 +44,7 @@ class BenchmarkSpec:
             SettingsError: an unknown strategy, or shares of questions that are together more than 1.
         """
         if strategy and strategy not in STRATEGIES:
-            raise SettingsError(f"the sampling strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+            raise SettingsError(f"--strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
         return cls(
             name=name or DEFAULT_NAME,
             size=size or settings.sample_size,

@@ -46,7 +46,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
         yield draft
         _move(draft, path, force)
     except OSError as error:
-        raise DatasetError(f"{path} cannot be written ({error.strerror})") from None
+        raise DatasetError(f"{path} cannot be written ({error.strerror}); write elsewhere") from None
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -412,7 +412,10 @@ def _texts_of_evidence(
 def _latest_sample(db: Database, client_id: str) -> Sample:
     sample = benchmark_storage.latest_sample(db, client_id)
     if sample is None:
-        raise DatasetError(f"client {client_id!r} has no sample of chunks yet: materialize chunk_sample first")
+        raise DatasetError(
+            f"client {client_id!r} has no sample of chunks yet: materialize chunk_sample first, or run "
+            "`rageval evaluate --client NAME`"
+        )
     return sample
 
 

@@ -60,7 +60,7 @@ def draw_sample(
         ValueError: `diverse` without vectors.
     """
     if strategy not in STRATEGIES:
-        raise SettingsError(f"the sampling strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+        raise SettingsError(f"--strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
     ranked = _distinct_by_hash(entries, seed)
     quota = max(1, int(size * QUOTA_SHARE))
     if strategy == "recent":

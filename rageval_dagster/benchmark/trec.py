@@ -148,7 +148,9 @@ def write_trec(folder: Path, results: Mapping[str, Result], level: str, tag: str
         _write(qrels, _qrels_lines(results, level))
         _write(run, _run_lines(results, level, tag))
     except OSError as error:
-        raise DatasetError(f"{error.filename or folder} cannot be written ({error.strerror})") from None
+        raise DatasetError(
+            f"{error.filename or folder} cannot be written ({error.strerror}); write elsewhere"
+        ) from None
     return qrels, run
 
 

@@ -113,7 +113,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RagevalError(f"--output: the folder {folder} cannot be made ({error.strerror})") from None
+        raise RagevalError(f"--output: the folder {folder} cannot be made ({error.strerror}); name another") from None
 
 
 def _say_missing(judgement: "Judgement") -> None:

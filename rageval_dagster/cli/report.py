@@ -25,7 +25,7 @@ def report(
     settings, db = open_all()
     known = [each.client_id for each in list_clients(db)]
     if client is not None and client not in known:
-        raise RagevalError(f"there is no client {client!r}; `rageval status` lists those there are")
+        raise RagevalError(f"there is no client {client!r}; `rageval clients list` shows those there are")
     objective = OBJECTIVE if objective is None else _metric_id(settings, objective)
     paths = [write_client_report(db, settings, each, redact, objective) for each in ([client] if client else known)]
     paths.append(write_fleet_report(db, settings))

@@ -104,7 +104,10 @@ def show(
     if question_ids:
         missing = sorted(set(question_ids) - {each.item.item_id for each in questions})
         if missing:
-            raise RagevalError(f"run {run_id} has no question {missing[0]!r}, or its texts were deleted")
+            raise RagevalError(
+                f"run {run_id} has no question {missing[0]!r}, or its texts were deleted; without --question "
+                "the worst are listed"
+            )
     elif not report.by_badness and not report.is_judged:
         print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
     elif not report.by_badness:

@@ -75,7 +75,7 @@ def left_out_by_pattern(settings: Settings, *names: str) -> str | None:
     if excluding is not None:
         return f"exclude has {excluding!r}"
     included = any(fnmatchcase(name, pattern) for pattern in settings.include for name in names)
-    return None if included else f"include has only {', '.join(map(repr, settings.include)) or 'nothing'}"
+    return None if included else f"include has only {', '.join(map(repr, settings.include)) or '[]'}"
 
 
 def _shared(

@@ -123,7 +123,7 @@ def _read_pdf(path: Path) -> Iterator[Document]:
                 Section(_clean(page.extract_text()), number) for number, page in enumerate(PdfReader(file).pages, 1)
             ]
         except FileNotDecryptedError:
-            raise ReadError("is an encrypted PDF") from None
+            raise ReadError("is an encrypted PDF: save it without a password") from None
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - a damaged file can make pypdf fail anywhere

@@ -81,7 +81,9 @@ def remove_snapshots(home: Path) -> list[Path]:
                     else:
                         kept.append(copy)
     except OSError as error:
-        raise StoreError(f"{error.filename} cannot be removed ({error.strerror})") from None
+        raise StoreError(
+            f"{error.filename} cannot be removed ({error.strerror}): it is a copy of a document store; delete it"
+        ) from None
     return kept
 
 

@@ -376,8 +376,8 @@ class ChromaStore:
             )
         known = f"has no client {client_id!r} among its {len(self._survey.places)}"
         raise StoreError(
-            f"the document store at {self.location} {known}{self._said_of(client_id)}; `rageval status` lists them, "
-            "`rageval ingest PATH --client NAME` adds one"
+            f"the document store at {self.location} {known}{self._said_of(client_id)}; `rageval clients list` shows "
+            "them, `rageval ingest PATH --client NAME` adds one"
         )
 
     def _said_of(self, name: str) -> str:

@@ -58,7 +58,10 @@ def results_of(db: Database, evaluation: Evaluation) -> dict[str, Result]:
 
 
 def _texts_deleted(run_id: int, what: str) -> TextsDeletedError:
-    return TextsDeletedError(f"run {run_id} has lost its {what}: they were not used for longer than texts are kept")
+    return TextsDeletedError(
+        f"run {run_id} has lost its {what}: they were not used for longer than "
+        "texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client again"
+    )
 
 
 def _scores(db: Database, evaluation: Evaluation, results: dict[str, Result]) -> dict[str, object]:

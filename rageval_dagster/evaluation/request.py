@@ -58,7 +58,7 @@ def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
 def _own_dataset(db: Database, client_id: str, dataset_id: int) -> Dataset:
     dataset = benchmark_storage.get_dataset(db, dataset_id)
     if dataset.client_id != client_id:
-        raise DatasetError(f"dataset {dataset_id} belongs to another client than {client_id!r}")
+        raise DatasetError(f"dataset {dataset_id} belongs to client {dataset.client_id!r}, not to {client_id!r}")
     return dataset
 
 

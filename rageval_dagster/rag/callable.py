@@ -87,7 +87,7 @@ def _parameters(where: str, function: Callable[..., Any]) -> tuple[str, ...]:
         return PARAMETERS
     taken = tuple(name for name in PARAMETERS if name in {each.name for each in named})
     if "question" not in taken:
-        raise SettingsError(f"{where} takes no 'question'")
+        raise SettingsError(f"{where} takes no 'question': give it a parameter of that name")
     return taken
 
 

@@ -291,7 +291,7 @@ def _read_toml(path: Path, required: bool) -> Mapping[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read ({_why(error)})") from None
+        raise SettingsError(f"{path} cannot be read ({_why(error)}); it is a file of UTF-8 that you may read") from None
 
 
 def _read_env_file(path: Path) -> _Variables:
@@ -302,7 +302,7 @@ def _read_env_file(path: Path) -> _Variables:
     try:
         values = dotenv_values(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read ({_why(error)})") from None
+        raise SettingsError(f"{path} cannot be read ({_why(error)}); it is a file of UTF-8 that you may read") from None
     return _Variables({name: value for name, value in values.items() if value is not None})
 
 

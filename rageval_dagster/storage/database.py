@@ -43,7 +43,7 @@ _IN_LIST = 1_000
 _WITHOUT_TLS = {"disable", "allow", "prefer"}
 _UNENCRYPTED = (
     "RAGEVAL_DATABASE_URL says {option}, and {host} is another machine: texts of documents and the password would "
-    "travel unencrypted; leave it away (TLS is used then), or name the certificates to verify"
+    "travel unencrypted; leave it out (TLS is used then), or name the certificates to verify"
 )
 
 OUTAGE_S = 60.0

@@ -4,11 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from rageval_dagster.api import make_app
 from rageval_dagster.definitions import defs
 from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.rag.external import load_external
 from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import open_database
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, table, text_of
 
 OF_TESTS = {"RAGEVAL_TEST_POSTGRES_URL", "RAGEVAL_TEST_MYSQL_URL"}
@@ -127,14 +130,9 @@ def test_the_schedules_and_sensors_are_those_there_are() -> None:
     assert set(re.findall(r"`(\w+)`", told)) == there_are
 
 
-def test_the_endpoints_are_those_there_are() -> None:
-    from pydantic import SecretStr
-
-    from rageval_dagster.api import make_app
-    from rageval_dagster.storage.database import open_database
-
+def test_the_endpoints_are_those_there_are(tmp_path: Path) -> None:
     settings = load_settings({}, ROOT / "none.env", None)
-    app = make_app(settings, open_database("sqlite://"), SecretStr("x"))
+    app = make_app(settings, open_database(f"sqlite:///{tmp_path / 'history.sqlite3'}"), SecretStr("x"))
     described = {f"{method.upper()} {path}" for path, methods in app.openapi()["paths"].items() for method in methods}
     told = {cell.strip("`") for cell, _ in table("docs/production.md", "## From other programs")}
     assert told == described

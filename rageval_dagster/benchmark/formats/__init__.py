@@ -103,7 +103,7 @@ def write_dataset(items: Sequence[Item], path: Path, format_name: str = "native"
     try:
         write(items, path)
     except OSError as error:
-        raise DatasetError(f"{error.filename or path} cannot be written ({error.strerror})") from None
+        raise DatasetError(f"{error.filename or path} cannot be written ({error.strerror}); write elsewhere") from None
 
 
 def _format(name: str) -> Format:

@@ -131,7 +131,8 @@ def ask(db: Database, evaluation: Evaluation, item: Item, number: int, chunks: l
     """One question's contexts, answer and scores."""
     places = [number * 3, *writer.random.choice(len(chunks), CONTEXTS - 1, replace=False)]
     writer.random.shuffle(places)
-    hits = [Hit(*chunks[place][:2], rank, 1 / rank, chunks[place][2]) for rank, place in enumerate(places, start=1)]
+    found = [(rank, *chunks[place]) for rank, place in enumerate(places, start=1)]
+    hits = [Hit(chunk_id, document_id, rank, 1 / rank, text) for rank, chunk_id, document_id, text in found]
     chunk_id, document_id, _ = chunks[number * 3]
     retrieval = RetrievalRecord(
         digest(str(evaluation.id), item.item_id), item.item_id, [chunk_id], [document_id], hits, None

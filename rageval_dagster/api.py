@@ -83,7 +83,8 @@ class Said(BaseModel):
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {401: {"model": Said, "description": "Wrong or no bearer token"}}
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Said, "description": "No such client or dataset"}}
-_BUSY: dict[int | str, dict[str, Any]] = {
+_OF_WORK: dict[int | str, dict[str, Any]] = {
+    400: {"model": Said, "description": "The body is no text"},
     409: {"model": Said, "description": "The client is being worked on"},
     503: {"model": Said, "description": "It could not be done"},
 }
@@ -102,7 +103,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
 
     routes = APIRouter(prefix=PREFIX, dependencies=[Depends(authorised)], responses=_RESPONSES)
 
-    @routes.post("/generate", responses=_UNKNOWN | _BUSY)
+    @routes.post("/generate", responses=_UNKNOWN | _OF_WORK)
     def generate(request: GenerateRequest) -> DatasetResponse:
         """Generates a dataset from a client's documents."""
         _check_client(settings, request.client_id)
@@ -119,7 +120,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
             _check_known(db, client_id)
         return [_dataset(each) for each in benchmark_storage.list_datasets(db, client_id)]
 
-    @routes.post("/runs", responses=_UNKNOWN | _BUSY)
+    @routes.post("/runs", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:
         """Evaluates the first of a client's systems on a dataset."""
         dataset = _known_dataset(db, request.dataset_id)

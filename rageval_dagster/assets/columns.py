@@ -10,14 +10,7 @@ SCHEMA = "dagster/column_schema"
 
 def table_schema(name: str) -> dg.TableSchema:
     """The columns of a table of the history database, whatever system it is on."""
-    return dg.TableSchema(
-        [
-            dg.TableColumn(
-                column.name, str(column.type), constraints=dg.TableColumnConstraints(nullable=column.nullable)
-            )
-            for column in metadata.tables[name].columns
-        ]
-    )
+    return dg.TableSchema([dg.TableColumn(each.name, str(each.type)) for each in metadata.tables[name].columns])
 
 
 def view_schema(db: Database, name: str) -> dg.TableSchema:

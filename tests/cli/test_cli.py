@@ -14,7 +14,7 @@ from tests.pipeline.small_project import Project, documents
 
 
 def test_an_unknown_client_is_named_with_what_to_do(loaded: Project, run: Run) -> None:
-    refused(run("evaluate", "--client", "nobody"), "'nobody'", "rageval status")
+    refused(run("evaluate", "--client", "nobody"), "'nobody'", "rageval clients list")
 
 
 def test_neither_client_nor_all(project: Project, run: Run) -> None:

@@ -20,11 +20,14 @@ _KNOWN = {
     "precision": "precision",
     "recall": "recall",
 }
+_OF_ITS_OWN = {"quality.refusal_correct": "answered or declined rightly"}
 _CUTOFF = re.compile(r"_at_(\d+)$")
 
 
 def metric_name(metric_id: str) -> str:
     """`hit rate@5`, `MRR`, `document MRR`; of other families `faithfulness (claims)`, since four share that word."""
+    if metric_id in _OF_ITS_OWN:
+        return _OF_ITS_OWN[metric_id]
     family, _, name = metric_id.partition(".")
     cutoff = _CUTOFF.search(name)
     plain = _CUTOFF.sub("", name)

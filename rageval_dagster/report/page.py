@@ -95,6 +95,8 @@ def fleet_page(overview: Sequence[Mapping[str, Any]], with_report: Collection[st
 def _fleet_row(row: Mapping[str, Any], has_report: bool) -> dict[str, Any]:
     regressed = row["regressed_metric"] is not None
     tone = {"regressed": "worse", "passed": "same", "too_few": "too_few"}.get(row["verdict"])
+    if tone == "same" and row["worst_delta"] is None:  # there is nothing before
+        tone = "first"
     metric = row["regressed_metric"] if regressed else row["worst_metric"]
     return {
         "client": row["client_id"],

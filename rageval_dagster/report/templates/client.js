@@ -11,6 +11,7 @@
   };
   const shown = value => value === null || value === undefined ? "–" : value.toFixed(3);
   const PAGE = 200;
+  const LEAST_SHARED = .3;
 
   async function unpack(run) {
     if (pages.has(run)) return pages.get(run);
@@ -97,30 +98,28 @@
     byId("more").hidden = rows.length <= end;
   }
 
-  // Words that both answers have, in order, stay; others are marked. Longer ones are not compared word by word.
+  // Words that both answers have, in order, stay; others are marked. Undefined where few are the same, or where to
+  // compare them would take long.
   function difference(before, now) {
     const a = before.split(/(\s+)/), b = now.split(/(\s+)/);
     const found = document.createElement("p");
     found.setAttribute("dir", "auto");
-    if (a.length * b.length > 4e6) {
-      found.append(make("del", before), " ", make("ins", now));
-      return found;
-    }
+    if (a.length * b.length > 4e6) return undefined;
     const width = b.length + 1, same = new Uint16Array((a.length + 1) * width);
     for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--)
       same[i * width + j] = a[i] === b[j] ? same[(i + 1) * width + j + 1] + 1 : Math.max(same[(i + 1) * width + j], same[i * width + j + 1]);
-    let i = 0, j = 0;
+    let i = 0, j = 0, kept = 0;
     const put = (tag, word) => {
       const last = found.lastChild;
       if (last && (tag ? last.nodeName === tag.toUpperCase() : last.nodeType === 3)) last.textContent += word;
       else found.append(tag ? make(tag, word) : document.createTextNode(word));
     };
     while (i < a.length || j < b.length) {
-      if (i < a.length && j < b.length && a[i] === b[j]) { put("", a[i]); i++; j++; }
+      if (i < a.length && j < b.length && a[i] === b[j]) { kept += a[i].trim() ? 2 : 0; put("", a[i]); i++; j++; }
       else if (j >= b.length || (i < a.length && same[(i + 1) * width + j] >= same[i * width + j + 1])) put("del", a[i++]);
       else put("ins", b[j++]);
     }
-    return found;
+    return kept < LEAST_SHARED * Math.max(a.length, b.length) ? undefined : found;
   }
 
   function part(parent, title, ...content) {
@@ -147,7 +146,11 @@
       part(parts, "Expected", row.e.length ? row.e.join("\n") : row.u ? "(no answer: unanswerable)" : "(nobody said)");
       if (row.er) part(parts, "The system failed", row.er);
       else if (row.a === undefined) part(parts, "Answered", row.gone ? "(deleted: not used for longer than texts are kept)" : "(no answer)");
-      else if (typeof row.ab === "string") part(parts, "Answered, marked against the baseline's answer", difference(row.ab, row.a));
+      else if (typeof row.ab === "string") {
+        const marked = difference(row.ab, row.a);
+        if (marked) part(parts, "Answered, marked against the baseline's answer", marked);
+        else { part(parts, "Answered", row.a); part(parts, "Answered in the baseline", row.ab); }
+      }
       else part(parts, row.ab === null ? "Answered, as in the baseline" : "Answered", row.a);
     }
     if (row.k !== undefined && data.level) part(parts, "Rank of the evidence", movedText(row) || "none is known");

@@ -22,6 +22,9 @@ LONGEST_TEXT = 4_000
 WORST, MOST_CHANGED = 200, 100
 """Questions whose contexts stand in the report; of others the command that shows them does."""
 
+MANY = 1_000
+"""Of more questions than that, a judge's reasons stand where the contexts do: they are most of what a file holds."""
+
 MOST_REASONS = 12
 """Of what a judge objects to in one answer."""
 
@@ -114,7 +117,8 @@ def questions_of(
             row |= _numbers(result, before.get(item_id), report.level)
             if not redact:
                 row |= _words(result, before.get(item_id))
-                row |= _reasons(scores, metric_ids)
+                if item_id in told or len(item_ids) <= MANY:
+                    row |= _reasons(scores, metric_ids)
                 if item_id in told:
                     row["h"] = _hits(result, report.level, texts)
         rows.append(row)

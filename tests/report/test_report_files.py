@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.records import Outcome
+from rageval_dagster.report import questions
+from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.files import (
     delete_reports,
     renew_old_reports,
@@ -19,9 +22,11 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.forgetting import bury, delete_rows
+from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
+from rageval_dagster.storage.scores import save_scores, save_summaries
 from tests.monitoring.gated_history import evaluated, held, ranks
-from tests.storage.history_builder import MRR, make_dataset, make_items
+from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(40)
 
@@ -89,3 +94,24 @@ def test_a_leaderboard_says_who_is_really_ahead(sqlite_db: Database) -> None:
 
 def test_one_system_alone_has_no_leaderboard(db: Database) -> None:
     assert leaderboards(db, list_evaluations(db, client_id="acme"), MRR) == []
+
+
+def test_of_many_questions_a_judge_s_reasons_stand_with_the_worst_and_most_changed(
+    sqlite_db: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    report = evaluated(sqlite_db, dataset, "n1", ranks(ITEMS, 5), items=ITEMS)
+    held(sqlite_db, report)
+    outcome = Outcome.scored(0.5, {"reasoning": "Half of it is supported."})
+    results = load_results(sqlite_db, report.evaluation.id).values()
+    save_scores(sqlite_db, report.evaluation.id, [(key, "judge.faithfulness", "1", outcome) for key, _ in results])
+    save_summaries(sqlite_db, report.evaluation.id, [summary("judge.faithfulness", 0.5, n=len(ITEMS))])
+
+    def with_reasons() -> set[str]:
+        [contents] = client_contents(sqlite_db, settings, "acme").evaluations
+        return {row["id"] for row in contents.questions.rows if "j" in row}
+
+    assert with_reasons() == {item.item_id for item in ITEMS}
+    monkeypatch.setattr(questions, "MANY", len(ITEMS) - 1)
+    monkeypatch.setattr(questions, "WORST", 5)
+    assert with_reasons() == {item.item_id for item in ITEMS[:5]}

@@ -171,7 +171,8 @@
         parts.append(passage);
       }
     } else if (row.q !== undefined) {
-      part(parts, "Passages", make("pre", `rageval runs show ${run} --question ${row.id}`));
+      const judged = data.metrics.some(metric => /^(judge|claims)\./.test(metric));
+      part(parts, judged && !row.j ? "Passages and reasons" : "Passages", make("pre", `rageval runs show ${run} --question ${row.id}`));
     }
     const table = make("table"), body = make("tbody");
     const head = make("tr");

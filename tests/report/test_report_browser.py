@@ -8,12 +8,14 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page
 
-from rageval_dagster.records import Evidence, Item
+from rageval_dagster.records import Evidence, Item, Outcome
 from rageval_dagster.report.files import write_client_report, write_fleet_report
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.results import load_results
+from rageval_dagster.storage.scores import save_scores, save_summaries
 from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
-from tests.storage.history_builder import make_dataset, make_items
+from tests.storage.history_builder import make_dataset, make_items, summary
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 HOSTILE = '</script><script>document.title="ran"</script><img src=x onerror=\'document.title="ran"\'>"\'&`${1}{{7*7}}'
@@ -51,7 +53,13 @@ def history(sqlite_db: Database) -> Database:
     items = items_with_odd_ones()
     dataset = make_dataset(sqlite_db, NAME, items)
     held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(items), items=items), spec=SPEC)
-    held(sqlite_db, evaluated(sqlite_db, dataset, "n2", ranks(items, 30), items=items, corpus="corpus-2"), spec=SPEC)
+    # Its passages hold the trigger.
+    report = evaluated(sqlite_db, dataset, HOSTILE, ranks(items, 30), items=items, corpus="corpus-2")
+    held(sqlite_db, report, spec=SPEC)
+    reasons = Outcome.scored(0.5, {"reasoning": f"reason {HOSTILE}", "unsupported_claims": [f"claim {ODD}"]})
+    results = load_results(sqlite_db, report.evaluation.id).values()
+    save_scores(sqlite_db, report.evaluation.id, [(key, "judge.faithfulness", "1", reasons) for key, _ in results])
+    save_summaries(sqlite_db, report.evaluation.id, [summary("judge.faithfulness", 0.5, n=len(items))])
     return sqlite_db
 
 
@@ -104,6 +112,9 @@ def test_nothing_hostile_runs_and_all_of_it_is_shown_as_text(report: Path, open_
     hostile = next(item for item in items_with_odd_ones() if item.question == HOSTILE)
     page = open_page(report, f"#question={hostile.item_id}")
     assert HOSTILE in page.locator("#question h2").inner_text()
+    assert f"{HOSTILE} text" in page.locator("#question .passage").first.inner_text()
+    assert f"reason {HOSTILE}" in page.locator("#question table").inner_text()
+    assert "claim" in page.locator("#question table").inner_text()
     assert page.title() != "ran"
     assert page.locator("#question img, #rows img, #rows script").count() == 0
     raw = report.read_bytes()

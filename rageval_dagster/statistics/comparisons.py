@@ -76,7 +76,10 @@ def compare(
         high=max(2.0 * interval.high - 1.0, difference),
         p_value=sign_flip_p_value(np.bincount(codes, weights=differences)),
         minimum_detectable_effect=_minimum_detectable_effect(
-            differences, codes, 1.0 - confidence if alpha is None else alpha
+            differences,
+            np.array([before[item] for item in shared]),
+            codes,
+            1.0 - confidence if alpha is None else alpha,
         ),
     )
 
@@ -140,7 +143,9 @@ def _on_grid(sums: "np.ndarray") -> "np.ndarray":
     return np.rint(sums * (count / np.abs(sums).sum())).astype(np.int64)
 
 
-def _minimum_detectable_effect(differences: "np.ndarray", codes: "np.ndarray", alpha: float) -> float | None:
+def _minimum_detectable_effect(
+    differences: "np.ndarray", baseline: "np.ndarray", codes: "np.ndarray", alpha: float
+) -> float | None:
     """The drop (or rise) that the sign-flip test at `alpha` finds with 80 % power, None where there is none below 1.
 
     It is the drop that single questions failing altogether add up to, which is how retrieval breaks, and which adds to
@@ -154,8 +159,9 @@ def _minimum_detectable_effect(differences: "np.ndarray", codes: "np.ndarray", a
     n = differences.size
     deviations = np.bincount(codes, weights=differences - differences.mean())
     noise = float(deviations @ deviations) / n**2
-    # One question, or as many as fail together.
-    failure = design_effect(differences, codes) / n
+    # One question, or as many as fail together: as the changes show, and where there are few, as far as the baseline's
+    # scores are alike within a cluster.
+    failure = design_effect(differences, codes, design_effect(baseline, codes)) / n
     z_alpha, z_power = NormalDist().inv_cdf(1.0 - alpha / 2.0), NormalDist().inv_cdf(POWER)
     # The smallest drop D that is significant: D^2 = z^2 (noise + failure D), and one failure more because failures come
     # whole; but never fewer than the test needs when nothing else has changed.

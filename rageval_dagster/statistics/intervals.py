@@ -71,10 +71,11 @@ def cluster_codes(clusters: Sequence[Hashable], n: int) -> "np.ndarray":
     )
 
 
-def design_effect(scores: "np.ndarray", codes: "np.ndarray") -> float:
+def design_effect(scores: "np.ndarray", codes: "np.ndarray", prior: float | None = None) -> float:
     """How many times the variance of the mean exceeds that of independent scores, at least 1.
 
-    At most about the mean cluster size (weighted by size), which is taken where all scores are equal.
+    Where all scores are equal it is the `prior`, and towards it where few differ: what is known of the clusters from
+    elsewhere, by default the mean cluster size (weighted by size), which it can hardly exceed.
     """
     import numpy as np
 
@@ -90,8 +91,8 @@ def design_effect(scores: "np.ndarray", codes: "np.ndarray") -> float:
     independent = n / (n - 1) * float(deviations @ deviations)
     unseen = UNSEEN_CLUSTER_WEIGHT * cluster_size * float(np.abs(deviations).max()) ** 2
     if independent + unseen <= 1e-18 * n:
-        return cluster_size
-    return max(1.0, (between + cluster_size * unseen) / (independent + unseen))
+        return cluster_size if prior is None else prior
+    return max(1.0, (between + (cluster_size if prior is None else prior) * unseen) / (independent + unseen))
 
 
 def _lower_bound(scores: "np.ndarray", weight: float, z: float) -> float:

@@ -22,18 +22,22 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
 
-    _, db = open_all()
+    settings, db = open_all()
     rows = read_view(db, "fleet_overview")
     incidents = open_incidents(db)
     if as_json:
         print_json([{**row, "incidents": [_json(each) for each in incidents if _is_of(each, row)]} for row in rows])
         return
-    shown = [_row(row) for row in rows]
+    shown = [_row(row, settings.max_error_share) for row in rows]
     print_table(shown, list(shown[0]) if shown else [], "no clients yet: rageval ingest PATH --client NAME")
     if incidents:
         print()
         lines = [_line(each) for each in incidents]
         print_table(lines, list(lines[0]), "")
+
+
+_TONES = {"failed": "system failed", "first": "first"}
+"""What is said in the place of the gate's verdict."""
 
 
 def _is_of(incident: "Incident", row: dict[str, Any]) -> bool:
@@ -56,13 +60,16 @@ def _line(incident: "Incident") -> dict[str, Any]:
     }
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
+def _row(row: dict[str, Any], max_error_share: float) -> dict[str, Any]:
+    from rageval_dagster.report.verdict import tone_of_client
+
+    tone = tone_of_client(row, max_error_share)
     reference = " (reference)" if row["system_name"] in BUILT_IN_SYSTEMS else ""
     return {
         "client": row["client_id"] + (" (not in the store)" if row["vanished_at"] else ""),
         "dataset": row["dataset_name"],
         "system": f"{row['system_name']}{reference}" if row["system_name"] else None,
-        "verdict": (row["verdict"] or "").replace("_", " ") or None,
+        "verdict": _TONES.get(tone or "", (row["verdict"] or "").replace("_", " ") or None),
         "metric": row["regressed_metric"] or row["worst_metric"],
         "now": row["regressed_mean"] if row["regressed_metric"] else row["worst_mean"],
         "change": -row["regressed_by"] if row["regressed_metric"] else row["worst_delta"],

@@ -170,7 +170,7 @@ def evaluation_contents(
     return EvaluationContents(
         report=report,
         judged=judged,
-        verdict=verdict(judged, mentioned_dates(db, judged), report.headline()),
+        verdict=verdict(judged, mentioned_dates(db, judged), report.headline(), settings.max_error_share),
         changed=what_changed(judged.judgement.changes),
         changes=judged.judgement.changes,
         first=_first(figures, gated, evaluation.k),
@@ -221,6 +221,8 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
     """What these numbers say nothing of, in sentences."""
     evaluation = report.evaluation
     said = []
+    if evaluation.system_reference:
+        said.append(f"How good your own system is: {evaluation.system} is a built-in reference over your documents")
     for row in judged.gated:
         if row.smallest_drop is not None:
             said.append(

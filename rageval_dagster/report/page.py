@@ -21,6 +21,7 @@ from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
 from rageval_dagster.report.names import VERSIONS, metric_name, number, plural
 from rageval_dagster.report.triage import QUADRANTS
+from rageval_dagster.report.verdict import tone_of_client
 from rageval_dagster.text import TURNS_DIRECTION
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -32,6 +33,7 @@ TONES = {
     "too_few": "too few questions",
     "first": "first run",
     "unmeasured": "not measured",
+    "failed": "system failed",
 }
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -62,24 +64,30 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
     return writable(found)
 
 
-def fleet_page(overview: Sequence[Mapping[str, Any]], with_report: Collection[str] = ()) -> str:
+def fleet_page(overview: Sequence[Mapping[str, Any]], max_error_share: float, with_report: Collection[str] = ()) -> str:
     """The page of all clients, worst first. `overview` are the rows of fleet_overview.
 
-    Those `with_report`, by name, link to their own pages in the same folder.
+    Those whose systems failed on more than `max_error_share` of the questions stand behind those that got worse. Those
+    `with_report`, by name, link to their own pages in the same folder.
     """
     script = _source("fleet.js")
-    rows = [_fleet_row(row, row["client_id"] in with_report) for row in overview]
+    rows = [_fleet_row(row, row["client_id"] in with_report, max_error_share) for row in overview]
+    rows.sort(
+        key=lambda row: 0 if row["verdict"] == TONES["worse"] or row["leaks"] else row["verdict"] != TONES["failed"]
+    )
+    failed = sum(row["verdict"] == TONES["failed"] for row in rows)
     worse = sum(row["verdict"] == TONES["worse"] for row in rows)
     leaking = sum(bool(row["leaks"]) for row in rows)
     sentence = (
         f"{worse} of {plural(len(rows), 'client')} got worse" if worse else "No client is known to have got worse"
     )
+    sentence += f"; the systems of {plural(failed, 'client')} failed on many questions" if failed else ""
     found = (
         _environment()
         .get_template("fleet.html")
         .render(
             rows=rows,
-            worse=worse + leaking,
+            worse=worse + leaking + failed,
             sentence=sentence + (f"; {leaking} returned other clients' chunks." if leaking else "."),
             verdicts=sorted({row["verdict"] for row in rows}),
             made_at=_moment(datetime.now(UTC)),
@@ -92,11 +100,9 @@ def fleet_page(overview: Sequence[Mapping[str, Any]], with_report: Collection[st
     return writable(found)
 
 
-def _fleet_row(row: Mapping[str, Any], has_report: bool) -> dict[str, Any]:
+def _fleet_row(row: Mapping[str, Any], has_report: bool, max_error_share: float) -> dict[str, Any]:
     regressed = row["regressed_metric"] is not None
-    tone = {"regressed": "worse", "passed": "same", "too_few": "too_few"}.get(row["verdict"])
-    if tone == "same" and row["worst_delta"] is None:  # there is nothing before
-        tone = "first"
+    tone = tone_of_client(row, max_error_share)
     metric = row["regressed_metric"] if regressed else row["worst_metric"]
     return {
         "client": row["client_id"],

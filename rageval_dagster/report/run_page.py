@@ -27,10 +27,13 @@ def run_page(
     judged: Sequence[Judged],
     links: ReportLinks,
     thresholds: Mapping[str, float] = NO_THRESHOLDS,
+    max_error_share: float = 0.0,
 ) -> str:
     """A part for each evaluation of a trigger, in their order; where a report is served, question ids link into it."""
     at_gate = {each.evaluation.id: each for each in judged}
-    parts = [_part(db, report, at_gate.get(report.evaluation.id), links, thresholds) for report in reports]
+    parts = [
+        _part(db, report, at_gate.get(report.evaluation.id), links, thresholds, max_error_share) for report in reports
+    ]
     return "\n\n".join(parts) or "Nothing was evaluated."
 
 
@@ -46,11 +49,13 @@ def _part(
     judged: Judged | None,
     links: ReportLinks,
     thresholds: Mapping[str, float],
+    max_error_share: float,
 ) -> str:
     evaluation = report.evaluation
     lines = [f"### {escaped(evaluation.dataset_name)} / {escaped(evaluation.system)} (run {evaluation.id})"]
     if judged is not None:
-        lines.append(f"**{escaped(verdict(judged, mentioned_dates(db, judged), report.headline()).sentence, 600)}**")
+        said = verdict(judged, mentioned_dates(db, judged), report.headline(), max_error_share)
+        lines.append(f"**{escaped(said.sentence, 600)}**")
         if changed := what_changed(judged.judgement.changes):
             lines.append("\n".join(f"- {escaped(line)}" for line in changed))
     lines.append(_metrics(db, report, judged, thresholds))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from rageval_dagster.evaluation.differences import UNVERSIONED
 from rageval_dagster.monitoring.gate import Judged
@@ -11,7 +11,7 @@ from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, 
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.scores import Summary
 
-Tone = Literal["worse", "better", "same", "unclear", "too_few", "first", "unmeasured"]
+Tone = Literal["worse", "better", "same", "unclear", "too_few", "first", "unmeasured", "failed"]
 
 MOST_NAMED = 2
 """Metrics that a sentence names; the others stand in the table below it."""
@@ -25,8 +25,22 @@ class Verdict:
     sentence: str
 
 
-def verdict(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary]) -> Verdict:
-    """The verdict on an evaluation that was at the gate.
+def verdict(
+    judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary], max_error_share: float
+) -> Verdict:
+    """The verdict on an evaluation that was at the gate; first of all, whether its system failed on many questions."""
+    said, evaluation = _of_scores(judged, dates, headline), judged.evaluation
+    if evaluation.error_count <= max_error_share * evaluation.item_count:
+        return said
+    failed = f"The system failed on {evaluation.error_count} of {plural(evaluation.item_count, 'question')}"
+    if evaluation.error_count == evaluation.item_count:
+        return Verdict("failed", f"{failed}: nothing of it could be measured.")
+    tone = "worse" if said.tone == "worse" else "failed"
+    return Verdict(tone, f"{failed}; of the others: {said.sentence[0].lower()}{said.sentence[1:]}")
+
+
+def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary]) -> Verdict:
+    """What the scores say.
 
     `dates` are those of the evaluations that it mentions, by number; `headline` the metrics that a first run is told
     by. It is `unclear` where the gate did not call a fall real and yet the metric's own 95 % interval lies below 0:
@@ -54,6 +68,17 @@ def verdict(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str
             "too_few", f"Too few questions to tell whether it got worse since {since}: {_unseen(judged)}; {why}."
         )
     return Verdict("same", f"As good as on {since}: {why}.")
+
+
+def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | None:
+    """What a row of fleet_overview says of its client in a word; None where nothing was judged."""
+    regressed = row["regressed_metric"] is not None
+    if not regressed and (row["errors"] or 0) > max_error_share * (row["items"] or 0):
+        return "failed"
+    if row["verdict"] == "passed":
+        return "first" if row["worst_delta"] is None else "same"  # None: there is nothing before
+    tones: dict[str | None, Tone] = {"regressed": "worse", "too_few": "too_few"}
+    return tones.get(row["verdict"])
 
 
 def what_changed(changes: Sequence[Change]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.monitoring.gate import Judged
 from rageval_dagster.report.run_page import mentioned_dates
-from rageval_dagster.report.verdict import Verdict, verdict
+from rageval_dagster.report.verdict import Verdict, tone_of_client, verdict
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
@@ -26,7 +26,7 @@ def dataset(sqlite_db: Database) -> Dataset:
 
 def told(db: Database, judged: Judged) -> Verdict:
     report = report_of(db, judged.evaluation)
-    return verdict(judged, mentioned_dates(db, judged), {"mrr": report.summaries[MRR]})
+    return verdict(judged, mentioned_dates(db, judged), {"mrr": report.summaries[MRR]}, 0.05)
 
 
 def night(db: Database, dataset: Dataset, trigger: str, wrong: int = 0, **versions: Any) -> Judged:
@@ -128,6 +128,38 @@ def test_the_questions_changed(sqlite_db: Database, dataset: Dataset) -> None:
     )
 
 
+def test_the_system_failed_on_many_questions(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    judged = night(sqlite_db, dataset, "n2", wrong=60)
+
+    def with_errors(count: int) -> Verdict:
+        evaluation = replace(judged.evaluation, error_count=count)
+        return verdict(replace(judged, evaluation=evaluation), {}, {}, 0.05)
+
+    assert with_errors(10).sentence.startswith("Worse since run 1: MRR 1.00 to .70")  # 5 % of 200
+    some, all_of_them = with_errors(50), with_errors(200)
+    assert some.tone == "worse"
+    assert some.sentence.startswith("The system failed on 50 of 200 questions; of the others: worse since run 1: MRR")
+    assert all_of_them.tone == "failed"
+    assert all_of_them.sentence == "The system failed on 200 of 200 questions: nothing of it could be measured."
+
+
 def test_nothing_could_be_scored(sqlite_db: Database, dataset: Dataset) -> None:
     [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n1", dict.fromkeys(RANKS), items=ITEMS))
     assert told(sqlite_db, judged).tone == "unmeasured"
+
+
+@pytest.mark.parametrize(
+    ("row", "tone"),
+    [
+        ({"verdict": "passed", "worst_delta": 0.0}, "same"),
+        ({"verdict": "passed"}, "first"),
+        ({"verdict": "too_few", "errors": 3}, "failed"),
+        ({"verdict": "too_few", "errors": 2}, "too_few"),
+        ({"verdict": "regressed", "regressed_metric": MRR, "errors": 40}, "worse"),
+        ({"verdict": None, "items": None}, None),
+    ],
+)
+def test_a_client_in_a_word(row: dict[str, Any], tone: str | None) -> None:
+    known = {"regressed_metric": None, "worst_delta": None, "errors": 0, "items": 40}
+    assert tone_of_client(known | row, 0.05) == tone

@@ -15,7 +15,7 @@ from rageval_dagster.report.names import metric_name, number, plural
 from rageval_dagster.report.questions import Questions, questions_of
 from rageval_dagster.report.run_page import mentioned_dates
 from rageval_dagster.report.triage import Quadrant, counted, rightness_of
-from rageval_dagster.report.verdict import Verdict, verdict, what_changed
+from rageval_dagster.report.verdict import Tone, Verdict, verdict, what_changed
 from rageval_dagster.settings import Settings
 from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -132,7 +132,7 @@ class ClientContents:
     leaderboards: Sequence[Leaderboard]
 
 
-_ORDER = {"worse": 0, "unmeasured": 1, "unclear": 2, "too_few": 3, "first": 4, "same": 5, "better": 6}
+WORST_FIRST: tuple[Tone, ...] = ("worse", "failed", "unmeasured", "unclear", "too_few", "first", "same", "better")
 
 
 def client_contents(
@@ -148,7 +148,7 @@ def client_contents(
         if evaluation.status == "complete":
             newest.setdefault((evaluation.dataset_name, evaluation.system), evaluation)
     found = [evaluation_contents(db, settings, evaluation, redact) for evaluation in newest.values()]
-    found.sort(key=lambda each: (_ORDER[each.verdict.tone], -each.evaluation.id))
+    found.sort(key=lambda each: (WORST_FIRST.index(each.verdict.tone), -each.evaluation.id))
     boards = leaderboards(db, list(newest.values()), objective)
     return ClientContents(client_id, found, boards)
 

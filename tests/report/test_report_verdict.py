@@ -2,14 +2,16 @@
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.report.contents import WORST_FIRST
+from rageval_dagster.report.page import TONES
 from rageval_dagster.report.run_page import mentioned_dates
-from rageval_dagster.report.verdict import Verdict, tone_of_client, verdict
+from rageval_dagster.report.verdict import Tone, Verdict, tone_of_client, verdict
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
@@ -147,6 +149,10 @@ def test_the_system_failed_on_many_questions(sqlite_db: Database, dataset: Datas
 def test_nothing_could_be_scored(sqlite_db: Database, dataset: Dataset) -> None:
     [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n1", dict.fromkeys(RANKS), items=ITEMS))
     assert told(sqlite_db, judged).tone == "unmeasured"
+
+
+def test_every_tone_has_its_words_and_its_place() -> None:
+    assert set(get_args(Tone)) == set(TONES) == set(WORST_FIRST)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ the definitions, and ends. With --models a scripted model writes, answers and ju
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from rageval_dagster.automation.requests import run_config, run_tags
 from rageval_dagster.storage.tables import evaluation_runs
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
+from tests.loopback import free_port
 from tests.pipeline.small_project import Project
 
 from change_cost import Bench, document, places  # isort: skip
@@ -122,9 +122,7 @@ def services(bench: Bench) -> Iterator[Callable[[str, str], str]]:
     """Webserver, daemon and code server; gives what submits a client's run for a trigger."""
     from dagster_graphql import DagsterGraphQLClient
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     dagster = str(Path(sys.executable).parent / "dagster")
     environment = {**bench.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with (bench.folder / "dev.log").open("w") as log:

@@ -34,6 +34,8 @@ from rageval_dagster.storage.results import RetrievalRecord
 from tests.monitoring.gated_history import held
 from tests.storage.history_builder import answer_key, make_dataset, open_run, result_of, retrieval_key
 
+from watching import verdict  # isort: skip
+
 OPEN_LIMIT_S = 2.0
 SIZE_LIMIT_MB = 5.0
 CONTEXTS = 10
@@ -81,11 +83,6 @@ def main() -> None:
         print(f"  opened: {verdict(opening, OPEN_LIMIT_S, 's')}")
         if options.keep:
             shutil.copy(path, options.keep)
-
-
-def verdict(found: float, limit: float, unit: str) -> str:
-    said = "holds" if found <= limit else "DOES NOT HOLD"
-    return f"{found:.2f} {unit} of at most {limit} {unit} ({found / limit:.2f} x): {said}"
 
 
 def opened(path: Path) -> float:

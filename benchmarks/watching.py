@@ -81,7 +81,8 @@ def compare(folder: Path, chunks: int, clients: int) -> None:
 
 
 def verdict(found: float, limit: float, unit: str) -> str:
-    return f"{found:.2f} {unit} of at most {limit} {unit}: {'holds' if found <= limit else 'DOES NOT HOLD'}"
+    said = "holds" if found <= limit else "DOES NOT HOLD"
+    return f"{found:.2f} {unit} of at most {limit} {unit} ({found / limit:.2f} x): {said}"
 
 
 def measured(what: str, store: Path, field: str = "") -> list[float]:

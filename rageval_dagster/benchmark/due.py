@@ -6,8 +6,8 @@ from typing import Literal
 
 from rageval_dagster.benchmark.generators import generator_name, shares_of
 from rageval_dagster.benchmark.mix import Shares
-from rageval_dagster.benchmark.sampling import STRATEGIES
-from rageval_dagster.errors import DatasetError, SettingsError
+from rageval_dagster.benchmark.sampling import check_strategy
+from rageval_dagster.errors import DatasetError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import Dataset, current_datasets
 from rageval_dagster.storage.clients import get_client
@@ -43,8 +43,8 @@ class BenchmarkSpec:
         Raises:
             SettingsError: an unknown strategy, or shares of questions that are together more than 1.
         """
-        if strategy and strategy not in STRATEGIES:
-            raise SettingsError(f"--strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+        if strategy:
+            check_strategy(strategy)
         return cls(
             name=name or DEFAULT_NAME,
             size=size or settings.sample_size,

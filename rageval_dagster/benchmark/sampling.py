@@ -26,6 +26,12 @@ _POOL_SIZE = 4000
 _TARGET_SIZE = 2000
 
 
+def check_strategy(strategy: str) -> None:
+    """Raises SettingsError for a strategy that is none of `STRATEGIES`."""
+    if strategy not in STRATEGIES:
+        raise SettingsError(f"--strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+
+
 def draw_sample(
     entries: "Sequence[ManifestEntry]",
     size: int,
@@ -59,8 +65,7 @@ def draw_sample(
         SettingsError: an unknown strategy.
         ValueError: `diverse` without vectors.
     """
-    if strategy not in STRATEGIES:
-        raise SettingsError(f"--strategy takes {', '.join(STRATEGIES)}, not {strategy!r}")
+    check_strategy(strategy)
     ranked = _distinct_by_hash(entries, seed)
     quota = max(1, int(size * QUOTA_SHARE))
     if strategy == "recent":

@@ -149,7 +149,16 @@ def error_share(reports: Sequence[EvaluationReport], max_error_share: float) -> 
 
 def with_too_many_errors(report: EvaluationReport, max_error_share: float) -> list[str]:
     """The metrics that have a greater share of errors than allowed."""
-    return [name for name, summary in report.summaries.items() if summary.n_error > max_error_share * summary.n]
+    return [
+        name
+        for name, summary in report.summaries.items()
+        if too_many_errors(summary.n_error, summary.n, max_error_share)
+    ]
+
+
+def too_many_errors(errors: int, of: int, max_error_share: float) -> bool:
+    """Whether a greater share failed than allowed."""
+    return errors > max_error_share * of
 
 
 def _name(report: EvaluationReport) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from rageval_dagster.errors import SettingsError
+from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
 from rageval_dagster.storage.clients import list_clients
@@ -21,7 +22,7 @@ from rageval_dagster.storage.standing import (
     standings,
 )
 
-_OF_EVALUATIONS = ("regression", "leak", "benchmark")
+_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark")
 _COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "adjusted_p", "n_shared")
 
 Reason = Literal["recovered", "accepted", "not_watched"]
@@ -55,29 +56,29 @@ class Freshness:
 
 def review(db: Database, settings: Settings, client_ids: Collection[str], now: datetime) -> None:
     """Opens and closes what these clients' newest complete evaluations and current datasets say: regressions, leaks,
-    and benchmarks that fail their rules.
+    too many errors, and benchmarks that fail their rules.
 
     It counts what the client's own settings evaluate. A client that somebody works on, that vanished from the store, or
     whose settings are wrong stays as it is. Doing it again changes nothing.
     """
-    systems: dict[str, tuple[str, ...]] = {}
+    looked_at: dict[str, Settings] = {}
     for client in list_clients(db):
         own = None
         if client.client_id in client_ids and client.vanished_at is None and not client.is_busy:
             own = _settings_of(settings, client.client_id)
         if own is not None:
-            systems[client.client_id] = own.system
+            looked_at[client.client_id] = own
     current = {
         (found.client_id, found.dataset_name, found.system): found
-        for found in standings(db, systems)
-        if found.system in systems[found.client_id]
+        for found in standings(db, looked_at)
+        if found.system in looked_at[found.client_id].system
     }
-    datasets = {(found.client_id, found.name): found for found in dataset_verdicts(db, systems)}
+    datasets = {(found.client_id, found.name): found for found in dataset_verdicts(db, looked_at)}
     findings = [
-        *(finding for found in current.values() for finding in _of_evaluation(found)),
+        *(finding for found in current.values() for finding in _of_evaluation(found, looked_at[found.client_id])),
         *(_of_dataset(found) for found in datasets.values() if not found.valid),
     ]
-    known = [found for found in incident_storage.open_incidents(db, systems) if found.kind in _OF_EVALUATIONS]
+    known = [found for found in incident_storage.open_incidents(db, looked_at) if found.kind in _OF_EVALUATIONS]
     holding = {finding.key for finding in findings}
     ended = [
         (incident, over)
@@ -160,12 +161,20 @@ def _settings_of(settings: Settings, client_id: str) -> Settings | None:
         return None
 
 
-def _of_evaluation(found: Standing) -> Iterator[Finding]:
+def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
     place = f"{found.dataset_name}/{found.system}"
     names = {"dataset": found.dataset_name, "system": found.system}
     where = {"evaluation_id": found.id, "run_id": found.dagster_run_id}
     if found.foreign_chunks:
         yield Finding(found.client_id, "leak", place, **where, details={**names, "chunks": found.foreign_chunks})
+    allowed = own.max_error_share
+    failed = too_many_errors(found.error_count, found.item_count, allowed)
+    erring = [name for name, (errors, of) in found.erring.items() if too_many_errors(errors, of, allowed)]
+    if failed or erring:
+        # Where the system itself failed, so did every metric.
+        metrics = {} if failed else {name: found.erring[name][0] for name in erring}
+        details = {**names, "questions": found.item_count, "failed": found.error_count, "metrics": metrics}
+        yield Finding(found.client_id, "errors", place, **where, details=details)
     for row in found.gated if found.verdict == "regressed" else ():
         if row.decision == "regressed":
             details = {
@@ -201,6 +210,8 @@ def _over(
     where = {"evaluation_id": found.id}
     if incident.kind == "leak":
         return None if found.foreign_chunks is None else {**_because("recovered"), **where}
+    if incident.kind == "errors":
+        return {**_because("recovered"), **where}
     if found.verdict is None:
         return None
     accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)

@@ -13,12 +13,14 @@ LONGEST_NAME = 80
 LONGEST_DETAIL = 200
 MOST_INCIDENTS = 20
 MOST_CHANGES = 8
+MOST_METRICS = 3
 LONGEST_SECTION = 2_900
 """Characters; Slack takes 3,000 in a section."""
 
 _OPENED: dict[Kind, str] = {
     "regression": "Quality fell",
     "leak": "Leak: chunks of other clients were returned",
+    "errors": "Many questions failed",
     "benchmark": "A benchmark fails its rules",
     "failed_run": "A run failed",
     "stale": "Not evaluated for too long",
@@ -26,6 +28,7 @@ _OPENED: dict[Kind, str] = {
 _RECOVERED: dict[Kind, str] = {
     "regression": "Quality has recovered",
     "leak": "No more chunks of other clients",
+    "errors": "Questions no longer fail",
     "benchmark": "The benchmark keeps its rules again",
     "failed_run": "Runs succeed again",
     "stale": "Evaluated again",
@@ -83,7 +86,10 @@ def _named(incidents: Sequence[Incident]) -> str:
 
 
 def _in_groups(incidents: Sequence[Incident]) -> Iterator[list[Incident]]:
-    """Those of one evaluation or dataset together; where they are of neither, all."""
+    """Those of one evaluation or dataset together; of the kinds that come in numbers, all."""
+    if incidents[0].kind not in BY_CLIENT:
+        yield list(incidents)
+        return
     for _, group in groupby(incidents, key=lambda each: (each.evaluation_id, each.details.get("dataset_id"))):
         yield list(group)
 
@@ -103,7 +109,8 @@ def _lines(incidents: Sequence[Incident]) -> Iterator[str]:
 def _about(incident: Incident) -> str:
     details = incident.details
     names = [details[name] for name in ("dataset", "system", "metric") if name in details]
-    return " / ".join(map(_code, names)) if names else _code(incident.client_id)
+    whose = [] if incident.kind in BY_CLIENT else [incident.client_id]
+    return " / ".join(map(_code, [*whose, *names]))
 
 
 def _opened(incident: Incident) -> str:
@@ -113,6 +120,8 @@ def _opened(incident: Incident) -> str:
             return _against_baseline(details)
         case "leak":
             return f"{details['chunks']} in evaluation {incident.evaluation_id}"
+        case "errors":
+            return f"{_failed(details)}, evaluation {incident.evaluation_id}"
         case "benchmark":
             rules = [f"{_code(rule)} ({count})" for rule, count in sorted(details["rules"].items()) if count]
             return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
@@ -122,6 +131,16 @@ def _opened(incident: Incident) -> str:
             return f"{' '.join([step, *why])}, Dagster run {_code(incident.run_id or '')}"
         case "stale":
             return f"last complete evaluation {details['last_evaluated']}, wanted every {details['fresh_hours']:g} h"
+
+
+def _failed(details: Mapping[str, Any]) -> str:
+    questions = f"{details['questions']} questions"
+    if not details["metrics"]:
+        return f"the system failed on {details['failed']} of {questions}"
+    worst = sorted(details["metrics"].items(), key=lambda entry: (-entry[1], entry[0]))
+    named = [f"{_code(metric)} on {count}" for metric, count in worst[:MOST_METRICS]]
+    named += [f"{len(worst) - MOST_METRICS} more"] if len(worst) > MOST_METRICS else []
+    return f"of {questions} these could not be scored: {', '.join(named)}"
 
 
 def _against_baseline(details: Mapping[str, Any]) -> str:
@@ -150,6 +169,9 @@ def _next(incidents: Sequence[Incident]) -> list[str]:
             return [f"rageval runs compare {first.details['baseline_id']} {first.evaluation_id}"]
         case "leak":
             return [f"rageval runs show {first.evaluation_id}"]
+        case "errors":
+            which = "rageval status" if len(incidents) > 1 else f"rageval runs show {first.evaluation_id}"
+            return [which, "rageval doctor"]
         case "benchmark":
             return [f"rageval datasets show {first.details['dataset_id']}"]
         case "failed_run":
@@ -178,6 +200,8 @@ def _ended(incident: Incident) -> str:
             return f"{_number(over['mean'])} in {evaluation}, baseline {_number(over['baseline_mean'])}{too_few}"
         case "leak":
             return f"none in {evaluation}"
+        case "errors":
+            return f"no more than allowed in {evaluation}"
         case "benchmark":
             return f"dataset {over['dataset_id']}"
         case "failed_run":

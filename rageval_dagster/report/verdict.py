@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rageval_dagster.evaluation.differences import UNVERSIONED
+from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.monitoring.gate import Judged
 from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, number, plural
 from rageval_dagster.storage.comparisons import Change, MetricComparison
@@ -30,7 +31,7 @@ def verdict(
 ) -> Verdict:
     """The verdict on an evaluation that was at the gate; first of all, whether its system failed on many questions."""
     said, evaluation = _of_scores(judged, dates, headline), judged.evaluation
-    if evaluation.error_count <= max_error_share * evaluation.item_count:
+    if not too_many_errors(evaluation.error_count, evaluation.item_count, max_error_share):
         return said
     failed = f"The system failed on {evaluation.error_count} of {plural(evaluation.item_count, 'question')}"
     if evaluation.error_count == evaluation.item_count:
@@ -73,7 +74,7 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
 def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | None:
     """What a row of fleet_overview says of its client in a word; None where nothing was judged."""
     regressed = row["regressed_metric"] is not None
-    if not regressed and (row["errors"] or 0) > max_error_share * (row["items"] or 0):
+    if not regressed and too_many_errors(row["errors"], row["items"], max_error_share):
         return "failed"
     if row["verdict"] == "passed":
         return "first" if row["worst_delta"] is None else "same"  # None: there is nothing before

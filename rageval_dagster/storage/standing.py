@@ -10,14 +10,15 @@ from sqlalchemy.engine import Connection
 
 from rageval_dagster.storage.comparisons import Change, MetricComparison, Verdict
 from rageval_dagster.storage.database import Database, in_batches
-from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons
+from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons, metric_summaries
 
 
 @dataclass(frozen=True)
 class Standing:
     """The newest complete evaluation of a client's dataset (by its name) by a system, as the gate found it.
 
-    `gated` are the metrics that the gate looked at; `newly_failing` is how many questions are.
+    `gated` are the metrics that the gate looked at; `newly_failing` is how many questions are; `erring` are, of the
+    metrics with errors, how many they have and of how many questions, by metric id.
     """
 
     id: int
@@ -29,8 +30,11 @@ class Standing:
     baseline_id: int | None
     changes: tuple[Change, ...]
     newly_failing: int
+    item_count: int
+    error_count: int
     foreign_chunks: int | None
     gated: tuple[MetricComparison, ...]
+    erring: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,10 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
         .group_by(runs.client_id, name, runs.system_name)
         .subquery()
     )
-    columns = ("id", "client_id", "dagster_run_id", "verdict", "baseline_id", "foreign_chunks")
+    columns = ("id", "client_id", "dagster_run_id", "verdict", "baseline_id")
+    counts = ("item_count", "error_count", "foreign_chunks")
     query = sa.select(
-        *(runs[column] for column in columns),
+        *(runs[column] for column in (*columns, *counts)),
         name.label("dataset_name"),
         runs.system_name.label("system"),
         runs.changes,
@@ -70,6 +75,7 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
     ).select_from(with_names.join(newest, newest.c.id == runs.id))
     rows = connection.execute(query.order_by(runs.id)).mappings().all()
     gated = _gated(connection, [row["id"] for row in rows])
+    erring = _erring(connection, [row["id"] for row in rows])
     return [
         Standing(
             **{
@@ -77,6 +83,7 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
                 "changes": tuple(Change(**change) for change in row["changes"] or ()),
                 "newly_failing": len(row["newly_failing"] or ()),
                 "gated": tuple(gated[row["id"]]),
+                "erring": erring[row["id"]],
             }
         )
         for row in rows
@@ -91,6 +98,16 @@ def _gated(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[int
         query = sa.select(compared.evaluation_id, *values).where(compared.evaluation_id.in_(batch), compared.gated)
         for evaluation_id, *row in connection.execute(query.order_by(compared.evaluation_id, compared.metric_id)):
             found[evaluation_id].append(MetricComparison(*row))
+    return found
+
+
+def _erring(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[int, dict[str, tuple[int, int]]]:
+    found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    of = metric_summaries.c
+    query = sa.select(of.evaluation_id, of.metric_id, of.n_error, of.n).where(of.n_error > 0).order_by(of.metric_id)
+    for batch in in_batches(evaluation_ids):
+        for row in connection.execute(query.where(of.evaluation_id.in_(batch))):
+            found[row.evaluation_id][row.metric_id] = row.n_error, row.n
     return found
 
 

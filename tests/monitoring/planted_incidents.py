@@ -65,12 +65,14 @@ def evaluate(
     foreign: int = 0,
     changes: Sequence[Change] = (REEMBEDDED,),
     means: Mapping[str, float | None] | None = None,
+    failed: int = 0,
+    errors: Mapping[str, int] | None = None,
 ) -> Evaluation:
-    """One more complete evaluation, and what the gate said of it."""
+    """One more complete evaluation, of 3 questions, and what the gate said of it."""
     number = len(list_evaluations(db, client, limit=None))
     stored = make_dataset(db, client, make_items(3), name=dataset)
     evaluation = open_run(db, stored, f"night:{number}", system=system)
-    finish(db, evaluation, means or {MRR: 0.8}, foreign=foreign)
+    finish(db, evaluation, means or {MRR: 0.8}, foreign=foreign, failed=failed, errors=errors)
     save_comparisons(db, evaluation.id, [compared(metric_id, metric_id in regressed) for metric_id in (MRR, HIT_RATE)])
     save_judgement(db, evaluation.id, Judgement(verdict, 1, tuple(changes), ("item-1", "item-2") if regressed else ()))
     return evaluation

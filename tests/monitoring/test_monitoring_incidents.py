@@ -123,6 +123,29 @@ def test_a_leak_is_open_until_an_evaluation_has_none(db: Database, settings: Set
     assert seen(db, settings) == []
 
 
+def test_a_system_that_fails_is_told_until_an_evaluation_has_few_errors(db: Database, settings: Settings) -> None:
+    evaluate(db)
+    failing = evaluate(db, verdict="too_few", failed=3, errors={MRR: 10}, means={MRR: None})
+    assert seen(db, settings) == [("errors", "synthetic/dense")]
+    [incident] = open_incidents(db)
+    assert (incident.evaluation_id, incident.details["failed"], incident.details["questions"]) == (failing.id, 3, 3)
+    assert incident.details["metrics"] == {}
+    evaluate(db)
+    assert seen(db, settings) == []
+    assert last_reason(db) == "recovered"
+
+
+def test_a_metric_that_fails_is_told_where_more_fails_than_the_client_allows(db: Database, tmp_path: Path) -> None:
+    judged = {MRR: 0.8, "claims.faithfulness": 0.9}
+    evaluate(db, means=judged, errors={"claims.faithfulness": 2})
+    lenient = settings_with(None, tmp_path, "[clients.acme]\nmax_error_share = 0.2")
+    assert seen(db, lenient) == []
+    strict = settings_with(None, tmp_path, "[clients.acme]\nmax_error_share = 0.1")
+    assert seen(db, strict) == [("errors", "synthetic/dense")]
+    assert open_incidents(db)[0].details["metrics"] == {"claims.faithfulness": 2}
+    assert seen(db, lenient) == []
+
+
 def test_an_invalid_benchmark_is_open_until_its_current_version_is_valid(db: Database, settings: Settings) -> None:
     ensure_client(db, "acme")
     dataset_with(db, "acme", "human", valid=False)

@@ -113,6 +113,31 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
         }
 
 
+def test_a_failing_system_and_a_failing_judge_are_told_with_their_numbers(sqlite_db: Database, tmp_path: Path) -> None:
+    judged = {MRR: 0.8, "claims.faithfulness": 0.9, "judge.overall": 0.7}
+    with WebhookServer() as server:
+        settings = settings_with(server.url, tmp_path)
+        down = evaluate(sqlite_db, failed=3, verdict="too_few")
+        assert look_and_tell(sqlite_db, settings) == 1
+        well = evaluate(sqlite_db)
+        assert look_and_tell(sqlite_db, settings) == 1
+        one = evaluate(sqlite_db, means=judged, errors={"claims.faithfulness": 2, "judge.overall": 4})
+        other = evaluate(sqlite_db, "globex", failed=2)
+        assert look_and_tell(sqlite_db, settings, "acme", "globex") == 1
+    assert server.texts == [
+        "*Many questions failed: `acme`*\n"
+        f"• `acme` / `synthetic` / `dense`: the system failed on 3 of 3 questions, evaluation {down.id}\n"
+        f"Next: `rageval runs show {down.id}`, `rageval doctor`",
+        "*Questions no longer fail: `acme`*\n"
+        f"• `acme` / `synthetic` / `dense`: no more than allowed in evaluation {well.id}",
+        "*Many questions failed: 2 clients*\n"
+        "• `acme` / `synthetic` / `dense`: of 3 questions these could not be scored: `judge.overall` on 4, "
+        f"`claims.faithfulness` on 2, evaluation {one.id}\n"
+        f"• `globex` / `synthetic` / `dense`: the system failed on 2 of 3 questions, evaluation {other.id}\n"
+        "Next: `rageval status`, `rageval doctor`",
+    ]
+
+
 def test_a_thousand_clients_that_fail_at_once_are_one_message(sqlite_db: Database, tmp_path: Path) -> None:
     now = utc_now()
     for number in range(50):
@@ -279,7 +304,7 @@ def test_a_client_with_wrong_settings_keeps_no_other_from_being_told(sqlite_db: 
 
 
 STEPS = st.lists(
-    st.sampled_from(["fell", "fell otherwise", "well", "not compared", "leak", "invalid", "valid", "failed", "ran"])
+    st.sampled_from(["fell", "fell otherwise", "well", "not compared", "leak", "erring", "invalid", "valid", "failed", "ran"])
     | st.sampled_from(["up", "down", "unset", "look", "tell"]),
     max_size=25,
 )
@@ -303,6 +328,8 @@ def test_every_opening_is_told_at_most_once_and_every_closing_after_its_opening(
                     evaluate(db, verdict=None)
                 case "leak":
                     evaluate(db, foreign=1)
+                case "erring":
+                    evaluate(db, failed=1)
                 case "invalid" | "valid":
                     dataset_with(db, "acme", "human", valid=step == "valid", count=3 + number)
                 case "failed" | "ran":

@@ -131,13 +131,13 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
         score_storage.save_scores(db, evaluation.id, scores[start : start + batch])
 
 
-def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1") -> Summary:
+def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1", errors: int = 0) -> Summary:
     return Summary(
         metric_id=metric_id,
         n=n,
-        n_scored=n if mean is not None else 0,
-        n_undefined=0 if mean is not None else n,
-        n_error=0,
+        n_scored=n - errors if mean is not None else 0,
+        n_undefined=0 if mean is not None else n - errors,
+        n_error=errors,
         mean=mean,
         ci_low=mean,
         ci_high=mean,
@@ -174,16 +174,25 @@ def hold_against(db: Database, evaluation: Evaluation, baseline: Evaluation) -> 
 
 
 def finish(
-    db: Database, evaluation: Evaluation, means: Mapping[str, float | None], foreign: int | None = 0, unknown: int = 0
+    db: Database,
+    evaluation: Evaluation,
+    means: Mapping[str, float | None],
+    foreign: int | None = 0,
+    unknown: int = 0,
+    failed: int = 0,
+    errors: Mapping[str, int] | None = None,
 ) -> None:
-    score_storage.save_summaries(db, evaluation.id, [summary(metric_id, mean) for metric_id, mean in means.items()])
+    """Ends an evaluation whose system failed on so many questions, with so many errors of each metric, of 10."""
+    errors = errors or {}
+    summaries = [summary(metric_id, mean, errors=errors.get(metric_id, 0)) for metric_id, mean in means.items()]
+    score_storage.save_summaries(db, evaluation.id, summaries)
     evaluations.finish_evaluation(
         db,
         evaluation.id,
         "complete",
         dict(means),
         duration_s=1.0,
-        error_count=0,
+        error_count=failed,
         judge_version="judge-1",
         foreign_chunks=foreign,
         unknown_chunks=unknown,

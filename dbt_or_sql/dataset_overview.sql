@@ -1,5 +1,5 @@
 -- One row: a frozen dataset, with its verdict and how often it was used. newest is 1 for the version of a name that was
--- checked last. How much of the corpus it touches is as its last run, or its import, found it.
+-- checked last; a retired one is not evaluated any more. How much of the corpus it touches is as its last run, or its import, found it.
 -- order by: client_id, dataset_name, dataset_id DESC
 WITH uses AS (
     SELECT
@@ -29,6 +29,7 @@ SELECT
     COALESCE(u.evaluations, 0) AS evaluations,
     COALESCE(u.systems, 0) AS systems,
     u.last_evaluated_at,
+    d.retired_at,
     d.created_at,
     d.created_by,
     d.checked_at,

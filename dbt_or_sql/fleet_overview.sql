@@ -3,7 +3,8 @@
 -- before, the evaluation with the lowest reciprocal rank. Clients whose systems returned chunks of other clients come
 -- before all others, then those that regressed against their baseline, the deepest fall of a metric of the gate first
 -- (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after them. system_note is about any
--- of the systems; verdict is the worst of them all.
+-- of the systems; verdict is the worst of them all. Retired datasets, and systems that the
+-- client's settings do not name any more, do not count.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -25,6 +26,11 @@ WITH runs AS (
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
     WHERE r.status = 'complete'
+        AND d.retired_at IS NULL
+        AND (
+            r.system_name IN (SELECT s.system_name FROM client_systems s WHERE s.client_id = r.client_id)
+            OR NOT EXISTS (SELECT 1 FROM client_systems s WHERE s.client_id = r.client_id)
+        )
 ),
 headline AS (
     SELECT

@@ -61,6 +61,7 @@ def evaluation_runs(
     from rageval_dagster.monitoring.gate import Bench, judge_all
     from rageval_dagster.monitoring.told import gate_metadata
     from rageval_dagster.report.run_page import run_page
+    from rageval_dagster.storage.clients import set_systems
 
     db, client_id = database.open(), database.client_of(context.partition_key)
     reports = finish_all(
@@ -89,6 +90,7 @@ def evaluation_runs(
     )
     judged = judge_all(db, reports, bench)
     note_evaluated(db, client_id, plan.default_systems(client_id))
+    set_systems(db, client_id, plan.default_systems(client_id))
     thresholds = plan.thresholds(client_id)
     page = run_page(db, reports, judged, plan.links(), thresholds, plan.max_error_share(client_id))
     metadata = run_metadata(reports, thresholds) | gate_metadata(judged)

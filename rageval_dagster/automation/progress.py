@@ -15,7 +15,8 @@ class _MessageOnly(logging.Formatter):
 class _OwnLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         meta = getattr(record, "dagster_meta", {})
-        if meta.get("dagster_event") is not None:
+        # Dagster says of each later step that it does not begin; why the run failed stands in one line at its end.
+        if meta.get("dagster_event") is not None or meta.get("orig_message", "").startswith("Dependencies for step "):
             return False
         # Beside the steps: that another run is waited for.
         return record.levelno >= (logging.INFO if meta.get("step_key") is not None else logging.WARNING)

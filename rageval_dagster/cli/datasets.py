@@ -205,6 +205,27 @@ def import_file(
         raise typer.Exit(DONE_IN_PART)
 
 
+@app.command("retire")
+def retire(
+    dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Evaluate it again.")] = False,
+) -> None:
+    """Stops evaluating a dataset, in whatever version; what was measured with it stays."""
+    from rageval_dagster.storage.benchmark import get_dataset, retire_dataset
+
+    settings, db = open_all()
+    dataset = get_dataset(db, dataset_id)
+    name = f"{cell(dataset.client_id)} / {cell(dataset.name)}"
+    generates = settings.for_client(dataset.client_id).auto_generate_datasets
+    if dataset.kind == "generated" and generates and not undo:
+        raise RagevalError(
+            f"{name} is generated, and would be written anew by the next evaluation: set "
+            "EVALUATION_AUTO_GENERATE_DATASETS=false for this client first"
+        )
+    retire_dataset(db, dataset, retired=not undo)
+    print(f"{name} is evaluated again" if undo else f"{name} is not evaluated any more; --undo takes that back")
+
+
 @app.command("export")
 def export(
     dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")],
@@ -290,6 +311,7 @@ def dataset_row(dataset: "Dataset") -> dict[str, Any]:
         "flagged": len(dataset.flagged),
         "created": dataset.created_at,
         "version": dataset.dataset_version[:12],
+        "retired": dataset.retired_at,
     }
 
 
@@ -299,6 +321,7 @@ def _print_datasets(datasets: "Sequence[Dataset]") -> None:
             **dataset_row(dataset),
             "documents": _touched(dataset.documents_touched, dataset.documents),
             "topics": _touched(dataset.topics_touched, dataset.topics),
+            "retired": "yes" if dataset.retired_at else None,
         }
         for dataset in datasets
     ]
@@ -314,6 +337,7 @@ def _print_datasets(datasets: "Sequence[Dataset]") -> None:
         "flagged",
         "created",
         "version",
+        "retired",
     )
     print_table(rows, columns, "no datasets yet: rageval datasets generate --client NAME")
 

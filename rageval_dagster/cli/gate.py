@@ -18,11 +18,12 @@ from rageval_dagster.cli.console import (
 )
 
 COMPARISON_COLUMNS = [
-    *("metric", "before", "now", "difference", "95 % interval", "p", "corrected p", "smallest drop seen", "questions"),
+    *("metric", "before", "now", "difference", "95 % interval", "p", "corrected p", "visible from", "questions"),
     "decision",
 ]
 WORST = 5
 MOST_IDS = 10
+MOST_DOCUMENTS = 10
 
 
 def compare(
@@ -43,6 +44,8 @@ def compare(
                 "before": before,
                 "now": now,
                 "changes": [asdict(change) for change in found.changes],
+                "new_chunks": {name: {"new": new, "all": every} for name, (new, every) in found.new_chunks.items()},
+                "gone": [{"item_id": each.item.item_id, "why": each.why} for each in found.gone],
                 "shared_questions": len(found.pair.shared),
                 "metrics": [asdict(row) for row in found.rows],
                 "worse": [{"item_id": each.item.item_id, "falls": dict(each.falls)} for each in found.worse],
@@ -54,18 +57,30 @@ def compare(
     for change in found.changes:
         suffer = f"; {plural(change.worse, 'question')} got worse by it" if change.worse else ""
         print(f"changed: {change.what} ({cell(change.detail)}{suffer})")
+    _print_documents(found.new_chunks)
+    for each in found.gone[:worst]:
+        print(f"  gone: {each.item.item_id}  {cell(each.item.question)} ({each.why})")
+    if len(found.gone) > worst:
+        print(f"  gone: {len(found.gone) - worst} more: --worst {len(found.gone)}")
     if not found.changes:
         print("nothing changed: corpus, index, dataset, system and judge are the same")
     print(f"compared on {plural(len(found.pair.shared), 'shared question')}\n")
-    rows = [row for row in found.rows if every or row.gated or row.decision != "unchanged"]
+    compared = [row for row in found.rows if row.difference is not None]
+    rows = [row for row in found.rows if every or row.gated or (row in compared and row.decision != "unchanged")]
     print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both")
-    unchanged = len(found.rows) - len(rows)
+    left_out = [row for row in found.rows if row not in rows]
+    unchanged = sum(row in compared for row in left_out)
     if unchanged:
         print(f"{plural(unchanged, 'metric')} unchanged: --all shows them")
+    if silent := len(left_out) - unchanged:
+        print(f"{plural(silent, 'metric')} not scored in both: --all shows them")
     print(
         "\nThe gate's metrics come first, held to a level that holds over 90 looks; the others are corrected for their"
     )
-    print("number (Benjamini-Hochberg). Smallest drop seen: what would have been found in 80 % of such comparisons.")
+    print("number (Benjamini-Hochberg). Visible from: the smallest change that such a comparison finds in 80 of 100.")
+    if any(_holds_zero(row) for row in rows if row.decision in ("regressed", "improved")):
+        print("An interval also allows for changes that none of the questions showed, so that it may hold 0 where the")
+        print("exact test of those that did change finds them to be no chance: p decides.")
     for row in (row for row in rows if row.remark):
         print(f"{row.metric_id}: {row.remark}")
     for each in found.worse[:worst]:
@@ -146,10 +161,27 @@ def _comparison_row(row: Any) -> dict[str, Any]:
         "95 % interval": interval,
         "p": "" if row.p_value is None else f"{row.p_value:.2g}",
         "corrected p": "" if row.adjusted_p is None else f"{row.adjusted_p:.2g}",
-        "smallest drop seen": row.smallest_drop,
+        # Of what was found nobody asks how small it might have been.
+        "visible from": row.smallest_drop if row.decision in ("unchanged", "not_comparable") else None,
         "questions": row.n_shared,
         "decision": row.decision.replace("_", " "),
     }
+
+
+def _print_documents(new_chunks: Mapping[str, tuple[int, int]]) -> None:
+    """Which documents are new or were rewritten, and which got new passages."""
+    whole = [name for name, (new, every) in new_chunks.items() if new == every]
+    for what, names in (
+        ("new or rewritten", whole),
+        ("with new passages", [name for name in new_chunks if name not in whole]),
+    ):
+        if names:
+            more = f" and {len(names) - MOST_DOCUMENTS} more" if len(names) > MOST_DOCUMENTS else ""
+            print(f"  documents {what}: {', '.join(map(cell, names[:MOST_DOCUMENTS]))}{more}")
+
+
+def _holds_zero(row: Any) -> bool:
+    return row.ci_low is not None and row.ci_low <= 0.0 <= row.ci_high
 
 
 def _print_worse(each: Any) -> None:

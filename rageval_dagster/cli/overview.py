@@ -5,30 +5,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rageval_dagster.cli.console import open_all, print_json, print_table
-from rageval_dagster.settings import BUILT_IN_SYSTEMS
+from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
 
 if TYPE_CHECKING:
     from rageval_dagster.storage.incidents import Incident
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def status(
+    client: Annotated[str | None, typer.Option(help="Only this client.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
     """One line a client, worst first: by how much it regressed against its baseline, and in which metric.
 
-    Of others the metric is shown that fell most since the evaluation before, or else stands lowest.
+    Of others the metric is shown that fell most since the evaluation before, or else stands lowest. Retired
+    datasets, and systems that the settings no longer name, do not count.
 
     Leaks are chunks of other clients, unknown ones of nobody, that its systems returned in the latest evaluations. What
     people are told of and is not over yet stands below.
     """
+    from rageval_dagster.storage.clients import get_client
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
 
     settings, db = open_all()
-    rows = read_view(db, "fleet_overview")
-    incidents = open_incidents(db)
+    if client is not None:
+        get_client(db, client)  # says so where there is none
+    rows = read_view(db, "fleet_overview", client_id=client)
+    incidents = open_incidents(db, None if client is None else [client])
     if as_json:
         print_json([{**row, "incidents": [_json(each) for each in incidents if _is_of(each, row)]} for row in rows])
         return
-    shown = [_row(row, settings.max_error_share) for row in rows]
+    shown = [_row(row, settings) for row in rows]
     print_table(shown, list(shown[0]) if shown else [], "no clients yet: rageval ingest PATH --client NAME")
     if incidents:
         print()
@@ -36,7 +43,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         print_table(lines, list(lines[0]), "")
 
 
-_TONES = {"failed": "system failed", "first": "first"}
+SYSTEM_FAILED = "system failed"
+_TONES = {"failed": SYSTEM_FAILED, "first": "first"}
 """What is said in the place of the gate's verdict."""
 
 
@@ -60,10 +68,10 @@ def _line(incident: "Incident") -> dict[str, Any]:
     }
 
 
-def _row(row: dict[str, Any], max_error_share: float) -> dict[str, Any]:
+def _row(row: dict[str, Any], settings: Settings) -> dict[str, Any]:
     from rageval_dagster.report.verdict import tone_of_client
 
-    tone = tone_of_client(row, max_error_share)
+    tone = tone_of_client(row, settings.for_client_or_default(row["client_id"]).max_error_share)
     reference = " (reference)" if row["system_name"] in BUILT_IN_SYSTEMS else ""
     return {
         "client": row["client_id"] + (" (not in the store)" if row["vanished_at"] else ""),

@@ -8,7 +8,9 @@ import typer
 
 from rageval_dagster.cli import gate
 from rageval_dagster.cli.console import SCORE_COLUMNS, cell, open_all, plural, print_json, print_table, score_rows
+from rageval_dagster.cli.overview import SYSTEM_FAILED
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.settings import Settings
 
 app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
 
@@ -25,11 +27,14 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """Lists the evaluations, newest first."""
+    from rageval_dagster.storage.clients import get_client
     from rageval_dagster.storage.comparisons import current_baselines, load_judgements
     from rageval_dagster.storage.evaluations import list_evaluations
     from rageval_dagster.storage.leases import held_leases
 
-    _, db = open_all()
+    settings, db = open_all()
+    if client is not None:
+        get_client(db, client)  # says so where there is none
     evaluations = list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)
     judgements = load_judgements(db, [evaluation.id for evaluation in evaluations])
     held = {lease.client_id for lease in held_leases(db)}
@@ -43,9 +48,9 @@ def list_all(
     if as_json:
         print_json(rows)
         return
-    columns = ["run", "client", "dataset", "system", "k", "status", "questions", "MRR", "nDCG@10"]
+    columns = ["run", "client", "dataset", "system", "k", "status", "questions", "errors", "MRR", "nDCG@10"]
     columns += ["verdict", "baseline", "version", "started"]
-    rows = [row | {"baseline": "yes" if row["baseline"] else None} for row in rows]
+    rows = [row | {"baseline": "yes" if row["baseline"] else None, "verdict": _verdict(settings, row)} for row in rows]
     print_table(rows, columns, "no evaluations yet: rageval evaluate --client NAME")
 
 
@@ -90,7 +95,10 @@ def show(
     if broken_down is not None:
         _print_breakdown(broken_down)
         return
-    print_table(_metric_rows(report.summaries), SCORE_COLUMNS, "no metrics yet")
+    told = {name: each for name, each in report.summaries.items() if each.n_scored}
+    print_table(_metric_rows(told), SCORE_COLUMNS, "no metric has a value")
+    if silent := len(report.summaries) - len(told):
+        print(f"\n{plural(silent, 'metric')} without any value not shown: --json has them")
     lines = (
         failed_questions(db, report),
         metric_errors(db, report),
@@ -197,6 +205,16 @@ def _nothing_expected(item: Any) -> str:
     return "(nobody said)" if item.answerable else "(no answer: unanswerable)"
 
 
+def _verdict(settings: Settings, row: Mapping[str, Any]) -> str | None:
+    """The gate's verdict in words; where the system failed on too many questions, that, unless it is a regression."""
+    from rageval_dagster.evaluation.verdict import too_many_errors
+
+    allowed = settings.for_client_or_default(row["client"]).max_error_share
+    if row["verdict"] != "regressed" and too_many_errors(row["errors"], row["questions"], allowed):
+        return SYSTEM_FAILED
+    return row["verdict"] and row["verdict"].replace("_", " ")
+
+
 def _row(evaluation: Any) -> dict[str, Any]:
     return {
         "run": evaluation.id,
@@ -206,6 +224,7 @@ def _row(evaluation: Any) -> dict[str, Any]:
         "k": evaluation.k,
         "status": evaluation.status,
         "questions": evaluation.item_count,
+        "errors": evaluation.error_count,
         "MRR": evaluation.headline.get("mrr"),
         "nDCG@10": evaluation.headline.get("ndcg_at_10"),
         "version": evaluation.system_declared or "unversioned",

@@ -44,8 +44,9 @@ def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
             lacking = f"client {request.client_id!r} has no dataset to evaluate"
             if benchmark_storage.list_candidates(db, request.client_id):
                 raise DatasetError(
-                    f"{lacking}: {no_question(db, request.client_id)}; name a stronger RAGEVAL_GENERATOR_MODEL or "
-                    "none, ask a mended one again (rageval datasets generate), or import questions"
+                    f"{lacking}: {no_question(db, request.client_id)}; import questions, or have others written: by "
+                    "another RAGEVAL_GENERATOR_MODEL, or without one by rule, which takes whole sentences of prose "
+                    "(rageval datasets generate)"
                 )
             raise DatasetError(
                 f"{lacking}: generate one (rageval datasets generate --client NAME), import one, or set "

@@ -13,6 +13,8 @@ from rageval_dagster.metrics.registry import metrics_of
 from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.records import Item, Result
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import get_evaluation
@@ -29,10 +31,23 @@ class WorseItem:
 
 
 @dataclass(frozen=True)
+class GoneItem:
+    """A question that the later evaluation does not ask, or judges otherwise, and why."""
+
+    item: Item
+    why: str
+
+
+@dataclass(frozen=True)
 class RunsCompared:
-    """Two evaluations side by side; the gate's metrics come first, and the questions that fell most."""
+    """Two evaluations side by side; the gate's metrics come first, and the questions that fell most.
+
+    `new_chunks` are, by document, how many chunks are new, and how many there are in all.
+    """
 
     pair: Pair
+    new_chunks: Mapping[str, tuple[int, int]]
+    gone: Sequence[GoneItem]
     changes: Sequence[Change]
     rows: Sequence[MetricComparison]
     worse: Sequence[WorseItem]
@@ -61,7 +76,29 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
     gated = spec.gated(pair.scores, now.k, headline_level([scores.summary for scores in pair.scores.values()]))
     rows = compare_metrics(pair, spec.gate(gated, 1), gated)
     worse = _worse(db, pair, gated)
-    return RunsCompared(pair, blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse]), rows, worse)
+    found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
+    new = corpus_storage.new_by_document(db, now.client_id, before.started_at, now.started_at)
+    return RunsCompared(pair, new, _gone(db, pair), found, rows, worse)
+
+
+def _gone(db: Database, pair: Pair) -> list[GoneItem]:
+    if pair.before.dataset_id == pair.now.dataset_id:
+        return []
+    now = {item.item_id for item in benchmark_storage.remaining_items(db, pair.now.dataset_id)}
+    candidates = benchmark_storage.list_candidates(db, pair.now.client_id)
+    retired = {each.item.item_id for each in candidates if each.item is not None and each.status == "retired"}
+    found = []
+    for item in benchmark_storage.remaining_items(db, pair.before.dataset_id):
+        if item.item_id in pair.shared:
+            continue
+        if item.item_id in now:
+            why = "its evidence or answers are others now"
+        elif item.item_id in retired:
+            why = "its quote left the documents"
+        else:
+            why = "it made room, or was taken out"
+        found.append(GoneItem(item, why))
+    return found
 
 
 def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:

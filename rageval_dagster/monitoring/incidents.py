@@ -101,7 +101,7 @@ def review_freshness(db: Database, settings: Settings, now: datetime) -> list[Fr
     watched: dict[str, tuple[datetime, float]] = {}
     for client in list_clients(db):
         # One whose own settings are wrong is watched all the more: its runs fail.
-        own = _settings_of(settings, client.client_id) or settings
+        own = settings.for_client_or_default(client.client_id)
         if client.vanished_at is None and own.enabled:
             watched[client.client_id] = client.created_at, own.fresh_hours
     longest = max((hours for _, hours in watched.values()), default=0)

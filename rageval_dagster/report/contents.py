@@ -132,23 +132,35 @@ class ClientContents:
     leaderboards: Sequence[Leaderboard]
 
 
-WORST_FIRST: tuple[Tone, ...] = ("worse", "failed", "unmeasured", "unclear", "too_few", "first", "same", "better")
+WORST_FIRST: tuple[Tone, ...] = ("worse", "failed", "unclear", "first", "same", "better", "too_few", "unmeasured")
+"""What can tell little comes last: a dataset of three questions shall not stand before all others."""
 
 
 def client_contents(
     db: Database, settings: Settings, client_id: str, redact: bool = False, objective: str = OBJECTIVE
 ) -> ClientContents:
-    """The newest complete evaluation of each of a client's datasets by each system.
+    """The newest complete evaluation of each of a client's datasets by each system, without retired datasets.
+
+    Those of the systems that the settings evaluate come first, of these those that got worse, and of several such the
+    one with the most questions.
 
     `settings` are the client's own. With `redact` there are ids and numbers only. By `objective`, a metric's id,
     systems on the same questions are ranked.
     """
+    retired = {each.id for each in benchmark_storage.list_datasets(db, client_id) if each.retired_at is not None}
     newest: dict[tuple[str, str], Evaluation] = {}
     for evaluation in list_evaluations(db, client_id=client_id, limit=None):
-        if evaluation.status == "complete":
+        if evaluation.status == "complete" and evaluation.dataset_id not in retired:
             newest.setdefault((evaluation.dataset_name, evaluation.system), evaluation)
     found = [evaluation_contents(db, settings, evaluation, redact) for evaluation in newest.values()]
-    found.sort(key=lambda each: (WORST_FIRST.index(each.verdict.tone), -each.evaluation.id))
+    found.sort(
+        key=lambda each: (
+            each.evaluation.system not in settings.system,
+            WORST_FIRST.index(each.verdict.tone),
+            -each.evaluation.item_count,
+            -each.evaluation.id,
+        )
+    )
     boards = leaderboards(db, list(newest.values()), objective)
     return ClientContents(client_id, found, boards)
 

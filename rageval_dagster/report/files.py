@@ -44,7 +44,7 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     overview = read_view(db, "fleet_overview")
     with_report = {row["client_id"] for row in overview if report_path(folder, row["client_id"]).exists()}
     path = folder / FLEET_FILE
-    _write(path, fleet_page(overview, settings.max_error_share, with_report))
+    _write(path, fleet_page(overview, settings, with_report))
     return path
 
 

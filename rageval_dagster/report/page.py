@@ -22,6 +22,7 @@ from rageval_dagster.report.links import report_file
 from rageval_dagster.report.names import VERSIONS, metric_name, number, plural
 from rageval_dagster.report.triage import QUADRANTS
 from rageval_dagster.report.verdict import tone_of_client
+from rageval_dagster.settings import Settings
 from rageval_dagster.text import TURNS_DIRECTION
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -64,14 +65,14 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
     return writable(found)
 
 
-def fleet_page(overview: Sequence[Mapping[str, Any]], max_error_share: float, with_report: Collection[str] = ()) -> str:
+def fleet_page(overview: Sequence[Mapping[str, Any]], settings: Settings, with_report: Collection[str] = ()) -> str:
     """The page of all clients, worst first. `overview` are the rows of fleet_overview.
 
-    Those whose systems failed on more than `max_error_share` of the questions stand behind those that got worse. Those
+    Those whose systems failed on more questions than their settings allow stand behind those that got worse. Those
     `with_report`, by name, link to their own pages in the same folder.
     """
     script = _source("fleet.js")
-    rows = [_fleet_row(row, row["client_id"] in with_report, max_error_share) for row in overview]
+    rows = [_fleet_row(row, row["client_id"] in with_report, settings) for row in overview]
     rows.sort(
         key=lambda row: 0 if row["verdict"] == TONES["worse"] or row["leaks"] else row["verdict"] != TONES["failed"]
     )
@@ -100,9 +101,9 @@ def fleet_page(overview: Sequence[Mapping[str, Any]], max_error_share: float, wi
     return writable(found)
 
 
-def _fleet_row(row: Mapping[str, Any], has_report: bool, max_error_share: float) -> dict[str, Any]:
+def _fleet_row(row: Mapping[str, Any], has_report: bool, settings: Settings) -> dict[str, Any]:
     regressed = row["regressed_metric"] is not None
-    tone = tone_of_client(row, max_error_share)
+    tone = tone_of_client(row, settings.for_client_or_default(row["client_id"]).max_error_share)
     metric = row["regressed_metric"] if regressed else row["worst_metric"]
     return {
         "client": row["client_id"],

@@ -74,7 +74,7 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
 def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | None:
     """What a row of fleet_overview says of its client in a word; None where nothing was judged."""
     regressed = row["regressed_metric"] is not None
-    if not regressed and too_many_errors(row["errors"], row["items"], max_error_share):
+    if not regressed and too_many_errors(row["errors"] or 0, row["items"] or 0, max_error_share):
         return "failed"
     if row["verdict"] == "passed":
         return "first" if row["worst_delta"] is None else "same"  # None: there is nothing before

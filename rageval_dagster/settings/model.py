@@ -311,6 +311,13 @@ class Settings(BaseModel):
         """The settings of one client: its own table in rageval.toml over what holds for all."""
         return self._source.settings(client_id)
 
+    def for_client_or_default(self, client_id: str) -> "Settings":
+        """As `for_client`, but where the client's table is wrong, what holds for all."""
+        try:
+            return self.for_client(client_id)
+        except SettingsError:
+            return self
+
     def past_caches(self) -> "Settings":
         """These settings, but nothing that a model said before counts."""
         fresh = self.model_copy(update={"llm_cache_max_age_days": 0})

@@ -65,8 +65,8 @@ class Coverage:
 class Dataset:
     """A frozen dataset without its items.
 
-    `rule_failures` counts the offending items by quality rule; `valid` is False where a blocking rule failed. The last
-    four fields are its `coverage`.
+    `rule_failures` counts the offending items by quality rule; `valid` is False where a blocking rule failed. The four
+    fields before the last are its `coverage`; `retired_at` is since when it is not evaluated any more.
     """
 
     id: int
@@ -86,6 +86,7 @@ class Dataset:
     documents_touched: int | None = None
     topics: int | None = None
     topics_touched: int | None = None
+    retired_at: datetime | None = None
 
     @property
     def coverage(self) -> Coverage:
@@ -238,7 +239,8 @@ def save_dataset(
     """Freezes a dataset; of items with the same id the first is kept.
 
     One with the same client, name and version is returned as it is, but for its verdict (`valid`, `rule_failures`,
-    `stats`), `checked_at`, and what scoring does not read of its items (origin, human-verified), which are renewed.
+    `stats`), `checked_at`, and what scoring does not read of its items (origin, human-verified), which are renewed; if
+    it was retired, it counts again.
 
     Raises:
         RagevalError: the name is too long, or has a space at an end or a control character.
@@ -252,6 +254,7 @@ def save_dataset(
         "rule_failures": dict(rule_failures),
         "stats": dict(stats),
         "checked_at": now,
+        "retired_at": None,
     }
     is_this = sa.and_(
         evaluation_datasets.c.client_id == client_id,
@@ -347,13 +350,22 @@ def get_dataset(db: Database, dataset_id: int) -> Dataset:
 
 
 def current_datasets(db: Database, client_id: str) -> list[Dataset]:
-    """The version of each of the client's datasets that was checked last, by name."""
+    """The version of each of the client's datasets that was checked last, by name; without those that are retired."""
     newest: dict[str, Dataset] = {}
     for dataset in list_datasets(db, client_id):
         known = newest.get(dataset.name)
         if known is None or (dataset.checked_at, dataset.id) > (known.checked_at, known.id):
             newest[dataset.name] = dataset
-    return list(newest.values())
+    return [dataset for dataset in newest.values() if dataset.retired_at is None]
+
+
+@retried
+def retire_dataset(db: Database, dataset: Dataset, retired: bool = True) -> None:
+    """Keeps all versions of a dataset from being evaluated from now on, or no longer; their history stays."""
+    rows = evaluation_datasets.c
+    here = sa.and_(rows.client_id == dataset.client_id, rows.name == dataset.name)
+    with db.begin() as connection:
+        connection.execute(sa.update(evaluation_datasets).where(here).values(retired_at=utc_now() if retired else None))
 
 
 def dataset_items(db: Database, dataset_id: int) -> list[Item]:

@@ -1,6 +1,7 @@
 """Clients: what was last seen of each one's documents, and what of that was evaluated."""
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,13 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.storage.corpus import finish_change
 from rageval_dagster.storage.database import Database, retried, upsert
 from rageval_dagster.storage.leases import died, unknown_client
-from rageval_dagster.storage.tables import CLIENT_ID_LENGTH, clients, corpus_versions
+from rageval_dagster.storage.tables import (
+    CLIENT_ID_LENGTH,
+    client_systems,
+    clients,
+    corpus_versions,
+    evaluation_runs,
+)
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.text import TURNS_DIRECTION
 
@@ -167,6 +174,25 @@ def mark_evaluated(db: Database, client_id: str, change_seq: int) -> None:
             .where(clients.c.client_id == client_id, clients.c.evaluated_seq < change_seq)
             .values(evaluated_seq=change_seq)
         )
+
+
+@retried
+def set_systems(db: Database, client_id: str, names: Iterable[str]) -> None:
+    """Says which systems the client's settings evaluate; the overview leaves others out.
+
+    Of them those count that have a complete evaluation: until one has, the systems evaluated so far all count.
+    """
+    runs, kept = evaluation_runs.c, client_systems.c
+    measured = sa.select(runs.system_name).where(runs.client_id == client_id, runs.status == "complete")
+    with db.begin() as connection:
+        now = set(connection.execute(measured.where(runs.system_name.in_(list(names))).distinct()).scalars())
+        here = kept.client_id == client_id
+        before = set(connection.execute(sa.select(kept.system_name).where(here)).scalars())
+        if gone := before - now:
+            connection.execute(sa.delete(client_systems).where(here, kept.system_name.in_(sorted(gone))))
+        new = [{"client_id": client_id, "system_name": name} for name in sorted(now - before)]
+        if new:
+            upsert(connection, client_systems, new)
 
 
 @retried

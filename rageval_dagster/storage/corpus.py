@@ -221,6 +221,26 @@ def changes_between(db: Database, client_id: str, after: datetime, until: dateti
     return dict(found)
 
 
+def new_by_document(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, tuple[int, int]]:
+    """Of each document with chunks that scans saw first in that time, and that are still there: how many such, of how
+    many of the document's in all; by document id.
+
+    What left the corpus, or changed under its old chunk id, is not known by document.
+    """
+    chunks = corpus_chunks.c
+    is_new = sa.and_(chunks.first_seen > after, chunks.first_seen <= until)
+    new = sa.func.sum(sa.case((is_new, 1), else_=0))
+    query = (
+        sa.select(sa.func.min(chunks.document_id).label("document_id"), new.label("new"), sa.func.count().label("all"))
+        .where(chunks.client_id == client_id)
+        .group_by(chunks.document_key)
+        .having(new > 0)
+    )
+    with db.connect() as connection:
+        rows = connection.execute(query).all()
+    return {row.document_id: (int(row.new), int(row.all)) for row in sorted(rows, key=lambda row: row.document_id)}
+
+
 def chunks_by_words(db: Database, words_hashes: Iterable[str]) -> dict[str, list[tuple[str, ManifestEntry]]]:
     """{words hash: (client, chunk) pairs} over all clients, by client; what nobody has is left out."""
     return _across_clients(db, corpus_chunks.c.words_hash, words_hashes)

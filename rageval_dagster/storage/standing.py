@@ -49,7 +49,7 @@ class DatasetVerdict:
 
 
 def standings(db: Database, client_ids: Iterable[str]) -> list[Standing]:
-    """The newest complete evaluation of each dataset name and system of these clients."""
+    """The newest complete evaluation of each dataset name and system of these clients, without retired datasets."""
     with db.connect() as connection:
         return [found for batch in in_batches(client_ids) for found in _standings(connection, batch)]
 
@@ -60,7 +60,7 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
     newest = (
         sa.select(sa.func.max(runs.id).label("id"))
         .select_from(with_names)
-        .where(runs.client_id.in_(client_ids), runs.status == "complete")
+        .where(runs.client_id.in_(client_ids), runs.status == "complete", evaluation_datasets.c.retired_at.is_(None))
         .group_by(runs.client_id, name, runs.system_name)
         .subquery()
     )
@@ -112,13 +112,13 @@ def _erring(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[in
 
 
 def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVerdict]:
-    """Of each of these clients' datasets the version that was checked last."""
+    """Of each of these clients' datasets that are not retired the version that was checked last."""
     datasets = evaluation_datasets.c
     columns = (datasets.client_id, datasets.id, datasets.name, datasets.valid, datasets.rule_failures)
     newest: dict[tuple[str, str], DatasetVerdict] = {}
     with db.connect() as connection:
         for batch in in_batches(client_ids):
-            query = sa.select(*columns).where(datasets.client_id.in_(batch))
+            query = sa.select(*columns).where(datasets.client_id.in_(batch), datasets.retired_at.is_(None))
             for row in connection.execute(query.order_by(datasets.checked_at, datasets.id)):
                 newest[row.client_id, row.name] = DatasetVerdict(*row)
     return list(newest.values())

@@ -74,6 +74,14 @@ clients = _table(
     PrimaryKeyConstraint("client_id"),
 )
 
+# The systems that its settings evaluate and that were evaluated: what others once measured is history. None: all count.
+client_systems = _table(
+    "client_systems",
+    _client_id(),
+    Column("system_name", identifier(NAME_LENGTH), nullable=False),
+    PrimaryKeyConstraint("client_id", "system_name"),
+)
+
 # What is left of a client that was forgotten: no name, so that it can be known again but not read.
 forgotten_clients = _table(
     "forgotten_clients",
@@ -178,6 +186,7 @@ evaluation_datasets = _table(
     Column("documents_touched", Integer),
     Column("topics", Integer),
     Column("topics_touched", Integer),
+    Column("retired_at", UtcTime),  # since when nobody wants it evaluated any more
     UniqueConstraint("client_id", "name", "dataset_version"),
 )
 

@@ -8,9 +8,17 @@ import pytest
 
 from rageval_dagster.definitions import defs
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused
 from tests.loopback import free_port
 from tests.pipeline.small_project import Project, documents
+
+
+def test_only_known_clients_are_listed_for(project: Project, run: Run) -> None:
+    ensure_client(project.database(), "acme")
+    assert run("status", "--client", "acme").code == 0
+    for command in (["status"], ["runs", "list"]):
+        refused(run(*command, "--client", "acm"), "'acm'")
 
 
 def test_an_unknown_client_is_named_with_what_to_do(loaded: Project, run: Run) -> None:
@@ -167,7 +175,9 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
 def test_a_command_resumes_only_its_own_choices(loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
         broken.setattr("rageval_dagster.evaluation.scoring.compute_scores", lambda *_: 1 / 0)
-        refused(run("evaluate", "--client", "acme"), "metric_scores", "ZeroDivisionError")
+        ended = run("evaluate", "--client", "acme")
+    refused(ended, "metric_scores", "ZeroDivisionError")
+    assert "Not executing" not in ended.err
     other = run("evaluate", "--client", "acme", "--k", "3")
     assert "rageval runs show 2" in other.out
     assert "rageval runs show 1" not in other.out

@@ -10,7 +10,7 @@ import pytest
 from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.records import Chunk, Evidence, Item
-from rageval_dagster.storage.benchmark import save_dataset
+from rageval_dagster.storage.benchmark import current_datasets, save_dataset
 from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project
@@ -46,6 +46,34 @@ def test_logged_questions_by_columns_of_their_own(project: Project, run: Run) ->
     assert "dataset 1 'logged': 1 question imported for acme" in ended.out
     [item] = json.loads(run("datasets", "show", 1, "--json").out)["items"]
     assert (item["origin"], item["principal"]) == ("logged", {"team": "sales"})
+
+
+def test_a_dataset_that_nobody_wants_any_more_is_not_evaluated(project: Project, run: Run) -> None:
+    path = write(project.folder, "own.jsonl", '{"question": "Who?", "answers": ["Ann."]}\n')
+    assert run("datasets", "import", path, "--client", "acme").code == 0
+    assert "own is not evaluated any more" in run("datasets", "retire", 1).out
+    [row] = json.loads(run("datasets", "list", "--json").out)
+    assert row["retired"] is not None
+    assert current_datasets(project.database(), "acme") == []
+    assert run("datasets", "retire", 1, "--undo").code == 0
+    assert [each.id for each in current_datasets(project.database(), "acme")] == [1]
+    run("datasets", "retire", 1)
+    assert run("datasets", "import", path, "--client", "acme").code == 0, "whoever imports it again wants it"
+    assert [each.id for each in current_datasets(project.database(), "acme")] == [1]
+
+
+def test_a_generated_dataset_that_would_come_back_is_not_retired(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = project.database()
+    ensure_client(db, "acme")
+    items = [Item(question="Who?", answers=("Ann.",))]
+    save_dataset(
+        db, "acme", "synthetic", "generated", items, "extractive", None, valid=True, rule_failures={}, stats={}
+    )
+    refused(run("datasets", "retire", 1), "EVALUATION_AUTO_GENERATE_DATASETS=false")
+    monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
+    assert run("datasets", "retire", 1).code == 0
 
 
 def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run: Run) -> None:

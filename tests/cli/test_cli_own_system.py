@@ -58,6 +58,14 @@ def test_a_system_that_fails_is_said_to_with_its_reasons(
     for ended in (refused_all, failed_one):
         assert "RAGEVAL_MAX_ERROR_SHARE" not in ended.err, "what the system failed on is told once"
     assert "assistant failed on 1 of 8 questions: wrong_shape" in failed_one.err
+    listed = {row["run"]: row["errors"] for row in json.loads(run("runs", "list", "--json").out)}
+    assert listed == {1: 8, 2: 1}
+    assert run("runs", "list").out.count("system failed") == 2, "1 of 8 is more than RAGEVAL_MAX_ERROR_SHARE"
+    shown = run("runs", "show", "1").out
+    assert "without any value not shown" in shown
+    assert "retrieval.mrr" not in shown
+    [incident] = json.loads(run("status", "--client", "acme", "--json").out)[0]["incidents"]
+    assert (incident["kind"], incident["details"]["failed"]) == ("errors", 8), "told once, as it was found"
     shown = run("runs", "show", "2").out
     assert "failed on 1 of 8" in shown
     assert "metrics failed" not in shown

@@ -9,6 +9,7 @@ from sqlalchemy import event
 
 from rageval_dagster.monitoring.incidents import EndedRun, freshness, note_run, review, review_freshness
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.benchmark import get_dataset, retire_dataset
 from rageval_dagster.storage.clients import ensure_client, mark_vanished
 from rageval_dagster.storage.comparisons import Judgement, save_judgement
 from rageval_dagster.storage.database import Database
@@ -17,6 +18,7 @@ from rageval_dagster.storage.incidents import Incident, open_incidents
 from rageval_dagster.storage.leases import keep_lease
 from rageval_dagster.storage.tables import incidents
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.views import read_view
 from tests.monitoring.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
 
 NOW = utc_now()
@@ -113,6 +115,19 @@ def test_only_what_the_clients_settings_evaluate_counts(db: Database, tmp_path: 
     assert seen(db, both) == [("leak", "synthetic/bm25"), ("regression", f"synthetic/bm25/{MRR}")]
     assert seen(db, settings_with(None, tmp_path)) == []
     assert last_reason(db) == "not_watched"
+
+
+def test_a_retired_dataset_is_watched_no_more(db: Database, settings: Settings) -> None:
+    fell = evaluate(db, verdict="regressed", regressed=[MRR])
+    assert len(seen(db, settings)) == 1
+    dataset = get_dataset(db, fell.dataset_id)
+    retire_dataset(db, dataset)
+    assert seen(db, settings) == []
+    assert last_reason(db) == "not_watched"
+    [row] = read_view(db, "fleet_overview")
+    assert row["evaluations"] == 0
+    retire_dataset(db, dataset, retired=False)
+    assert len(seen(db, settings)) == 1
 
 
 def test_a_leak_is_open_until_an_evaluation_has_none(db: Database, settings: Settings) -> None:

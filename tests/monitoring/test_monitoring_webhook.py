@@ -304,7 +304,9 @@ def test_a_client_with_wrong_settings_keeps_no_other_from_being_told(sqlite_db: 
 
 
 STEPS = st.lists(
-    st.sampled_from(["fell", "fell otherwise", "well", "not compared", "leak", "erring", "invalid", "valid", "failed", "ran"])
+    st.sampled_from(
+        ["fell", "fell otherwise", "well", "not compared", "leak", "erring", "invalid", "valid", "failed", "ran"]
+    )
     | st.sampled_from(["up", "down", "unset", "look", "tell"]),
     max_size=25,
 )

@@ -46,6 +46,7 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     history_builder.work(db, evaluation, items)
     history_builder.finish(db, evaluation, {history_builder.MRR: 0.75})
     history_builder.hold_against(db, evaluation, evaluation)
+    client_storage.set_systems(db, client, [evaluation.system])
     open_all(db, [Finding(client, "stale")], utc_now())
     return evaluation
 

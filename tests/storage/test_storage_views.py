@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -130,6 +131,18 @@ def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
     assert isinstance(gone["vanished_at"], datetime)
     assert gone["vanished_at"].utcoffset() is not None
     assert read_view(history, "fleet_overview", limit=2) == rows[:2]
+
+
+def test_systems_that_the_settings_no_longer_name_do_not_count(history: Database) -> None:
+    def acme() -> dict[str, Any]:
+        return next(row for row in read_view(history, "fleet_overview") if row["client_id"] == "acme")
+
+    clients.set_systems(history, "acme", ["mine"])  # never evaluated: what there is counts
+    assert (acme()["system_name"], acme()["evaluations"]) == ("dense", 2)
+    clients.set_systems(history, "acme", ["bm25", "mine"])
+    assert (acme()["system_name"], acme()["evaluations"], acme()["items"], acme()["mrr"]) == ("bm25", 1, 2, 0.45)
+    clients.set_systems(history, "acme", ["bm25", "dense"])
+    assert (acme()["system_name"], acme()["evaluations"]) == ("dense", 2)
 
 
 def test_a_client_that_was_shown_others_chunks_comes_first(history: Database) -> None:

@@ -207,23 +207,27 @@ def import_file(
 
 @app.command("retire")
 def retire(
-    dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")],
+    name: Annotated[str, typer.Argument(help="The dataset's name.")],
+    client: Annotated[str, typer.Option(help="Whose dataset it is.")],
     undo: Annotated[bool, typer.Option("--undo", help="Evaluate it again.")] = False,
 ) -> None:
     """Stops evaluating a dataset, in whatever version; what was measured with it stays."""
-    from rageval_dagster.storage.benchmark import get_dataset, retire_dataset
+    from rageval_dagster.storage.benchmark import list_datasets, retire_dataset
 
     settings, db = open_all()
-    dataset = get_dataset(db, dataset_id)
-    name = f"{cell(dataset.client_id)} / {cell(dataset.name)}"
-    generates = settings.for_client(dataset.client_id).auto_generate_datasets
-    if dataset.kind == "generated" and generates and not undo:
+    versions = list_datasets(db, client)
+    dataset = next((each for each in versions if each.name == name), None)
+    if dataset is None:
+        known = ", ".join(sorted({each.name for each in versions})) or "none"
+        raise RagevalError(f"client {client!r} has no dataset {name!r}; it has: {known}")
+    if dataset.kind == "generated" and settings.for_client(client).auto_generate_datasets and not undo:
         raise RagevalError(
-            f"{name} is generated, and would be written anew by the next evaluation: set "
+            f"{name!r} is generated, and would be written anew by the next evaluation: set "
             "EVALUATION_AUTO_GENERATE_DATASETS=false for this client first"
         )
     retire_dataset(db, dataset, retired=not undo)
-    print(f"{name} is evaluated again" if undo else f"{name} is not evaluated any more; --undo takes that back")
+    said = "is evaluated again" if undo else "is not evaluated any more; --undo takes that back"
+    print(f"{cell(client)} / {cell(name)} {said}")
 
 
 @app.command("export")

@@ -51,13 +51,14 @@ def test_logged_questions_by_columns_of_their_own(project: Project, run: Run) ->
 def test_a_dataset_that_nobody_wants_any_more_is_not_evaluated(project: Project, run: Run) -> None:
     path = write(project.folder, "own.jsonl", '{"question": "Who?", "answers": ["Ann."]}\n')
     assert run("datasets", "import", path, "--client", "acme").code == 0
-    assert "own is not evaluated any more" in run("datasets", "retire", 1).out
+    assert "acme / own is not evaluated any more" in run("datasets", "retire", "own", "--client", "acme").out
     [row] = json.loads(run("datasets", "list", "--json").out)
     assert row["retired"] is not None
     assert current_datasets(project.database(), "acme") == []
-    assert run("datasets", "retire", 1, "--undo").code == 0
+    assert run("datasets", "retire", "own", "--client", "acme", "--undo").code == 0
     assert [each.id for each in current_datasets(project.database(), "acme")] == [1]
-    run("datasets", "retire", 1)
+    run("datasets", "retire", "own", "--client", "acme")
+    refused(run("datasets", "retire", "mine", "--client", "acme"), "'mine'", "it has: own")
     assert run("datasets", "import", path, "--client", "acme").code == 0, "whoever imports it again wants it"
     assert [each.id for each in current_datasets(project.database(), "acme")] == [1]
 
@@ -71,9 +72,10 @@ def test_a_generated_dataset_that_would_come_back_is_not_retired(
     save_dataset(
         db, "acme", "synthetic", "generated", items, "extractive", None, valid=True, rule_failures={}, stats={}
     )
-    refused(run("datasets", "retire", 1), "EVALUATION_AUTO_GENERATE_DATASETS=false")
+    arguments = ["datasets", "retire", "synthetic", "--client", "acme"]
+    refused(run(*arguments), "EVALUATION_AUTO_GENERATE_DATASETS=false")
     monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
-    assert run("datasets", "retire", 1).code == 0
+    assert run(*arguments).code == 0
 
 
 def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run: Run) -> None:

@@ -1,5 +1,6 @@
 """What a client's report says, gathered from the history: each newest evaluation with all that explains it."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Group:
-    """A metric over one group of questions, with the baseline's mean on those of them that it shares."""
+    """A metric over the `n` questions of a group that it scored, with the baseline's mean on those that it shares."""
 
     name: str
     n: int
@@ -93,12 +94,27 @@ class Speed:
 
 
 @dataclass(frozen=True)
+class MoreQuestions:
+    """That more questions are needed to see a drop of `effect`: from `least` to `most`, both None where none can tell.
+
+    `target` is the size up to which a generated dataset grows by itself.
+    """
+
+    effect: float
+    target: int
+    least: int | None
+    most: int | None
+
+
+@dataclass(frozen=True)
 class EvaluationContents:
-    """One evaluation with all that the report says of it."""
+    """One evaluation with all that the report says of it. `earlier` are the other runs of its dataset and system."""
 
     report: EvaluationReport
+    earlier: Sequence[int]
     judged: Judged
     verdict: Verdict
+    more_questions: MoreQuestions | None
     changed: Sequence[str]
     changes: Sequence[Change]
     first: Sequence[Figure]
@@ -144,19 +160,22 @@ def client_contents(
     systems on the same questions are ranked.
     """
     newest: dict[tuple[str, str], Evaluation] = {}
+    runs: dict[tuple[str, str], list[int]] = {}
     for evaluation in list_evaluations(db, client_id=client_id, limit=None):
+        of = evaluation.dataset_name, evaluation.system
+        runs.setdefault(of, []).append(evaluation.id)
         if evaluation.status == "complete":
-            newest.setdefault((evaluation.dataset_name, evaluation.system), evaluation)
-    found = [evaluation_contents(db, settings, evaluation, redact) for evaluation in newest.values()]
+            newest.setdefault(of, evaluation)
+    found = [evaluation_contents(db, settings, each, runs[of], redact) for of, each in newest.items()]
     found.sort(key=lambda each: (WORST_FIRST.index(each.verdict.tone), -each.evaluation.id))
     boards = leaderboards(db, list(newest.values()), objective)
     return ClientContents(client_id, found, boards)
 
 
 def evaluation_contents(
-    db: Database, settings: Settings, evaluation: Evaluation, redact: bool = False
+    db: Database, settings: Settings, evaluation: Evaluation, runs: Sequence[int], redact: bool = False
 ) -> EvaluationContents:
-    """What the report says of one complete evaluation."""
+    """What the report says of one complete evaluation; `runs` are all of its dataset and system, by number."""
     report = report_of(db, evaluation)
     judged = judged_before(db, evaluation)
     spec = GateSpec.from_settings(settings)
@@ -169,8 +188,12 @@ def evaluation_contents(
     health = _health(db, dataset, questions.results)
     return EvaluationContents(
         report=report,
+        earlier=[run for run in runs if run != evaluation.id],
         judged=judged,
         verdict=verdict(judged, mentioned_dates(db, judged), report.headline(), settings.max_error_share),
+        more_questions=more_questions(judged.gated, spec.effect, settings.target_items)
+        if judged.judgement.verdict == "too_few"
+        else None,
         changed=what_changed(judged.judgement.changes),
         changes=judged.judgement.changes,
         first=_first(figures, gated, evaluation.k),
@@ -250,6 +273,29 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
     return said
 
 
+def more_questions(gated: Sequence[MetricComparison], effect: float, target: int) -> MoreQuestions | None:
+    """Where the shared questions are too few to see a drop of `effect` in some metric of the gate, how many would do.
+
+    The smallest drop to be seen is made of what varies between runs, which shrinks with the root of the number of
+    questions, and of what one question more weighs, which shrinks with the number itself: the need lies in between,
+    if the new questions are spread over documents as these are.
+    """
+    blind = [
+        row for row in gated if row.difference is not None and (row.smallest_drop is None or row.smallest_drop > effect)
+    ]
+    if not blind:
+        return None
+    needs = [(row.n_shared, row.smallest_drop / effect) for row in blind if row.smallest_drop is not None]
+    if len(needs) < len(blind):
+        return MoreQuestions(effect, target, None, None)
+    least = max(_next_ten(n * ratio) for n, ratio in needs)
+    return MoreQuestions(effect, target, least, max(_next_ten(n * ratio**2) for n, ratio in needs))
+
+
+def _next_ten(count: float) -> int:
+    return 10 * math.ceil(count / 10)
+
+
 def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> dict[str, list[Group]]:
     """A metric by category, document, language and length of the question; worst first."""
     from rageval_dagster.languages.detection import detect
@@ -273,7 +319,7 @@ def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> d
         groups = [
             Group(
                 group,
-                summary.n,
+                summary.n_scored,
                 summary.mean,
                 summary.ci_low,
                 summary.ci_high,
@@ -283,7 +329,8 @@ def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> d
             if summary.n_scored
         ]
         if len(groups) > 1:
-            groups.sort(key=lambda group: (sign * (group.mean or 0.0), group.name))
+            # A single question says little of its group: it stands behind all that rest on several.
+            groups.sort(key=lambda group: (group.n == 1, sign * (group.mean or 0.0), -group.n, group.name))
             found[name] = groups[:MOST_GROUPS]
     return found
 

@@ -57,6 +57,7 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
             quadrants=QUADRANTS,
             names=_names(contents),
             charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
+            ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
             data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
             program_version=_program_version(),
         )
@@ -182,6 +183,23 @@ def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]
         if chart:
             found.append((title, chart, list(series)))
     return found
+
+
+def _ceiling(contents: EvaluationContents) -> str | None:
+    """Why precision cannot reach 1, where it cannot."""
+    reached = [
+        (figure.name, figure.summary.ceiling)
+        for figure in contents.figures
+        if figure.summary.ceiling is not None and figure.summary.ceiling < 1
+    ]
+    if not reached:
+        return None
+    said = " and ".join(f"{number(ceiling)} for {name}" for name, ceiling in reached)
+    return (
+        f"The ceiling, {said}, is what perfect retrieval would reach: questions have fewer than {contents.evaluation.k} "
+        "relevant passages or documents, so that others fill the list. Another k, dataset or evidence has another "
+        "ceiling: compare precision with its ceiling, not with 1."
+    )
 
 
 @cache

@@ -101,7 +101,9 @@ def questions_of(
             "id": item_id,
             "s": [_value(scores.get(name)) for name in metric_ids],
             "w": {
-                str(number): texts.add(outcome.reason or outcome.status) if not redact else outcome.status
+                str(number): texts.add(f"{outcome.status}: {outcome.reason}")
+                if outcome.reason and not redact
+                else outcome.status
                 for number, name in enumerate(metric_ids)
                 if (outcome := scores.get(name)) is not None and outcome.status != "scored"
             },

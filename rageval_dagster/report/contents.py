@@ -13,7 +13,7 @@ from rageval_dagster.records import Result
 from rageval_dagster.report.advice import Advised, advised, good_value
 from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
 from rageval_dagster.report.names import metric_name, number, plural
-from rageval_dagster.report.questions import Questions, questions_of
+from rageval_dagster.report.questions import Questions, language_of, questions_of
 from rageval_dagster.report.run_page import mentioned_dates
 from rageval_dagster.report.triage import Quadrant, counted, rightness_of
 from rageval_dagster.report.verdict import Tone, Verdict, verdict, what_changed
@@ -298,13 +298,11 @@ def _next_ten(count: float) -> int:
 
 def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> dict[str, list[Group]]:
     """A metric by category, document, language and length of the question; worst first."""
-    from rageval_dagster.languages.detection import detect
-
     results = questions.results
     by: dict[str, dict[str, Sequence[str]]] = {
         "category": {id: (result.item.category,) for id, result in results.items()},
         "document": {id: sorted(result.item.document_ids) for id, result in results.items()},
-        "language": {id: (detect(result.item.question) or "not told",) for id, result in results.items()},
+        "language": {id: (language_of(result.item),) for id, result in results.items()},
         "length of the question": {id: (_length(result.item.question),) for id, result in results.items()},
         "origin": {id: (result.item.origin,) for id, result in results.items()},
     }

@@ -196,9 +196,9 @@ def _ceiling(contents: EvaluationContents) -> str | None:
         return None
     said = " and ".join(f"{number(ceiling)} for {name}" for name, ceiling in reached)
     return (
-        f"The ceiling, {said}, is what perfect retrieval would reach: questions have fewer than {contents.evaluation.k} "
-        "relevant passages or documents, so that others fill the list. Another k, dataset or evidence has another "
-        "ceiling: compare precision with its ceiling, not with 1."
+        f"The ceiling, {said}, is what perfect retrieval would reach: questions have fewer than "
+        f"{contents.evaluation.k} relevant passages or documents, so that others fill the list. Another k, dataset or "
+        "evidence has another ceiling: compare precision with its ceiling, not with 1."
     )
 
 

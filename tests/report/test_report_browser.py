@@ -235,6 +235,28 @@ def test_a_link_made_in_the_report_names_its_run(several: Database, settings: Se
     assert "run=4" in page.url
 
 
+def test_links_that_filter_lead_to_the_questions(several: Database, settings: Settings, open_page: Open) -> None:
+    page = open_page(write_client_report(several, settings, "acme"), "#run=2")
+    for link in (".triage a", "section:has(#groups-2) .to-list", "section:has(#metrics-2) .to-list", ".skip"):
+        page.evaluate("scrollTo(0, 0)")
+        page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        found = page.locator(f"article:visible {link}" if link != ".skip" else link)
+        if found.count() == 0:
+            assert link == ".triage a"  # nothing is known of right answers here
+            continue
+        found.first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("document.getElementById('questions').getBoundingClientRect().top < 450")
+        assert shown_runs(page) == ["2"]
+
+
+def test_questions_whose_language_cannot_be_told_can_be_found(
+    several: Database, settings: Settings, open_page: Open
+) -> None:
+    page = open_page(write_client_report(several, settings, "acme"), "#run=2&language=not+told")
+    assert page.locator("#rows tr").count() > 0
+
+
 def test_why_a_metric_failed_on_a_question_can_be_read_there(
     sqlite_db: Database, settings: Settings, open_page: Open
 ) -> None:

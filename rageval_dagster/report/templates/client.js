@@ -258,7 +258,7 @@
       byId("question").replaceChildren();
     }
     if (at.at && byId(`${at.at}-${run}`) && row === undefined) byId(`${at.at}-${run}`).scrollIntoView();
-    else if (row === undefined && (at.show || at.only) && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
+    else if (row === undefined && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
     document.documentElement.dataset.ready = "true";
   }
 
@@ -281,6 +281,11 @@
     const link = make("a", "", { download: `run-${current}.csv`, href: URL.createObjectURL(new Blob(["\ufeff", csv(data)], { type: "text/csv" })) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  document.querySelector(".skip").addEventListener("click", event => {
+    event.preventDefault();  // the address says what is chosen, and stays
+    byId("questions").scrollIntoView();
+    byId("questions").focus({ preventScroll: true });
   });
   addEventListener("hashchange", update);
   addEventListener("keydown", event => {

@@ -166,8 +166,7 @@ def _names(contents: ClientContents) -> dict[str, str]:
 
 def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]:
     """Retrieval, with precision's ceiling; and the metrics of answers that stand among the first."""
-    k, trends = contents.evaluation.k, contents.trends
-    prefix = "retrieval.document_" if contents.report.level == "document" else "retrieval."
+    k, trends, prefix = contents.evaluation.k, contents.trends, _prefix(contents)
     retrieval = [f"{prefix}{name}" for name in (f"precision_at_{k}", f"recall_at_{k}", "mrr")]
     answers = [each.metric_id for each in contents.first if not each.metric_id.startswith("retrieval.")]
     if not answers:
@@ -187,19 +186,21 @@ def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]
 
 def _ceiling(contents: EvaluationContents) -> str | None:
     """Why precision cannot reach 1, where it cannot."""
-    reached = [
-        (figure.name, figure.summary.ceiling)
-        for figure in contents.figures
-        if figure.summary.ceiling is not None and figure.summary.ceiling < 1
-    ]
-    if not reached:
+    k = contents.evaluation.k
+    precision = f"{_prefix(contents)}precision_at_{k}"
+    ceiling = next((each.summary.ceiling for each in contents.figures if each.metric_id == precision), None)
+    if ceiling is None or ceiling >= 1:
         return None
-    said = " and ".join(f"{number(ceiling)} for {name}" for name, ceiling in reached)
     return (
-        f"The ceiling, {said}, is what perfect retrieval would reach: questions have fewer than "
-        f"{contents.evaluation.k} relevant passages or documents, so that others fill the list. Another k, dataset or "
+        f"The ceiling of {metric_name(precision)}, {number(ceiling)}, is what perfect retrieval would reach: questions "
+        f"have fewer than {k} relevant {contents.report.level}s, so that others fill the list. Another k, dataset or "
         "evidence has another ceiling: compare precision with its ceiling, not with 1."
     )
+
+
+def _prefix(contents: EvaluationContents) -> str:
+    """What ids of retrieval metrics begin with at the level of the evaluation's headlines."""
+    return "retrieval.document_" if contents.report.level == "document" else "retrieval."
 
 
 @cache

@@ -246,7 +246,9 @@ def test_links_that_filter_lead_to_the_questions(several: Database, settings: Se
             continue
         found.first.focus()
         page.keyboard.press("Enter")
-        page.wait_for_function("() => document.getElementById('questions').getBoundingClientRect().top < innerHeight - 100")
+        page.wait_for_function(
+            "() => document.getElementById('questions').getBoundingClientRect().top < innerHeight - 100"
+        )
         assert shown_runs(page) == ["2"]
 
 

@@ -1,10 +1,12 @@
 """What the report gathers: groups in the order of their trouble, and how many questions more would tell."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from rageval_dagster.records import Evidence, Item
+from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import MoreQuestions, client_contents, more_questions
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
@@ -79,7 +81,7 @@ def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Databas
         precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=0.2)
         save_summaries(sqlite_db, report.evaluation.id, [precision])
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
-    said = "The ceiling, .20 for precision@5, is what perfect retrieval would reach: questions have fewer than 5"
+    said = "The ceiling of precision@5, .20, is what perfect retrieval would reach: questions have fewer than 5"
     assert page.count(said) == 2  # by the chart, and by the table of all metrics
 
 
@@ -95,3 +97,26 @@ def test_a_ceiling_of_1_is_not_worth_a_word(sqlite_db: Database) -> None:
     precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=1.0)
     save_summaries(sqlite_db, report.evaluation.id, [precision])
     assert "The ceiling" not in client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+
+
+def test_runs_of_one_day_have_their_times_on_the_axis() -> None:
+    first = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
+    by_hours = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(hours=2), 0.6)]})
+    assert "21 Nov 09:05" in by_hours
+    assert "21 Nov 11:05" in by_hours
+    by_days = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(days=2), 0.6)]})
+    assert ">21 Nov<" in by_days
+
+
+def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
+    items = items_of("d", 3)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for night in ("n1", "n2"):
+        held(
+            sqlite_db,
+            evaluated(sqlite_db, dataset, night, {item.item_id: 1.0 for item in items}, items=items),
+            spec=SPEC,
+        )
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert "as in the baseline" in page
+    assert "+.00 against" not in page

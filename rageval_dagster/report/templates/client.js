@@ -225,7 +225,7 @@
     byId("gone").hidden = at.run === undefined || at.run === run;
     byId("gone").textContent = run === undefined
       ? `Run ${at.run} is not in this report; rageval runs list shows which there are. `
-      : `Run ${at.run} is not in this report; this is run ${run}, the newest complete one of the same dataset and system. rageval runs show ${at.run} has the other.`;
+      : `Run ${at.run} is not in this report; this is run ${run}, the newest complete one of the same dataset and system. To see run ${at.run}: rageval runs show ${at.run}`;
     if (run === undefined) {
       rows = [];
       byId("gone").append(make("a", `Go to run ${runs[0].dataset.run}`, { href: `#run=${runs[0].dataset.run}` }));

@@ -14,6 +14,7 @@ from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from rageval_dagster.errors import DatasetError, RagevalError
+from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
@@ -27,6 +28,9 @@ from rageval_dagster.storage.types import utc_now
 PREFIX = "/api/v1/evaluation"
 _DONE = {0, 1, 4}
 """Exit codes of a command that did it: all well; a gate failed; some questions failed."""
+
+_DIGITS = 6
+_MOST_REASONS = 3
 
 _Id = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -63,7 +67,11 @@ class RunRequest(BaseModel):
 
 
 class RunResponse(BaseModel):
-    """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged."""
+    """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged.
+
+    Numbers have six digits. `status` is failed where the system failed on every question; `error` says on how many it
+    failed and why, null where it failed on none.
+    """
 
     run_id: int
     dataset_id: int
@@ -73,6 +81,8 @@ class RunResponse(BaseModel):
     faithfulness: float | None
     k: int
     created_at: datetime
+    status: Literal["complete", "failed"]
+    error: str | None
 
 
 class Said(BaseModel):
@@ -103,7 +113,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
 
     routes = APIRouter(prefix=PREFIX, dependencies=[Depends(authorised)], responses=_RESPONSES)
 
-    @routes.post("/generate", responses=_UNKNOWN | _OF_WORK)
+    @routes.post("/generate", tags=["datasets"], summary="Generate a dataset", responses=_UNKNOWN | _OF_WORK)
     def generate(request: GenerateRequest) -> DatasetResponse:
         """Generates a dataset from a client's documents."""
         _check_client(settings, request.client_id)
@@ -113,14 +123,14 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         [row] = _command(arguments)
         return _dataset(benchmark_storage.get_dataset(db, row["id"]))
 
-    @routes.get("/datasets", responses=_UNKNOWN)
+    @routes.get("/datasets", tags=["datasets"], summary="List the datasets", responses=_UNKNOWN)
     def datasets(client_id: Annotated[_Name | None, Query()] = None) -> list[DatasetResponse]:
         """Lists the datasets, or those of one client."""
         if client_id is not None:
             _check_known(db, client_id)
         return [_dataset(each) for each in benchmark_storage.list_datasets(db, client_id)]
 
-    @routes.post("/runs", responses=_UNKNOWN | _OF_WORK)
+    @routes.post("/runs", tags=["evaluations"], summary="Evaluate a dataset", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:
         """Evaluates the first of a client's systems on a dataset."""
         dataset = _known_dataset(db, request.dataset_id)
@@ -131,7 +141,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         row = _command(arguments)[-1]
         return _run(db, evaluation_storage.get_evaluation(db, row["run_id"]))
 
-    @routes.get("/runs", responses=_UNKNOWN)
+    @routes.get("/runs", tags=["evaluations"], summary="List the evaluations", responses=_UNKNOWN)
     def runs(
         dataset_id: Annotated[_Id | None, Query()] = None, limit: Annotated[int, Query(ge=1, le=1000)] = 50
     ) -> list[RunResponse]:
@@ -213,10 +223,26 @@ def _run(db: Database, evaluation: evaluation_storage.Evaluation) -> RunResponse
     return RunResponse(
         run_id=evaluation.id,
         dataset_id=evaluation.dataset_id,
-        precision_at_k=evaluation.headline.get(f"precision_at_{evaluation.k}"),
-        recall_at_k=evaluation.headline.get(f"recall_at_{evaluation.k}"),
-        mrr=evaluation.headline.get("mrr"),
-        faithfulness=None if faithfulness is None else faithfulness.mean,
+        precision_at_k=_rounded(evaluation.headline.get(f"precision_at_{evaluation.k}")),
+        recall_at_k=_rounded(evaluation.headline.get(f"recall_at_{evaluation.k}")),
+        mrr=_rounded(evaluation.headline.get("mrr")),
+        faithfulness=None if faithfulness is None else _rounded(faithfulness.mean),
         k=evaluation.k,
         created_at=evaluation.finished_at or evaluation.started_at,
+        status="failed" if 0 < evaluation.item_count == evaluation.error_count else "complete",
+        error=_error(db, evaluation),
     )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+def _error(db: Database, evaluation: evaluation_storage.Evaluation) -> str | None:
+    """On how many questions the system failed, with the commonest reasons."""
+    if not evaluation.error_count:
+        return None
+    reasons = failures(db, evaluation).most_common(_MOST_REASONS)
+    said = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    failed = f"the system failed on {evaluation.error_count} of {evaluation.item_count} questions"
+    return f"{failed}: {said}" if said else failed

@@ -19,11 +19,16 @@ from schemathesis.specs.openapi.checks import negative_data_rejection as unknown
 from starlette.testclient import TestClient
 
 from rageval_dagster.api import PREFIX, make_app
+from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import current_datasets
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import finish_evaluation
 from rageval_dagster.storage.leases import keep_lease, lease_holder
+from rageval_dagster.storage.results import save_results, save_retrievals
 from tests.loopback import free_port
 from tests.pipeline.conftest import _evaluated_once, evaluated, project
 from tests.pipeline.small_project import Project
+from tests.storage.history_builder import make_dataset, make_items, open_run, result_of, retrieval_key, retrieval_of
 
 __all__ = ["_evaluated_once", "evaluated", "project"]
 
@@ -59,10 +64,54 @@ def test_datasets_and_runs_are_listed_in_the_seed_s_shape(client: TestClient) ->
         "faithfulness",
         "k",
         "created_at",
+        *("status", "error"),  # ours, beside the seed's
     }
+    assert (run["status"], run["error"]) == ("complete", None)
     assert run["faithfulness"] is None  # no model judged
     assert 0 < run["mrr"] <= 1
     assert run["k"] == 5
+
+
+def test_a_run_on_which_the_system_failed_says_so_and_why(sqlite_db: Database) -> None:
+    items = make_items(3)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for trigger, failing in (("n1", 3), ("n2", 1), ("n3", 0)):
+        evaluation = open_run(sqlite_db, dataset, trigger)
+        records = [retrieval_of(item, error="timeout" if n < failing else None) for n, item in enumerate(items)]
+        keys = {item.item_id: retrieval_key(evaluation, f"{trigger} {item.item_id}") for item in items}
+        save_retrievals(sqlite_db, evaluation.id, [(each, keys[each.item_id]) for each in records])
+        save_results(sqlite_db, evaluation.id, [(result_of(each), keys[each.item_id]) for each in records])
+        mean = None if failing == 3 else 5 / 6
+        finish_evaluation(
+            sqlite_db,
+            evaluation.id,
+            "complete",
+            {"precision_at_5": mean, "recall_at_5": mean, "mrr": mean},
+            duration_s=1.0,
+            error_count=failing,
+        )
+    app = make_app(load_settings({}), sqlite_db, SecretStr(TOKEN))
+    runs = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}).get(f"{PREFIX}/runs").json()
+    assert [(run["status"], run["error"], run["mrr"]) for run in runs] == [
+        ("complete", None, 0.833333),
+        ("complete", "the system failed on 1 of 3 questions: timeout (1)", 0.833333),
+        ("failed", "the system failed on 3 of 3 questions: timeout (3)", None),
+    ]
+
+
+def test_the_description_groups_and_names_what_there_is(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    said = {
+        (method, path.removeprefix(PREFIX)): (each["tags"], each["summary"])
+        for path, methods in paths.items()
+        for method, each in methods.items()
+    }
+    assert said == {
+        ("post", "/generate"): (["datasets"], "Generate a dataset"),
+        ("get", "/datasets"): (["datasets"], "List the datasets"),
+        ("post", "/runs"): (["evaluations"], "Evaluate a dataset"),
+        ("get", "/runs"): (["evaluations"], "List the evaluations"),
+    }
 
 
 @pytest.mark.parametrize(

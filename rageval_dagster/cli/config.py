@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from rageval_dagster.cli.console import open_all, print_json, print_table, say
-from rageval_dagster.errors import DatabaseError, SettingsError, StoreError
+from rageval_dagster.cli.console import print_json, print_table, require_client
 from rageval_dagster.settings import HttpDefinition, Settings, describe, load_settings
 
 app = typer.Typer(help="Settings: show.", no_args_is_help=True)
@@ -23,8 +22,8 @@ def show(
 ) -> None:
     """Shows every setting with its value and where it comes from; of secrets only whether they are set."""
     settings = load_settings()
-    if client is not None and client not in settings.source.client_names:
-        _require_known(settings, client)
+    if client is not None:
+        require_client(settings, client)
     fields = {field.alias or name: name for name, field in Settings.model_fields.items()}
     rows = [
         {
@@ -40,31 +39,6 @@ def show(
         return
     lines = [line for row in rows for line in _lines(row)]
     print_table(lines, list(lines[0]), "")
-
-
-def _require_known(settings: Settings, client_id: str) -> None:
-    """Refuses a client that has no table of its own and that neither document store nor history know.
-
-    Where one of these cannot be asked, that is said, and what holds for all clients is shown.
-
-    Raises:
-        SettingsError: there is no such client.
-    """
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.storage.clients import list_clients
-
-    try:
-        known = open_store(settings).has(client_id) or any(
-            client.client_id == client_id for client in list_clients(open_all()[1])
-        )
-    except (StoreError, DatabaseError) as error:
-        say(f"whether there is a client {client_id!r} cannot be told: {error}")
-        return
-    if not known:
-        raise SettingsError(
-            f"there is no client {client_id!r}: {settings.source.config_file.name} has no table [clients.{client_id}], "
-            "and the documents of no such client are loaded (rageval clients list shows those there are)"
-        )
 
 
 def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:

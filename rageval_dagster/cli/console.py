@@ -1,13 +1,15 @@
 """What all commands share: settings and database, tables and JSON on standard output, progress on standard error."""
 
+import difflib
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, StoreError
 from rageval_dagster.records import Progress
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
@@ -28,6 +30,9 @@ DONE_IN_PART = 4
 
 MAX_LISTED = 20
 
+LINE_EVERY_S = 10.0
+"""Seconds between two lines of progress, where no bar can be drawn."""
+
 SCORE_COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
 
 
@@ -38,6 +43,32 @@ def open_all() -> tuple[Settings, "Database"]:
     settings = load_settings()
     settings.ensure_home()
     return settings, open_database(settings.database_url)
+
+
+def require_client(settings: Settings, client: str) -> None:
+    """Refuses a client that has no table of its own and that neither history nor document store know.
+
+    Where one of these cannot be asked, that is said, and the command goes on.
+
+    Raises:
+        SettingsError: there is no such client; it names the one that may be meant.
+    """
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.storage.clients import list_clients
+
+    known = set(settings.source.client_names)
+    try:
+        if client not in known:
+            known.update(each.client_id for each in list_clients(open_all()[1]))
+        if client not in known:
+            known.update(open_store(settings).clients())
+    except (StoreError, DatabaseError) as error:
+        say(f"whether there is a client {client!r} cannot be told: {error}")
+        return
+    if client not in known:
+        near = difflib.get_close_matches(client, sorted(known), n=1)
+        meant = f" ({near[0]!r} is meant?)" if near else ""
+        raise SettingsError(f"there is no client {client!r}{meant}; `rageval clients list` shows those there are")
 
 
 def print_json(value: Any) -> None:
@@ -77,15 +108,32 @@ def score_rows(scores: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """A progress bar on standard error (nothing where that is not a terminal)."""
+    """A progress bar on standard error; where that is no terminal, a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _progress_lines(what)
+        return
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _progress_lines(what: str) -> Progress:
+    """Says how many are done, and how fast, at most every LINE_EVERY_S: what ends sooner says nothing."""
+    started = told = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= LINE_EVERY_S:
+            told = now
+            say(f"{what}: {done}/{total} ({done / (now - started):.1f}/s)")
+
+    return tell
 
 
 def say(line: str) -> None:

@@ -18,6 +18,7 @@ from rageval_dagster.cli.console import (
     plural,
     print_json,
     print_table,
+    require_client,
     say,
 )
 from rageval_dagster.errors import RagevalError, TextsDeletedError
@@ -77,7 +78,9 @@ def list_all(
     """Lists the datasets: how many documents and topics of the corpus each touches, and questions to look at."""
     from rageval_dagster.storage.benchmark import list_datasets
 
-    _, db = open_all()
+    settings, db = open_all()
+    if client is not None:
+        require_client(settings, client)
     datasets = list_datasets(db, client)
     print_json([dataset_row(dataset) for dataset in datasets]) if as_json else _print_datasets(datasets)
 
@@ -85,6 +88,7 @@ def list_all(
 @app.command("show")
 def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], as_json: JsonOption = False) -> None:
     """Shows a dataset: its questions, answers, evidence, and which of them break a rule or have lost their evidence."""
+    from rageval_dagster.benchmark.rules import RULES
     from rageval_dagster.storage.benchmark import dataset_items, get_dataset
 
     _, db = open_all()
@@ -114,8 +118,14 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
         + ", ".join(f"{cell(name)}: {count}" for name, count in dataset.stats.get("categories", {}).items())
     )
     print("rules with offenders:" + ("" if dataset.rule_failures else " none"))
+    blocking = {rule.id for rule in RULES if rule.blocks(dataset.kind)}
     for rule, count in sorted(dataset.rule_failures.items()):
-        print(f"  {rule}: {count} ({', '.join(offenders.get(rule, ())) or 'of the dataset as a whole'})")
+        who = ", ".join(offenders.get(rule, ())) or "of the dataset as a whole"
+        print(f"  {rule}{' (blocking)' if rule in blocking else ''}: {count} ({who})")
+    if dataset.rule_failures and dataset.valid:
+        print("It is valid all the same: these rules only warn. A blocking one would keep it from being evaluated.")
+    elif dataset.rule_failures:
+        print("It is not valid: while it breaks a blocking rule, it is not evaluated. Other rules only warn.")
     if deleted is not None:
         print(deleted)
     for item in items:

@@ -213,7 +213,10 @@ def _system(name: str, settings: Settings) -> str:
     load_external(name, settings, "doctor")
     definition = settings.systems[name]
     if isinstance(definition, HttpDefinition):
-        return f"http: {_reached(definition.url)}"
+        return (
+            f"http: {_reached(definition.url)}; it was asked nothing, so its path and key are untested: "
+            f"rageval evaluate --client NAME --system {name} asks it"
+        )
     return f"{definition.kind}: can be loaded"
 
 
@@ -237,7 +240,7 @@ def _webhook(url: SecretStr | None, test: bool) -> str:
 
 
 def _reached(url: str) -> str:
-    """Who takes a connection there.
+    """Who listens there.
 
     Raises:
         RagevalError: nobody does, or it is no address.
@@ -248,7 +251,7 @@ def _reached(url: str) -> str:
     trouble = _trouble(host, port)
     if trouble is not None:
         raise RagevalError(f"{host}:{port} takes no connection ({trouble}); see that it runs, and its address")
-    return f"{host}:{port} takes connections"
+    return f"a server listens at {host}:{port}"
 
 
 def _address(url: str) -> tuple[str, str, int]:

@@ -18,6 +18,7 @@ from rageval_dagster.cli.console import (
     print_json,
     print_table,
     progress_bar,
+    require_client,
     say,
     say_refused,
     say_usage,
@@ -183,7 +184,10 @@ def _settings(client: str | None) -> "Settings":
     from rageval_dagster.settings import load_settings
 
     settings = load_settings()
-    return settings if client is None else settings.for_client(client)
+    if client is None:
+        return settings
+    require_client(settings, client)
+    return settings.for_client(client)
 
 
 def _row(metric: "Metric") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rageval_dagster.cli.console import open_all
+from rageval_dagster.cli.console import open_all, require_client
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
 
@@ -24,8 +24,8 @@ def report(
 
     settings, db = open_all()
     known = [each.client_id for each in list_clients(db)]
-    if client is not None and client not in known:
-        raise RagevalError(f"there is no client {client!r}; `rageval clients list` shows those there are")
+    if client is not None:
+        require_client(settings, client)
     objective = OBJECTIVE if objective is None else _metric_id(settings, objective)
     paths = [write_client_report(db, settings, each, redact, objective) for each in ([client] if client else known)]
     paths.append(write_fleet_report(db, settings))

@@ -33,7 +33,8 @@ def trend_chart(title: str, series: Mapping[str, Sequence[tuple[datetime, float 
         show_minor_x_labels=False,
         truncate_label=-1,
     )
-    chart.x_labels = [f"{moment:%d %b}" for moment in moments]
+    several_a_day = len({moment.date() for moment in moments}) < len(moments)
+    chart.x_labels = [f"{moment:%d %b %H:%M}" if several_a_day else f"{moment:%d %b}" for moment in moments]
     for name, points in series.items():
         known = dict(points)
         chart.add(name, [known.get(moment) for moment in moments], formatter=lambda value: f"{value:.3f}")

@@ -1,5 +1,6 @@
 """What a client's report says, gathered from the history: each newest evaluation with all that explains it."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from rageval_dagster.records import Result
 from rageval_dagster.report.advice import Advised, advised, good_value
 from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
 from rageval_dagster.report.names import metric_name, number, plural
-from rageval_dagster.report.questions import Questions, questions_of
+from rageval_dagster.report.questions import Questions, language_of, questions_of
 from rageval_dagster.report.run_page import mentioned_dates
 from rageval_dagster.report.triage import Quadrant, counted, rightness_of
 from rageval_dagster.report.verdict import Tone, Verdict, verdict, what_changed
@@ -59,7 +60,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Group:
-    """A metric over one group of questions, with the baseline's mean on those of them that it shares."""
+    """A metric over the `n` questions of a group that it scored, with the baseline's mean on those that it shares."""
 
     name: str
     n: int
@@ -93,12 +94,27 @@ class Speed:
 
 
 @dataclass(frozen=True)
+class MoreQuestions:
+    """That more questions are needed to see a drop of `effect`: from `least` to `most`, both None where none can tell.
+
+    `target` is the size up to which a generated dataset grows by itself.
+    """
+
+    effect: float
+    target: int
+    least: int | None
+    most: int | None
+
+
+@dataclass(frozen=True)
 class EvaluationContents:
-    """One evaluation with all that the report says of it."""
+    """One evaluation with all that the report says of it. `earlier` are the other runs of its dataset and system."""
 
     report: EvaluationReport
+    earlier: Sequence[int]
     judged: Judged
     verdict: Verdict
+    more_questions: MoreQuestions | None
     changed: Sequence[str]
     changes: Sequence[Change]
     first: Sequence[Figure]
@@ -149,10 +165,13 @@ def client_contents(
     """
     retired = {each.id for each in benchmark_storage.list_datasets(db, client_id) if each.retired_at is not None}
     newest: dict[tuple[str, str], Evaluation] = {}
+    runs: dict[tuple[str, str], list[int]] = {}
     for evaluation in list_evaluations(db, client_id=client_id, limit=None):
+        of = evaluation.dataset_name, evaluation.system
+        runs.setdefault(of, []).append(evaluation.id)
         if evaluation.status == "complete" and evaluation.dataset_id not in retired:
-            newest.setdefault((evaluation.dataset_name, evaluation.system), evaluation)
-    found = [evaluation_contents(db, settings, evaluation, redact) for evaluation in newest.values()]
+            newest.setdefault(of, evaluation)
+    found = [evaluation_contents(db, settings, each, runs[of], redact) for of, each in newest.items()]
     found.sort(
         key=lambda each: (
             each.evaluation.system not in settings.system,
@@ -166,9 +185,9 @@ def client_contents(
 
 
 def evaluation_contents(
-    db: Database, settings: Settings, evaluation: Evaluation, redact: bool = False
+    db: Database, settings: Settings, evaluation: Evaluation, runs: Sequence[int], redact: bool = False
 ) -> EvaluationContents:
-    """What the report says of one complete evaluation."""
+    """What the report says of one complete evaluation; `runs` are all of its dataset and system, by number."""
     report = report_of(db, evaluation)
     judged = judged_before(db, evaluation)
     spec = GateSpec.from_settings(settings)
@@ -181,8 +200,12 @@ def evaluation_contents(
     health = _health(db, dataset, questions.results)
     return EvaluationContents(
         report=report,
+        earlier=[run for run in runs if run != evaluation.id],
         judged=judged,
         verdict=verdict(judged, mentioned_dates(db, judged), report.headline(), settings.max_error_share),
+        more_questions=more_questions(judged.gated, spec.effect, settings.target_items)
+        if judged.judgement.verdict == "too_few"
+        else None,
         changed=what_changed(judged.judgement.changes),
         changes=judged.judgement.changes,
         first=_first(figures, gated, evaluation.k),
@@ -262,15 +285,36 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
     return said
 
 
+def more_questions(gated: Sequence[MetricComparison], effect: float, target: int) -> MoreQuestions | None:
+    """Where the shared questions are too few to see a drop of `effect` in some metric of the gate, how many would do.
+
+    The smallest drop to be seen is made of what varies between runs, which shrinks with the root of the number of
+    questions, and of what one question more weighs, which shrinks with the number itself: the need lies in between,
+    if the new questions are spread over documents as these are.
+    """
+    blind = [
+        row for row in gated if row.difference is not None and (row.smallest_drop is None or row.smallest_drop > effect)
+    ]
+    if not blind:
+        return None
+    needs = [(row.n_shared, row.smallest_drop / effect) for row in blind if row.smallest_drop is not None]
+    if len(needs) < len(blind):
+        return MoreQuestions(effect, target, None, None)
+    least = max(_next_ten(n * ratio) for n, ratio in needs)
+    return MoreQuestions(effect, target, least, max(_next_ten(n * ratio**2) for n, ratio in needs))
+
+
+def _next_ten(count: float) -> int:
+    return 10 * math.ceil(count / 10)
+
+
 def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> dict[str, list[Group]]:
     """A metric by category, document, language and length of the question; worst first."""
-    from rageval_dagster.languages.detection import detect
-
     results = questions.results
     by: dict[str, dict[str, Sequence[str]]] = {
         "category": {id: (result.item.category,) for id, result in results.items()},
         "document": {id: sorted(result.item.document_ids) for id, result in results.items()},
-        "language": {id: (detect(result.item.question) or "not told",) for id, result in results.items()},
+        "language": {id: (language_of(result.item),) for id, result in results.items()},
         "length of the question": {id: (_length(result.item.question),) for id, result in results.items()},
         "origin": {id: (result.item.origin,) for id, result in results.items()},
     }
@@ -285,7 +329,7 @@ def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> d
         groups = [
             Group(
                 group,
-                summary.n,
+                summary.n_scored,
                 summary.mean,
                 summary.ci_low,
                 summary.ci_high,
@@ -295,7 +339,8 @@ def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> d
             if summary.n_scored
         ]
         if len(groups) > 1:
-            groups.sort(key=lambda group: (sign * (group.mean or 0.0), group.name))
+            # A single question says little of its group: it stands behind all that rest on several.
+            groups.sort(key=lambda group: (group.n == 1, sign * (group.mean or 0.0), -group.n, group.name))
             found[name] = groups[:MOST_GROUPS]
     return found
 

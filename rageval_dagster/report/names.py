@@ -51,10 +51,12 @@ def movement(before: float, now: float) -> str:
     return f"{number(before, digits)} to {number(now, digits)}"
 
 
-def date(moment: datetime) -> str:
-    """`3 May 2026`, in UTC."""
+def date(moment: datetime, beside: datetime | None = None) -> str:
+    """`3 May 2026`, in UTC; `3 May 2026, 14:05 UTC` where `beside` is of that day too, and the day tells nothing."""
     moment = moment.astimezone(UTC)
-    return f"{moment.day} {moment:%B %Y}"
+    day = f"{moment.day} {moment:%B %Y}"
+    is_same_day = beside is not None and beside.astimezone(UTC).date() == moment.date()
+    return f"{day}, {moment:%H:%M} UTC" if is_same_day else day
 
 
 def plural(count: int, noun: str) -> str:

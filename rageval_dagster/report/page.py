@@ -58,6 +58,7 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
             quadrants=QUADRANTS,
             names=_names(contents),
             charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
+            ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
             data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
             program_version=_program_version(),
         )
@@ -166,8 +167,7 @@ def _names(contents: ClientContents) -> dict[str, str]:
 
 def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]:
     """Retrieval, with precision's ceiling; and the metrics of answers that stand among the first."""
-    k, trends = contents.evaluation.k, contents.trends
-    prefix = "retrieval.document_" if contents.report.level == "document" else "retrieval."
+    k, trends, prefix = contents.evaluation.k, contents.trends, _prefix(contents)
     retrieval = [f"{prefix}{name}" for name in (f"precision_at_{k}", f"recall_at_{k}", "mrr")]
     answers = [each.metric_id for each in contents.first if not each.metric_id.startswith("retrieval.")]
     if not answers:
@@ -183,6 +183,25 @@ def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]
         if chart:
             found.append((title, chart, list(series)))
     return found
+
+
+def _ceiling(contents: EvaluationContents) -> str | None:
+    """Why precision cannot reach 1, where it cannot."""
+    k = contents.evaluation.k
+    precision = f"{_prefix(contents)}precision_at_{k}"
+    ceiling = next((each.summary.ceiling for each in contents.figures if each.metric_id == precision), None)
+    if ceiling is None or ceiling >= 1:
+        return None
+    return (
+        f"The ceiling of {metric_name(precision)}, {number(ceiling)}, is what perfect retrieval would reach: questions "
+        f"have fewer than {k} relevant {contents.report.level}s, so that others fill the list. Another k, dataset or "
+        "evidence has another ceiling: compare precision with its ceiling, not with 1."
+    )
+
+
+def _prefix(contents: EvaluationContents) -> str:
+    """What ids of retrieval metrics begin with at the level of the evaluation's headlines."""
+    return "retrieval.document_" if contents.report.level == "document" else "retrieval."
 
 
 @cache

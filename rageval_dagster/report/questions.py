@@ -9,7 +9,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.languages.detection import detect
 from rageval_dagster.metrics.cited_results import CitedResult
 from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.records import Outcome, Result
+from rageval_dagster.records import Item, Outcome, Result
 from rageval_dagster.report.triage import Quadrant, is_right, quadrant, rightness_of
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
@@ -101,7 +101,9 @@ def questions_of(
             "id": item_id,
             "s": [_value(scores.get(name)) for name in metric_ids],
             "w": {
-                str(number): texts.add(outcome.reason or outcome.status) if not redact else outcome.status
+                str(number): texts.add(f"{outcome.status}: {outcome.reason}")
+                if outcome.reason and not redact
+                else outcome.status
                 for number, name in enumerate(metric_ids)
                 if (outcome := scores.get(name)) is not None and outcome.status != "scored"
             },
@@ -123,6 +125,11 @@ def questions_of(
                     row["h"] = _hits(result, report.level, texts)
         rows.append(row)
     return Questions(rows, texts.texts, quadrants, outcomes, results, pair)
+
+
+def language_of(item: Item) -> str:
+    """The language of a question, or that it cannot be told."""
+    return detect(item.question) or "not told"
 
 
 def rank_of(result: Result, level: str) -> int | None:
@@ -179,7 +186,7 @@ def _words(result: Result, before: Result | None) -> dict[str, Any]:
         "v": int(item.human_verified),
         "e": [cut(answer) for answer in item.answers],
         "ev": sorted(item.document_ids),
-        "l": detect(item.question),
+        "l": language_of(item),
     }
     if result.error is not None:
         found["er"] = cut(result.error)

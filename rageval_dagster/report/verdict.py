@@ -90,8 +90,8 @@ def what_changed(changes: Sequence[Change]) -> list[str]:
 def _since(judged: Judged, dates: Mapping[int, datetime]) -> str:
     judgement = judged.judgement
     named = [change.since for change in judgement.changes if change.since is not None]
-    known = [date(dates[each]) for each in (*named, judgement.baseline_id) if each is not None and each in dates]
-    return known[0] if known else f"run {judgement.baseline_id}"
+    known = [dates[each] for each in (*named, judgement.baseline_id) if each is not None and each in dates]
+    return date(known[0], judged.evaluation.started_at) if known else f"run {judgement.baseline_id}"
 
 
 def _why(changes: Sequence[Change]) -> str:

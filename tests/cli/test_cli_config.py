@@ -95,7 +95,7 @@ def test_each_setting_with_its_value_and_where_it_comes_from(
 def test_an_unknown_client_is_refused(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(project, ASSISTANT.format(url="https://rag.example.com"))
     ended = run("config", "show", "--client", "amce")
-    refused(ended, "'amce'", "[clients.amce]", "rageval clients list")
+    refused(ended, "there is no client 'amce' ('acme' is meant?)", "rageval clients list")
     assert ended.out == ""
     fill(open_store(project.settings), "loaded")
     ensure_client(project.database(), "evaluated")
@@ -206,7 +206,10 @@ def test_doctor_reaches_for_systems_and_tells_them_nothing(
     configure(project, ASSISTANT.format(url=url))
     assert "ASSISTANT_TOKEN" in findings(run)["system assistant: no"]
     monkeypatch.setenv("ASSISTANT_TOKEN", "topsecret")
-    assert "takes connections" in findings(run)["system assistant: yes"]
+    said = findings(run)["system assistant: yes"]
+    assert "a server listens at 127.0.0.1:" in said
+    assert "it was asked nothing, so its path and key are untested" in said
+    assert "rageval evaluate --client NAME --system assistant" in said
     assert b"".join(received) == b""
     port = free_port()
     configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}"))

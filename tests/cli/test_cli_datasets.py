@@ -205,6 +205,26 @@ def test_export_into_a_folder_leaves_other_files_alone(project: Project, run: Ru
     refused(run("datasets", "export", 1, "--format", "beir", "--out", path), "is a file")
 
 
+@pytest.mark.parametrize("blocked", [False, True])
+def test_show_says_what_rules_with_offenders_mean(project: Project, run: Run, blocked: bool) -> None:
+    db = project.database()
+    ensure_client(db, "acme")
+    items = [Item("Is it closed today or not?", ("No.",), origin="extractive")]
+    failures = {"question_not_yes_no": 1} if blocked else {"categories_covered": 1}
+    save_dataset(db, "acme", "synthetic", "generated", items, "rules", None, not blocked, failures, {})
+    shown = run("datasets", "show", 1).out
+    assert ("It is valid all the same: these rules only warn." in shown) is not blocked
+    assert ("It is not valid: while it breaks a blocking rule" in shown) is blocked
+    assert ("question_not_yes_no (blocking): 1" in shown) is blocked
+
+
+def test_datasets_of_a_client_that_there_is_not_are_not_listed(stocked: Project, run: Run) -> None:
+    for arguments in (["datasets", "list"], ["metrics", "list"], ["report"]):
+        refused(run(*arguments, "--client", "acmee"), "there is no client 'acmee' ('acme' is meant?)")
+    ended = run("datasets", "list", "--client", "acme")
+    assert (ended.code, "no datasets yet" in ended.out) == (0, True)
+
+
 def test_a_review_from_the_command_line(stocked: Project, run: Run) -> None:
     db = stocked.database()
     ensure_client(db, "acme")

@@ -1,6 +1,7 @@
 """The report in a real browser: what it shows, that it asks nothing of anybody, and that nothing hostile runs."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,130 @@ def test_no_serious_violation_of_accessibility(report: Path, open_page: Open, wi
             (each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")
         ] == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width  # nothing to scroll sideways for
+
+
+@pytest.fixture
+def several(sqlite_db: Database) -> Database:
+    """A client with two datasets: runs 1 and 2 on `human`, runs 3 and 4, which is worse, on `other`."""
+    items = make_items(60)
+    for name, wrong in (("human", 0), ("other", 30)):
+        dataset = make_dataset(sqlite_db, "acme", [*items, *make_items(1, name)], name=name)
+        for night, count in (("n1", 0), ("n2", wrong)):
+            held(sqlite_db, evaluated(sqlite_db, dataset, night, ranks(items, count), items=items), spec=SPEC)
+    return sqlite_db
+
+
+def shown_runs(page: Page) -> list[str | None]:
+    return [each.get_attribute("data-run") for each in page.locator("article:visible").all()]
+
+
+def test_a_link_to_an_older_run_leads_to_its_own_dataset(
+    several: Database, settings: Settings, open_page: Open
+) -> None:
+    report = write_client_report(several, settings, "acme")
+    assert shown_runs(open_page(report)) == ["4"]  # what got worse comes first
+    page = open_page(report, "#run=1")
+    assert shown_runs(page) == ["2"]
+    assert page.locator(".runs a[aria-current=true]").inner_text().startswith("human /")
+    assert "Run 1 is not in this report; this is run 2" in page.locator("#gone").inner_text()
+    page = open_page(report, "#run=2")
+    assert shown_runs(page) == ["2"]
+    assert page.locator("#gone").is_hidden()
+
+
+def test_a_link_to_what_is_not_in_the_report_says_so(several: Database, settings: Settings, open_page: Open) -> None:
+    report = write_client_report(several, settings, "acme")
+    page = open_page(report, "#run=99")
+    assert shown_runs(page) == []
+    assert page.locator("#questions").is_hidden()
+    assert "Run 99 is not in this report" in page.locator("#gone").inner_text()
+    assert serious_violations(page) == []
+    page.locator("#gone a").click()
+    page.wait_for_selector("#questions:not([hidden])")
+    assert shown_runs(page) == ["4"]
+    page = open_page(report, "#run=2&question=deleted")
+    assert "Question deleted is not among those of run 2" in page.locator("#gone").inner_text()
+
+
+def test_a_link_made_in_the_report_names_its_run(several: Database, settings: Settings, open_page: Open) -> None:
+    page = open_page(write_client_report(several, settings, "acme"))
+    page.locator("#rows a").first.click()
+    page.wait_for_selector("#question:not([hidden])")
+    assert "run=4" in page.url
+
+
+def test_links_that_filter_lead_to_the_questions(several: Database, settings: Settings, open_page: Open) -> None:
+    page = open_page(write_client_report(several, settings, "acme"), "#run=2")
+    for link in (".triage a", "section:has(#groups-2) .to-list", "section:has(#metrics-2) .to-list", ".skip"):
+        page.evaluate("scrollTo(0, 0)")
+        page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        found = page.locator(f"article:visible {link}" if link != ".skip" else link)
+        if found.count() == 0:
+            assert link == ".triage a"  # nothing is known of right answers here
+            continue
+        found.first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function(
+            "() => document.getElementById('questions').getBoundingClientRect().top < innerHeight - 100"
+        )
+        assert shown_runs(page) == ["2"]
+
+
+def test_questions_whose_language_cannot_be_told_can_be_found(
+    several: Database, settings: Settings, open_page: Open
+) -> None:
+    page = open_page(write_client_report(several, settings, "acme"), "#run=2&language=not+told")
+    assert page.locator("#rows tr").count() > 0
+
+
+def test_why_a_metric_failed_on_a_question_can_be_read_there(
+    sqlite_db: Database, settings: Settings, open_page: Open
+) -> None:
+    items = make_items(3)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    values = {**ranks(items), items[1].item_id: None}
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", values, items=items), spec=SPEC)
+    report = write_client_report(sqlite_db, settings, "acme")
+    for width in (1280, 390):
+        page = open_page(report, f"#question={items[1].item_id}", width=width)
+        row = page.locator("#question tbody tr", has_text="MRR")
+        assert row.locator("td").nth(2).inner_text() == "error: timeout"
+        assert row.locator("td").nth(2).bounding_box()["x"] < width  # pyright: ignore[reportOptionalSubscript]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_causes_and_actions_are_stacked_on_a_phone(
+    history: Database, settings: Settings, open_page: Open, scheme: str
+) -> None:
+    low = [
+        summary("citation.coverage", 0.1),
+        summary("lexical.number_match", 0.1),
+        summary("lexical.keyword_coverage", 0.9),
+    ]
+    save_summaries(history, 2, low)
+    report = write_client_report(history, settings, NAME)
+    page = open_page(report, width=390, color_scheme=scheme)
+    cells = [each.bounding_box() for each in page.locator("table.stacked tr").nth(1).locator("td:visible").all()]
+    assert len(cells) >= 3
+    assert all(box is not None and box["width"] > 250 for box in cells)
+    assert page.locator("table.stacked td:visible").first.evaluate(
+        "node => getComputedStyle(node, '::before').content"
+    ) == ('"low"')
+    wide = open_page(report, color_scheme=scheme)
+    assert wide.locator("table.stacked thead").is_visible()
+
+
+def test_too_few_questions_come_with_what_to_do(sqlite_db: Database, settings: Settings, open_page: Open) -> None:
+    items = make_items(20)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    spec = replace(SPEC, effect=settings.gate_effect)
+    for night, wrong in (("n1", 0), ("n2", 1)):
+        held(sqlite_db, evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items), spec=spec)
+    remedy = open_page(write_client_report(sqlite_db, settings, "acme")).locator(".remedy").inner_text()
+    assert "rageval datasets generate --client acme" in remedy
+    assert "rageval datasets import" in remedy
+    assert "EVALUATION_TARGET_ITEMS (200)" in remedy
+    assert "would show a drop of .25 (RAGEVAL_GATE_EFFECT)" in remedy
 
 
 def test_redacted_it_holds_no_text_of_questions_or_answers(

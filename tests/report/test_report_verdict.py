@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, get_args
 
 import pytest
@@ -36,8 +37,22 @@ def night(db: Database, dataset: Dataset, trigger: str, wrong: int = 0, **versio
 
 
 def shape(sentence: str) -> str:
-    """The sentence with the date left out."""
-    return re.sub(r"\d{1,2} [A-Z][a-z]+ 20\d\d", "DATE", sentence)
+    """The sentence with the date left out, and the time that stands beside it in a history of one day."""
+    return re.sub(r"\d{1,2} [A-Z][a-z]+ 20\d\d(, \d\d:\d\d UTC)?", "DATE", sentence)
+
+
+def test_the_time_is_told_where_the_day_does_not_tell_runs_apart(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    judged = night(sqlite_db, dataset, "n2")
+    [earlier] = mentioned_dates(sqlite_db, judged)
+    now = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+    judged = replace(judged, evaluation=replace(judged.evaluation, started_at=now))
+    # Ten in the evening of the 20th in New York is the 21st in UTC.
+    same_day = datetime(2026, 11, 20, 22, 5, tzinfo=timezone(-timedelta(hours=5)))
+    said = verdict(judged, {earlier: same_day}, {}, 0.05).sentence
+    assert said == "As good as on 21 November 2026, 03:05 UTC: nothing changed."
+    said = verdict(judged, {earlier: same_day - timedelta(days=1)}, {}, 0.05).sentence
+    assert said == "As good as on 20 November 2026: nothing changed."
 
 
 def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:

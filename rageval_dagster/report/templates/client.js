@@ -26,7 +26,8 @@
   // Everything that is chosen stands in the address, so that it can be sent to somebody.
   const state = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   function address(changes) {
-    const next = new URLSearchParams({ ...state(), ...changes });
+    // With the run: which one is shown without, may be another in tomorrow's report.
+    const next = new URLSearchParams({ run: current, ...state(), ...changes });
     for (const [name, value] of [...next]) if (value === "" || value === "null") next.delete(name);
     return `#${next}`;
   }
@@ -214,11 +215,23 @@
   let current, rows = [], lastFilters = "";
   async function update() {
     const at = state();
-    const runs = [...document.querySelectorAll("article[data-run]")].map(node => node.dataset.run);
-    const run = runs.includes(at.run) ? at.run : runs[0];
-    for (const node of document.querySelectorAll("article[data-run]")) node.hidden = node.dataset.run !== run;
+    const runs = [...document.querySelectorAll("article[data-run]")];
+    const chosenRun = at.run === undefined ? runs[0] : runs.find(node => node.dataset.run === at.run)
+      ?? runs.find(node => node.dataset.earlier.split(" ").includes(at.run));
+    const run = chosenRun?.dataset.run;
+    for (const node of runs) node.hidden = node !== chosenRun;
     for (const link of document.querySelectorAll(".runs a")) link.setAttribute("aria-current", String(link.dataset.run === run));
-    byId("gone").hidden = at.run === undefined || runs.includes(at.run);
+    byId("questions").hidden = run === undefined;
+    byId("gone").hidden = at.run === undefined || at.run === run;
+    byId("gone").textContent = run === undefined
+      ? `Run ${at.run} is not in this report; rageval runs list shows which there are. `
+      : `Run ${at.run} is not in this report; this is run ${run}, the newest complete one of the same dataset and system. To see run ${at.run}: rageval runs show ${at.run}`;
+    if (run === undefined) {
+      rows = [];
+      byId("gone").append(make("a", `Go to run ${runs[0].dataset.run}`, { href: `#run=${runs[0].dataset.run}` }));
+      document.documentElement.dataset.ready = "true";
+      return;
+    }
     const data = await unpack(run);
     if (current !== run) { current = run; options(data); }
     for (const control of document.querySelectorAll("[data-filter]")) control.value = at[control.dataset.filter] || "";
@@ -231,6 +244,10 @@
     byId("clear").setAttribute("href", `#run=${run}`);
     const row = at.question === undefined ? undefined : data.rows[data.at.get(at.question)];
     byId("browser").classList.toggle("open", row !== undefined);
+    if (at.question !== undefined && row === undefined) {
+      byId("gone").textContent = `${byId("gone").hidden ? "" : byId("gone").textContent} Question ${at.question} is not among those of run ${run}.`;
+      byId("gone").hidden = false;
+    }
     list(data, at, rows);
     if (row !== undefined) {
       const fresh = byId("question").hidden;
@@ -241,7 +258,7 @@
       byId("question").replaceChildren();
     }
     if (at.at && byId(`${at.at}-${run}`) && row === undefined) byId(`${at.at}-${run}`).scrollIntoView();
-    else if (row === undefined && (at.show || at.only) && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
+    else if (row === undefined && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
     document.documentElement.dataset.ready = "true";
   }
 
@@ -265,6 +282,11 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   });
+  document.querySelector(".skip").addEventListener("click", event => {
+    event.preventDefault();  // the address says what is chosen, and stays
+    byId("questions").scrollIntoView();
+    byId("questions").focus({ preventScroll: true });
+  });
   addEventListener("hashchange", update);
   addEventListener("keydown", event => {
     if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -274,6 +296,5 @@
     else if (event.key === "Escape" && at.question) go({ question: "" });
     else if (event.key === "/") { byId("f-find").focus(); event.preventDefault(); }
   });
-  byId("questions").hidden = false;
   await update();
 })();

@@ -1,0 +1,122 @@
+"""What the report gathers: groups in the order of their trouble, and how many questions more would tell."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rageval_dagster.records import Evidence, Item
+from rageval_dagster.report.charts import trend_chart
+from rageval_dagster.report.contents import MoreQuestions, client_contents, more_questions
+from rageval_dagster.report.page import client_page
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.scores import save_summaries
+from tests.monitoring.gated_history import SPEC, evaluated, held
+from tests.storage.history_builder import make_dataset, summary
+
+SETTINGS = load_settings({})
+
+
+def items_of(document: str, count: int) -> list[Item]:
+    return [Item(f"{document} {n}?", ("a",), (Evidence(document, None, f"quote {n}"),)) for n in range(count)]
+
+
+def test_groups_stand_by_value_then_size_then_name_and_single_questions_last(sqlite_db: Database) -> None:
+    worth = {"alone": 0.0, "b-few": 0.0, "c-many": 0.0, "a-few": 0.0, "fair": 0.5, "z-good": 1.0}
+    sizes = {"alone": 1, "b-few": 2, "c-many": 5, "a-few": 2, "fair": 3, "z-good": 2}
+    values = {item: worth[name] for name, size in sizes.items() for item in items_of(name, size)}
+    dataset = make_dataset(sqlite_db, "acme", list(values))
+    ranks: dict[str, float | None] = {item.item_id: value for item, value in values.items()}
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks, items=list(values)), spec=SPEC)
+    [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
+    found = [(group.name, group.n) for group in contents.groups["document"]]
+    assert found == [("c-many", 5), ("a-few", 2), ("b-few", 2), ("fair", 3), ("z-good", 2), ("alone", 1)]
+
+
+def compared(smallest_drop: float | None, n: int = 40, difference: float | None = 0.0) -> MetricComparison:
+    return MetricComparison(
+        metric_id="retrieval.mrr",
+        metric_version="1",
+        higher_is_better=True,
+        baseline_id=1,
+        gated=True,
+        n_shared=n,
+        baseline_mean=0.8,
+        mean=0.8,
+        difference=difference,
+        ci_low=-0.1,
+        ci_high=0.1,
+        p_value=1.0,
+        adjusted_p=1.0,
+        smallest_drop=smallest_drop,
+        decision="unchanged",
+    )
+
+
+@pytest.mark.parametrize(
+    ("drops", "wanted"),
+    [
+        ([], None),
+        ([0.2, 0.25], None),  # what must not go unseen would be seen
+        ([0.5], MoreQuestions(0.25, 200, 80, 160)),
+        ([0.1, 0.3, 0.5], MoreQuestions(0.25, 200, 80, 160)),
+        ([0.5, None], MoreQuestions(0.25, 200, None, None)),  # from no drop at all nothing can be told
+    ],
+)
+def test_how_many_questions_would_see_a_drop(drops: list[float | None], wanted: MoreQuestions | None) -> None:
+    assert more_questions([compared(drop) for drop in drops], 0.25, 200) == wanted
+
+
+def test_what_was_not_compared_wants_no_questions() -> None:
+    assert more_questions([compared(None, difference=None)], 0.25, 200) is None
+
+
+def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Database) -> None:
+    items = items_of("d", 3)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for night in ("n1", "n2"):
+        report = evaluated(sqlite_db, dataset, night, {item.item_id: 1.0 for item in items}, items=items)
+        precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=0.2)
+        save_summaries(sqlite_db, report.evaluation.id, [precision])
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    said = "The ceiling of precision@5, .20, is what perfect retrieval would reach: questions have fewer than 5"
+    assert page.count(said) == 2  # by the chart, and by the table of all metrics
+
+
+def test_a_ceiling_of_1_is_not_worth_a_word(sqlite_db: Database) -> None:
+    items = items_of("d", 3)
+    report = evaluated(
+        sqlite_db,
+        make_dataset(sqlite_db, "acme", items),
+        "n1",
+        {item.item_id: 1.0 for item in items},
+        items=items,
+    )
+    precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=1.0)
+    save_summaries(sqlite_db, report.evaluation.id, [precision])
+    assert "The ceiling" not in client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+
+
+def test_runs_of_one_day_have_their_times_on_the_axis() -> None:
+    first = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
+    by_hours = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(hours=2), 0.6)]})
+    assert "21 Nov 09:05" in by_hours
+    assert "21 Nov 11:05" in by_hours
+    by_days = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(days=2), 0.6)]})
+    assert ">21 Nov<" in by_days
+
+
+def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
+    items = items_of("d", 3)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for night in ("n1", "n2"):
+        held(
+            sqlite_db,
+            evaluated(sqlite_db, dataset, night, {item.item_id: 1.0 for item in items}, items=items),
+            spec=SPEC,
+        )
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert "as in the baseline" in page
+    assert "+.00 against" not in page

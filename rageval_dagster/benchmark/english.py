@@ -168,7 +168,7 @@ def _third(base: str) -> str:
     return base + "s"
 
 
-_BASES = [verb[0] for verb in _IRREGULAR_VERBS if verb[0] != "be"] + _REGULAR.split()
+_BASES = frozenset([verb[0] for verb in _IRREGULAR_VERBS if verb[0] != "be"] + _REGULAR.split())
 _PAST = {verb[1]: verb[0] for verb in _IRREGULAR_VERBS} | {_past(base): base for base in _REGULAR.split()}
 _PARTICIPLES = {verb[-1] for verb in _IRREGULAR_VERBS} | {_past(base) for base in _REGULAR.split()}
 _THIRD = {_third(base): base for base in _BASES}
@@ -187,7 +187,12 @@ def third_to_base(word: str) -> str | None:
 
 
 def is_base_verb(word: str) -> bool:
-    return word in _THIRD.values()
+    return word in _BASES
+
+
+def is_verb_form(word: str) -> bool:
+    """Whether a word may be a form of a known verb, whatever else it may be: save, saves, saved."""
+    return is_base_verb(word) or third_to_base(word) is not None or past_to_base(word) is not None
 
 
 def is_participle(word: str) -> bool:

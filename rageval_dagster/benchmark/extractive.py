@@ -2,13 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark import clozes, english
-from rageval_dagster.benchmark.questions import Asked, ask, tidy
+from rageval_dagster.benchmark.questions import Asked, ask, is_statement, tidy
+from rageval_dagster.benchmark.repeated import repeated_wordings, wording
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, words
 from rageval_dagster.benchmark.wording import CLEAN, english_rules_hold, noise_kind
@@ -16,7 +17,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item, Progress
 
-REVISION = 3
+REVISION = 4
 
 TOPIC_QUESTIONS = (
     "Who or what is {topic}, and what makes it special?",
@@ -36,10 +37,23 @@ MAX_NAME_SHARE = 0.05
 _NAME = re.compile(r"[A-Z][\w.-]{2,}(?: (?:of |the |and )?[A-Z][\w.-]+)*")
 _HANGING = re.compile(
     r"(?:th(?:is|ese|ose|at|ey|eir|en|us)|its?|he|his|she|her|such|here|there|see|otherwise|also|note|hence|however"
-    r"|and|but|or|for example|(?:new|changed) in version)\b",
+    r"|and|but|or|for example|in (?:addition|that case)"
+    r"|(?:new|changed) in version|another|additionally|instead|then|thus|therefore|similarly"
+    r"|likewise|alternatively|furthermore|further|moreover|finally|lastly|please|so|either|notice)\b"
+    r"|(?:[\w-]+,? ){1,3}(?:it|they|he|she)\b"
+    r"|.*\b(?:this(?! (?:library|module|package|project|tool)\b)|th(?:ese|ose)|above|below|following|such(?! as))\b",
     re.IGNORECASE,
 )
-"""How a sentence starts that says little without the one before it."""
+"""A sentence that says little without the one before it: how it starts, or that it points there."""
+
+_TERM = re.compile(r"`+([^`\s][^`]{0,38}[^`\s])`+|\w+(?:[-'’.]\w+)*|[^\w\s]")
+_EMPHASIS = re.compile(r"(?<!\w)_([^_]+)_(?!\w)")
+_NO_NOUN = re.compile(r".*(?:ly|ing|ed|able|ible|ful|ous|less)")
+_NO_TERMS = english.NUMBER_WORDS | english.words(
+    "case certain default different else every example false first incomplete instead lastly need new null order"
+    " possible second sure true various way whatever whichever"
+)
+MIN_TERM_LETTERS = 6
 
 _PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
 
@@ -54,6 +68,7 @@ def generate(
     chunks_per_document: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     language: str | None = None,
+    repeated: Collection[str] | None = None,
 ) -> list[Candidate]:
     """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
 
@@ -65,19 +80,25 @@ def generate(
     - Where no rule applies, a known-item question names what a sentence is about (Azzopardi et al. 2007).
     - Other languages, and prose whose language is not known, get a cloze question (`benchmark.clozes`).
 
+    - Of English only statements are asked about, and of any language no sentence that stands in several documents.
+
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
     substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
     is the chunk's `content_key`: the same text of a document has the same candidate, whatever its id.
 
-    Failure reasons: `too_little_prose`, `no_complete_sentence`, `no_question`.
+    Failure reasons: `too_little_prose`, `no_complete_sentence`, `stands_elsewhere`, `no_question`.
 
     Args:
         chunks: what to ask about. Multi-hop questions connect these only.
         seed: another seed, other questions.
         chunks_per_document: how many chunks the corpus has of each document; without it, `chunks` are the corpus.
         language: of all chunks; without it, each one's is detected.
+        repeated: the wordings of the chunks' sentences that stand in several documents (`sentences_elsewhere`);
+            without it, `chunks` are compared with each other.
     """
-    sources = [_Source.read(chunk, language) for chunk in chunks]
+    if repeated is None:
+        repeated = sentences_elsewhere(chunks, chunks, language)
+    sources = [_Source.read(chunk, language, repeated) for chunk in chunks]
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     topics = Counter(source.topic for source in sources)
     definitions = _definitions(sources)
@@ -100,11 +121,27 @@ def generate(
     return found
 
 
+def sentences_elsewhere(
+    chunks: Iterable[Chunk], corpus: Iterable[Chunk], language: str | None = None
+) -> frozenset[str]:
+    """The wordings of the chunks' sentences that stand in another document of the corpus, too."""
+    found = ((chunk, sentence.text) for chunk in chunks for sentence in _prose(chunk, language)[1])
+    return repeated_wordings(found, corpus)
+
+
+def _prose(chunk: Chunk, language: str | None) -> tuple[str | None, list[Sentence]]:
+    """The language of what is read of a chunk, as far as it is known, and its complete sentences."""
+    text = chunk.text[:READ_CHARACTERS]
+    language = language or detect(text)
+    return language, sentences(text, language) if eligible(text) else []
+
+
 @dataclass(frozen=True)
 class _Source:
     """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence.
 
-    `english` is whether they hold for it, `language` its language as far as that is known.
+    `english` is whether they hold for it, `language` its language as far as that is known, `repeats` whether it has
+    sentences, but none that stands in its document alone.
     """
 
     chunk: Chunk
@@ -113,20 +150,24 @@ class _Source:
     asked: tuple[tuple[Sentence, Asked], ...]
     english: bool
     language: str | None
+    repeats: bool
 
     @classmethod
-    def read(cls, chunk: Chunk, language: str | None) -> "_Source":
+    def read(cls, chunk: Chunk, language: str | None, repeated: Collection[str]) -> "_Source":
+        language, prose = _prose(chunk, language)
         chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
-        language = language or detect(chunk.text)
-        prose = tuple(sentences(chunk.text, language)) if eligible(chunk.text) else ()
         is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in prose))
+        if is_read or language == "en":
+            prose = [sentence for sentence in prose if is_statement(sentence.text)]
+        own = tuple(sentence for sentence in prose if wording(sentence.text) not in repeated)
+        repeats, prose = bool(prose) and not own, own
         topic = _topic(chunk, prose[0].heading) if prose else None
         asked = [
             (sentence, question)
             for sentence in (prose if is_read else ())
             for question in ask(sentence.text, _topic(chunk, sentence.heading), sentence.previous)
         ]
-        return cls(chunk, prose, topic, tuple(asked), is_read, language)
+        return cls(chunk, prose, topic, tuple(asked), is_read, language, repeats)
 
 
 @dataclass(frozen=True)
@@ -149,6 +190,8 @@ class _Definition:
 def _write(source: _Source, seed: int, alone: bool, definitions: Mapping[str, _Definition]) -> tuple[Item | None, str]:
     if not eligible(source.chunk.text):
         return None, "too_little_prose"
+    if source.repeats:
+        return None, "stands_elsewhere"
     if not source.prose:
         return None, "no_complete_sentence"
     # No question about it would meet the rules, and there may be thousands.
@@ -279,22 +322,48 @@ def _clozes(source: _Source) -> Iterator[list[_Draft]]:
 def _terms(text: str, topic: str | None) -> list[str]:
     """Two things that a sentence speaks of and the topic does not name, in the order of the sentence.
 
-    The longest runs of two or three words that are neither function words nor look like verbs or adverbs; where there
-    is none, long single words.
+    Code spans and the longest runs of two or three words that may be nouns; where there is none, two long single words.
     """
     known = {word[:5] for word in words(topic or "")}
     runs: list[list[str]] = [[]]
-    for word in re.findall(r"\w+(?:[-'’.]\w+)*|[^\w\s]", text):
-        low = word.lower()
-        is_name = word[0].isalpha() and low not in english.STOPWORDS and low[:5] not in known
-        if is_name and not low.endswith(("ly", "ing", "ed")) and not {"'", "’"} & set(word):
+    several: list[str] = []
+    single: list[str] = []
+    matches = list(_TERM.finditer(_EMPHASIS.sub(r"\1", text)))
+    lowered = ["", *(match.group().lower() for match in matches), ""]
+    for match, before, after in zip(matches, lowered, lowered[2:], strict=False):
+        word, code = match.group(), match.group(1)
+        if code:
+            runs.append([])
+            is_known = known.issuperset(part[:5] for part in words(code))
+            several += [] if is_known or code in _NO_TERMS else [code]
+        elif word.lower()[:5] not in known and _may_be_noun(word, before, after, bool(runs[-1])):
+            opens_phrase = before in english.DETERMINERS | english.PREPOSITIONS
+            single += [word] if len(word) >= MIN_TERM_LETTERS and (opens_phrase or word.endswith("s")) else []
             runs[-1].append(word)
         elif runs[-1]:
             runs.append([])
-    phrases = list(dict.fromkeys(" ".join(run) for run in runs if 1 < len(run) <= 3))
-    phrases = phrases or list(dict.fromkeys(run[0] for run in runs if len(run) == 1 and len(run[0]) >= 6))
+    several += [" ".join(run) for run in runs if 1 < len(run) <= 3]
+    phrases = list(dict.fromkeys(several or single))
     longest = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))[:2]
-    return [phrase for phrase in phrases if phrase in longest]
+    tells = len(longest) > 1 or (several and len(longest[0]) >= MIN_TERM_LETTERS)
+    return sorted(longest, key=text.find) if tells else []
+
+
+def _may_be_noun(word: str, before: str, after: str, goes_on: bool) -> bool:
+    """Whether a word may be a noun or stand before one.
+
+    What may be a verb too is one after an article or a preposition, and where it ends a phrase that `goes_on`.
+    """
+    low = word.lower()
+    ends_phrase = goes_on and (not after[:1].isalnum() or after in english.AUXILIARIES | {"and", "or", "of"})
+    is_placed = ends_phrase or before in english.DETERMINERS | english.PREPOSITIONS - {"to"}
+    return (
+        word[0].isalpha()
+        and not {"'", "’"} & set(word)
+        and low not in english.STOPWORDS | _NO_TERMS
+        and not _NO_NOUN.fullmatch(low)
+        and (is_placed or not english.is_verb_form(low))
+    )
 
 
 def _in_context(asked: Asked, topic: str | None) -> str | None:

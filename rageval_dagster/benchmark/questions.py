@@ -25,6 +25,19 @@ _DANGLING = (
 )
 _ANAPHORA = english.words("he she it they him her them this these those here there such former latter i you we us")
 _ELSEWHERE = re.compile(r"\b(?:following|above|below|previous|listed)\b", re.IGNORECASE)
+_SUBORDINATORS = english.words(
+    "that which who whom whose where when if while because although though unless whether what how why"
+)
+_RELATIVE = english.words("that which who whose where")
+_IDIOMS = frozenset("a lot|a bit|a little|advantage|care|effect|part|place|precedence".split("|"))
+"""Objects that are a part of their verb: "take effect"."""
+
+_CONTRACTED = re.compile(r".+['’](?:re|ve|ll|m)|.+n['’]t|(?:it|he|she|that|there|what|who)['’]s")
+_AFTER_NOUNS = english.AUXILIARIES | {"to", "of", "and", "or"}
+_NO_OPENING = re.compile(r"\(|\*+\s|\d+[:.)]\s")
+"""What is left of a list, of a table, or of a sentence that was cut."""
+
+_AFTER_IMPERATIVES = english.DETERMINERS | english.PRONOUNS | english.PREPOSITIONS | english.ADVERBS | {"to"}
 _PREPOSITION_VERBS = {
     "refer": "to", "consist": "of", "depend": "on", "belong": "to", "rely": "on", "result": "in", "lead": "to",
     "correspond": "to", "derive": "from", "focus": "on", "apply": "to", "stand": "for", "contribute": "to",
@@ -111,10 +124,78 @@ def ask(text: str, topic: str | None, previous: str | None) -> list[Asked]:
     return [question for question in asked if question is not None and _well_formed(question, text)]
 
 
+def is_statement(text: str) -> bool:
+    """Whether an English sentence says something of a subject: no instruction ("Save it to ..."), no description
+    without a subject ("Not supported by ...", "Option that allows ...").
+
+    A heuristic without a parser: the clause after a leading adverbial does not open with a verb form, and has a finite
+    verb for itself beside those of its subordinate clauses.
+    """
+    tokens = _main_clause(_tokens(text))
+    if len(tokens) < 3 or _NO_OPENING.match(text) or tokens[0].low in {"not", "and", "or", "but", "nor"}:
+        return False
+    first, second = tokens[0].low, tokens[1]
+    follows_imperative = second.low in _AFTER_IMPERATIVES or not second.text[0].isalpha()
+    auxiliary = any(token.low in english.AUXILIARIES for token in tokens[1:])
+    if first not in english.STOPWORDS and second.low in english.DETERMINERS | {"your", "all", "any", "this", "these"}:
+        return False  # "Click the button": no noun stands before an article
+    is_name = second.is_name and not english.is_base_verb(first)  # the United States
+    if english.is_verb_form(first) and not is_name and (follows_imperative or not auxiliary):
+        return False
+    finite = [index for index in range(len(tokens)) if _may_be_finite(tokens, index)]
+    subordinate = [index for index, token in enumerate(tokens) if token.low in _SUBORDINATORS]
+    return len(finite) > len(subordinate) or bool(finite and finite[0] < subordinate[0])
+
+
+def _main_clause(tokens: _Tokens) -> _Tokens:
+    """The clause without the adverbial or the condition before its first comma; nothing after a clipped condition."""
+    opens_lead = tokens and (tokens[0].low in english.PREPOSITIONS | english.CONDITIONS or _is_participle(tokens[0]))
+    if not opens_lead:
+        return tokens
+    commas = [index for index, token in enumerate(tokens) if token.text == ","]
+    if not commas:
+        return () if tokens[0].low in english.CONDITIONS else tokens
+    lead, rest = tokens[: commas[0]], tokens[commas[0] + 1 :]
+    if tokens[0].low in english.CONDITIONS and not any(_may_be_finite(lead, index) for index in range(2, len(lead))):
+        return ()  # "If true, ...", "When set, ..." speak of an option that is not named
+    return rest[1:] if rest and rest[0].low == "then" else rest
+
+
+def _is_past(token: _Token) -> bool:
+    return not token.is_name and english.past_to_base(token.low) is not None
+
+
+def _is_participle(token: _Token) -> bool:
+    return token.low.endswith("ing") or english.past_to_base(token.low) is not None
+
+
+def _may_be_finite(tokens: _Tokens, index: int) -> bool:
+    """Whether a token may be the finite verb of a clause, as far as itself and its neighbours tell."""
+    token = tokens[index]
+    if _CONTRACTED.fullmatch(token.low):
+        return True
+    if index == 0:
+        return False
+    before = tokens[index - 1]
+    if token.low in english.AUXILIARIES:
+        return before.low not in english.AUXILIARIES | {"not", "to"}
+    if token.is_name or before.low in english.AUXILIARIES | english.DETERMINERS | english.PREPOSITIONS | {"be", "been"}:
+        return False
+    if english.past_to_base(token.low):
+        return True
+    if english.third_to_base(token.low):
+        # Else it may be a plural: "the command to use for git commands."
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        return after is not None and after.low not in _AFTER_NOUNS and bool(re.match(r"[\w`\"“*]", after.text))
+    plural = before.low in {"you", "we", "they", "i", "who", "which", "that"} or re.search(r"[^s']s$", before.low)
+    return english.is_base_verb(token.low) and bool(plural)
+
+
 def tidy(text: str) -> str:
     """Single spaces, quotation marks and markup removed, punctuation moved to its word (undoes tokenised corpora)."""
     text = re.sub(r"``|''|[*`“”\"]", "", text)
-    text = re.sub(r"\s+(n't|['’](?:s|re|ve|ll|d|m)\b|[,;:.?!)\]])", r"\1", text)
+    # The dot before a letter starts a file name (".npmrc").
+    text = re.sub(r"\s+(n't|['’](?:s|re|ve|ll|d|m)\b|[,;:?!)\]]|\.(?![\w/]))", r"\1", text)
     text = re.sub(r"([(\[])\s+", r"\1", text)
     text = re.sub(r"(\w) - (\w)", r"\1-\2", text)
     return " ".join(text.split())
@@ -247,6 +328,8 @@ def _is_noun_phrase(tokens: _Tokens) -> bool:
         return False
     if any(token.low in english.PRONOUNS | english.AUXILIARIES | english.CONJUNCTIONS - {"and"} for token in tokens):
         return False
+    if any(re.split("['’]", token.low)[0] in _ANAPHORA for token in tokens):
+        return False  # "It's needed when ..."
     if tokens[0].low in english.PREPOSITIONS | english.ADVERBS or tokens[-1].low in english.STOPWORDS:
         return False
     if len(tokens) == 1 and tokens[0].low in {"example", "note", "examples"}:
@@ -376,7 +459,18 @@ def _trimmed(tokens: _Tokens) -> _Tokens:
 
 def _noun_phrase(tokens: _Tokens) -> _Tokens:
     phrase = _until_break(tokens, english.PREPOSITIONS - {"of"} | {"when", "if", "to", "as"})
-    return phrase if len(phrase) <= MAX_ANSWER_WORDS else ()
+    # "the registry associated with ..." would be torn.
+    is_torn = len(phrase) > 1 and len(phrase) < len(tokens) and _is_past(phrase[-1])
+    return phrase if len(phrase) <= MAX_ANSWER_WORDS and not is_torn else ()
+
+
+def _with_clause(phrase: _Tokens, tokens: _Tokens) -> _Tokens:
+    """A phrase at the start of tokens with the relative clause that tells which one is meant ("a list that ...")."""
+    following = tokens[len(phrase)].low if phrase and len(phrase) < len(tokens) else ""
+    if following not in _RELATIVE:
+        return phrase
+    end = next((index for index, token in enumerate(tokens) if token.text in _BREAKS), len(tokens))
+    return tokens[:end] if end <= MAX_ANSWER_WORDS else ()
 
 
 def _ask_consequence(text: str, tokens: _Tokens) -> Asked | None:
@@ -388,6 +482,8 @@ def _ask_consequence(text: str, tokens: _Tokens) -> Asked | None:
     finite = any(_starts_clause(token) for token in condition[2:])
     if not result or not finite or result[0].low in {"and", "or", "but", "then"} or len(result) > MAX_ANSWER_WORDS:
         return None
+    if _is_participle(condition[1]) or result[0].low in english.PREPOSITIONS:
+        return None  # "When creating ..." and "if set to ..." do not say who or what
     if len(commas) > 1 and any(token.low in {"and", "or"} for token in result[:4]):
         return None  # the condition is a list that goes on
     question = tidy(f"What happens {condition[0].low} {text[condition[1].start : condition[-1].end]}") + "?"
@@ -473,7 +569,7 @@ def _ask_time_place_cause(clause: _Clause) -> Iterator[Asked | None]:
 def _ask_definition(clause: _Clause) -> Iterator[Asked | None]:
     if clause.verb.low not in english.COPULAS or clause.rest[0].low not in english.DETERMINERS | {"one"}:
         return
-    answer = _until_break(clause.rest)
+    answer = _with_clause(_until_break(clause.rest), clause.rest)
     if 2 <= len(answer) <= MAX_ANSWER_WORDS:
         word: Kind = "who" if clause.person else "what"
         asked = _make(clause, [word, clause.verb.low, clause.subject_text], answer, word)
@@ -533,12 +629,17 @@ def _ask_object(clause: _Clause) -> Iterator[Asked | None]:
         if 1 <= len(answer) <= MAX_ANSWER_WORDS:
             yield _make(clause, ["what", *before, clause.subject_text, verb, preposition], answer, "what")
         return
-    answer = _noun_phrase(rest)
+    answer = _with_clause(_noun_phrase(rest), rest)
+    if clause.words(answer) in _IDIOMS:
+        return
     if not answer or answer[0].low in english.PREPOSITIONS | english.ADVERBS | english.PRONOUNS | english.CONJUNCTIONS:
         return
     if answer[0].low.endswith(("ing", "ed", "ly")) or answer[0].low in _NOT_OBJECTS:
         return
-    after = clause.words(_kept(rest[len(answer) :])) if rest[len(answer) :] else ""
+    tail = rest[len(answer) :]
+    kept = _kept(tail)
+    is_torn = len(kept) < len(tail) and tail[len(kept)].low in _CLAUSE_WORDS  # "to ensure | that ..."
+    after = "" if is_torn else clause.words(kept)
     if _is_count(answer):
         number = answer[:1]
         things = clause.words(_noun_phrase(answer[1:]))
@@ -587,13 +688,16 @@ _RULES: tuple[Callable[[_Clause], Iterator[Asked | None]], ...] = (
 
 def _well_formed(asked: Asked, text: str) -> bool:
     words = re.findall(r"[\w']+", asked.question.lower())
+    answer = re.findall(r"[\w']+", text[asked.start : asked.end].lower())
     return (
         3 <= len(words) <= 25
         and not _ANAPHORA & set(words)
         and asked.question.count("(") == asked.question.count(")")
         and not _ELSEWHERE.search(f"{asked.question} {text[asked.start : asked.end]}")
         and _balanced(text[asked.start : asked.end])
-        and not _ANAPHORA & set(re.findall(r"[\w']+", text[asked.start : asked.end].lower())[:1])
+        and not _ANAPHORA & set(answer[:1])
+        and not {"this", "these", "those"} & set(answer)
+        and not {"both", "either", "neither"} & set(answer[:1])
         and words[-1] not in {"the", "a", "an", "and", "or", "its", "their", "his", "her", "not"}
         and not re.search(r"[;:]|--", asked.question)
     )
@@ -602,7 +706,7 @@ def _well_formed(asked: Asked, text: str) -> bool:
 def _balanced(text: str) -> bool:
     """Whether quotation marks, backquotes and brackets come in pairs, so that the text is no torn piece."""
     return (
-        all(text.count(mark) % 2 == 0 for mark in '"`*')
+        all(text.count(mark) % 2 == 0 for mark in ('"', "`", "*", "**"))
         and all(text.count(left) == text.count(right) for left, right in ("()", "[]", "“”"))
         and text.count("``") + text.count("''") != 1
         and not text.endswith("_")

@@ -1,7 +1,7 @@
 """Which chunks of a sample have to do with each other, told by the words that few of them share."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from math import log, sqrt
 
@@ -26,13 +26,28 @@ class Related:
 
     Similarity is the cosine of their distinct words, weighted by log(1 + chunks / chunks with the word); words are
     cut to five letters, as `answer_match` does. `language` is that of all chunks; without it, each one's is detected.
+    `corpus` gives the chunks that the sample was drawn from; without it, the sample is the corpus.
     """
 
-    def __init__(self, chunks: Iterable[Chunk], language: str | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        chunks: Iterable[Chunk],
+        language: str | None = None,
+        seed: int = 0,
+        corpus: Callable[[], Iterable[Chunk]] | None = None,
+    ) -> None:
+        self._corpus = corpus
         self._chunks = list({chunk.content_key: chunk for chunk in chunks}.values())
         self._language = language
         self._seed = seed
         self._partners: dict[str, list[Chunk]] = {}
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The wordings of the sample's sentences that stand in more than one document of the corpus."""
+        from rageval_dagster.benchmark.extractive import sentences_elsewhere
+
+        return sentences_elsewhere(self._chunks, self._corpus() if self._corpus else self._chunks, self._language)
 
     def language(self, chunk: Chunk) -> str | None:
         """The chunk's language as two letters, None where it cannot be told."""

@@ -1,9 +1,10 @@
 """Renewing a generated dataset: chunks are drawn, questions written about them, those that pass the rules frozen."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,11 @@ LEAST_YIELD = 0.25
 
 FRUITLESS = 50
 """After so many chunks in a row of which a model made no question, it is asked about no more of them in this run."""
+
+COMPARED_CHUNKS = 50_000
+"""So many chunks are looked through for sentences that stand in several documents: what is in many is in these."""
+
+COMPARED_AT_A_TIME = 1000
 
 MOST_REASONS = 4
 """Reasons why drafts were turned down that a message names."""
@@ -174,7 +180,7 @@ def renew_candidates(
     remaining = panel.remaining()
     lacking = max(renewal.size, len(panel.staying)) - len(remaining)
     wanted = round(lacking * SPARE) + 1 if lacking else 0
-    related = Related(chunks, spec.language, spec.seed)
+    related = Related(chunks, spec.language, spec.seed, lambda: _corpus(db, store, client_id))
     in_the_way = panel.not_drawn(renewal)
     usable = [each for found in known.values() for each in found if _is_usable(each, in_the_way)]
     if dataset is not None and spec.shares is not None and spec.shares != dataset.stats.get("shares"):
@@ -426,6 +432,13 @@ def _sampled_chunks(db: Database, store: "ChromaStore", client_id: str) -> list[
     ids = [entries[key].chunk_id for key in keys if key in entries]
     chunks = {chunk.id: chunk for chunk in store.get(client_id, ids)}
     return [chunks[chunk_id] for chunk_id in ids if chunk_id in chunks]
+
+
+def _corpus(db: Database, store: "ChromaStore", client_id: str) -> Iterator[Chunk]:
+    """The corpus as last scanned, up to `COMPARED_CHUNKS` of it."""
+    pages = corpus_storage.iter_manifest(db, client_id, page_size=COMPARED_AT_A_TIME)
+    for page in islice(pages, COMPARED_CHUNKS // COMPARED_AT_A_TIME):
+        yield from store.get(client_id, [entry.chunk_id for entry in page])
 
 
 def _languages(chunks: Sequence[Chunk], spec: BenchmarkSpec) -> dict[str, float]:

@@ -20,11 +20,20 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
 _NOISE = re.compile(
-    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}",
+    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|\w=[\"']",
     re.IGNORECASE,
 )
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
+_LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
+_TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
+_FIELD = re.compile(r"\s*[A-Z][\w ()-]{1,30}:[ \t]+\S.{0,60}$")
+"""A line such as "Default: null": it states a value, and no sentence goes on after it."""
+
+_NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
+"""Code spans, and the dots that a path or a file name starts with ("./src", ".npmrc"): no sentence ends there."""
+
 _UNMARKED = re.compile("[\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u109f\u1780-\u17d3]")
 """Thai, Lao, Burmese and Khmer: spaces stand between clauses there, and often no mark ends a sentence."""
 _CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
@@ -67,13 +76,16 @@ def sentences(text: str, language: str | None = None) -> list[Sentence]:
     """
     found: list[Sentence] = []
     heading: str | None = None
-    for block in _blocks(_without_code(text)):
+    for number, block in enumerate(_blocks(_running_text(text))):
         title, body = _split_heading(block)
         heading = title or heading
         previous: str | None = None
         for quote in _pieces(body, language or "en"):
             sentence = " ".join(quote.split())
-            if _is_prose(sentence) and quote in text:
+            # The first block may be the rest of a sentence.
+            is_anew = _ends(previous) if previous else number > 0
+            begins = not sentence[:1].islower() or (is_anew and _may_open_low(sentence, language))
+            if begins and _is_prose(sentence) and quote in text:
                 found.append(Sentence(quote, sentence, heading, previous))
             previous = sentence or previous
     return found
@@ -81,7 +93,9 @@ def sentences(text: str, language: str | None = None) -> list[Sentence]:
 
 def _pieces(body: str, language: str) -> Iterator[str]:
     start = 0
-    for piece in segments(body, language):
+    # As long as what it stands for, since the pieces are told by their lengths.
+    masked = _NO_BOUNDARY.sub(lambda match: "x" * len(match.group()), body)
+    for piece in segments(masked, language):
         quote = body[start : start + len(piece)].strip()
         start += len(piece)
         if _UNMARKED.search(quote):
@@ -109,6 +123,38 @@ def _without_code(text: str) -> str:
         kept.append("" if in_code or is_fence else line)
         in_code = in_code != is_fence
     return "\n".join(kept)
+
+
+def _running_text(text: str) -> str:
+    """The text with empty lines in place of front matter, fenced code, list items, table rows and lines of fields.
+
+    What a list item or a cell says is said of something that stands elsewhere: a column, the sentence above the list.
+    """
+    text = _FRONT_MATTER.sub(lambda match: "\n" * match.group().count("\n"), text)
+    lines = _without_code(text).split("\n")
+    kept: list[str] = []
+    item_indent: int | None = None
+    after_blank = False
+    for number, line in enumerate(lines):
+        item = _LIST_ITEM.match(line)
+        if item:
+            item_indent = len(item.group(1))
+        elif line.strip() and after_blank and item_indent is not None and _indent(line) <= item_indent:
+            item_indent = None
+        after_blank = not line.strip()
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        left_out = item_indent is not None or _TABLE_ROW.match(line) or _is_field(line, following)
+        kept.append("" if left_out else line)
+    return "\n".join(kept)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _is_field(line: str, following: str) -> bool:
+    ends = not following.strip() or _starts_anew(following) or _LIST_ITEM.match(following) is not None
+    return ends and _FIELD.match(line) is not None and not line.rstrip().endswith(_NO_TITLE_END)
 
 
 def _blocks(text: str) -> list[str]:
@@ -152,8 +198,23 @@ def _is_short_and_caseless(line: str) -> bool:
 def _is_prose(sentence: str) -> bool:
     return (
         MIN_SENTENCE_WORDS <= word_count(words(sentence)) <= MAX_SENTENCE_WORDS
-        and (sentence.rstrip("\"'”’“»」』）)` ").endswith(_END) or _UNMARKED.search(sentence) is not None)
-        and not sentence[0].islower()
+        and (_ends(sentence) or _UNMARKED.search(sentence) is not None)
+        and _is_whole(sentence)
         and not _NOISE.search(sentence)
         and letter_share(sentence) >= MIN_LETTER_SHARE
     )
+
+
+def _ends(sentence: str | None) -> bool:
+    return sentence is not None and sentence.rstrip("\"'”’“»」』）)` ").endswith(_END)
+
+
+def _may_open_low(sentence: str, language: str | None) -> bool:
+    """Whether an English sentence may begin with a name in lower case ("npm reads it"): with a function word, it
+    would be the rest of another one."""
+    return language == "en" and words(sentence)[0] not in STOPWORDS
+
+
+def _is_whole(sentence: str) -> bool:
+    """Whether code spans and brackets are closed where they open, so that the sentence is no torn piece."""
+    return sentence.count("`") % 2 == 0 and all(sentence.count(a) == sentence.count(b) for a, b in ("()", "[]"))

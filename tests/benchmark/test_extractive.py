@@ -5,12 +5,14 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import handbook
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.extractive import TOPIC_QUESTIONS, generate, topic_of
-from rageval_dagster.benchmark.questions import ask
+from rageval_dagster.benchmark.questions import ask, is_statement
+from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import CATEGORIES
 from rageval_dagster.benchmark.sentences import eligible, sentences
 from rageval_dagster.records import Candidate, Chunk, Item
@@ -86,6 +88,21 @@ def asked(sentence: str, topic: str | None = None, previous: str | None = None) 
             "Nairobi",
         ),
         (
+            "Lines in `.npmrc` files are interpreted as comments.",
+            "What are Lines in .npmrc files interpreted as?",
+            "comments",
+        ),
+        (
+            "A mirror is a server that copies every crate.",
+            "What is a mirror?",
+            "a server that copies every crate",
+        ),
+        (
+            "The doctor runs a set of checks to ensure that nothing is lost.",
+            "What does the doctor run?",
+            "a set of checks",
+        ),
+        (
             "The library consists of three modules and a server.",
             "What does the library consist of?",
             "three modules and a server",
@@ -111,10 +128,75 @@ def test_a_leading_pronoun_is_replaced_by_the_topic_that_the_sentence_before_spe
         "However, they are used by it in the following cases.",
         "Did the city purchase the bridge in 1967?",
         "Running the tests before a release is recommended when they are slow.",
+        "It's needed when publishing or changing permissions with the tool.",
+        "When creating a token with the tool, grants it access to everything.",
+        "If set to true, the current operation will only use the lockfile.",
+        "The interface changes a lot, and there may be bugs.",
+        "A scope will take effect for the rest of the session.",
+        "The crate will be downloaded from the registry associated with the scope.",
     ],
 )
 def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:
     assert asked(sentence) == {}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("A registry is a server that hands out crates by name.", True),
+        ("The `npm query` command allows for usage of selectors.", True),
+        ("Patterns match against the package name.", True),
+        ("In the late 1980s, both actors played the Doctor.", True),
+        ("If a package appears in both lists, then it will be included.", True),
+        ("The United States joined the war.", True),
+        ("Save installed packages to a package.json file as dependencies.", False),
+        ("Not supported by all npm commands.", False),
+        ("Option that allows for defining which types to install.", False),
+        ("The location of npm's cache directory.", False),
+        ("The command to use for git commands.", False),
+        ("Operates in global mode, so that packages are installed elsewhere.", False),
+        ("Click the button that saves everything.", False),
+        ("If true, output the version and exit.", False),
+        ("To see the plan, run the command with a flag.", False),
+        ("Used to add, list, or clean the cache.", False),
+        ("3: Only the new lockfile information introduced in version 7 is read.", False),
+    ],
+)
+def test_a_statement_says_something_of_a_subject(sentence: str, expected: bool) -> None:
+    assert is_statement(sentence) is expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_technical_handbook_only_whole_statements_that_stand_in_one_document_are_asked_about(seed: int) -> None:
+    chunks = handbook.chunks()
+    candidates = generate(chunks, seed)
+    made = items(candidates)
+    assert len({item.evidence[0].document_id for item in made}) == len(handbook.pages())
+    for item in made:
+        quote = item.evidence[0].quote or ""
+        assert quote.startswith(("The ", "A ", "Log ", "Scoped ", "Downloaded "))
+        assert quote.endswith(".")
+        assert quote.count("`") % 2 == 0
+        assert not any(each in quote for each in (*handbook.FRAGMENTS, *handbook.REPEATED))
+    options = [candidate for chunk, candidate in zip(chunks, candidates, strict=True) if "#### `save`" in chunk.text]
+    assert {candidate.reasons for candidate in options} == {("stands_elsewhere",)}
+
+
+def test_what_another_document_of_the_corpus_says_too_is_not_asked_about() -> None:
+    page = Chunk(
+        "a", "The ferry leaves the harbour of Larvik at nine. The ticket was designed by Ann Lee.", "ferries.md"
+    )
+    other = Chunk("b", "Good to know: the *ferry* leaves the\nharbour of Larvik at nine. Bring warm clothes.", "b.md")
+    related = Related([page], corpus=lambda: [page, other])
+    for seed in range(6):
+        (item,) = items(generate([page], seed, {"ferries.md": 9}, repeated=related.repeated))
+        assert item.evidence[0].quote == "The ticket was designed by Ann Lee."
+    assert Related([page]).repeated == frozenset()
+
+
+def test_chunks_without_a_document_repeat_nothing_since_a_quote_stands_for_all_that_hold_it() -> None:
+    chunks = [Chunk(name, "The ferry leaves the harbour of Larvik at nine.", name) for name in ("a", "b")]
+    assert Related(chunks).repeated == frozenset()
 
 
 def items(candidates: list[Candidate]) -> list[Item]:
@@ -203,6 +285,38 @@ def test_code_headings_lists_and_links_are_no_sentences() -> None:
     )
     (sentence,) = sentences(text)
     assert (sentence.quote, sentence.heading) == ("Run the installer once before the first start.", "Setup")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The path is found in the `./packages/a/package.json` file.",
+        "Run it with `echo Done! Bye. Now` and read what ../bin/tool says.",
+        "Lines of the .npmrc file are read by a runtime, e.g. node.js, before v1.2.3 starts.",
+        "The page example.org/a.html?x=1 was moved by Dr. Lee to another place.",
+    ],
+)
+def test_no_sentence_ends_within_code_a_path_or_a_version(sentence: str) -> None:
+    following = "It was written twice by the team."
+    assert [each.quote for each in sentences(f"{sentence} {following}", "en")] == [sentence, following]
+
+
+def test_what_a_list_item_a_cell_a_field_or_front_matter_says_is_no_sentence() -> None:
+    text = (
+        "---\ntitle: The page. It was named by the team.\n---\n\n"
+        "* Default: null\n* The first value is read. The second value is kept.\n\n  The item goes on with a text.\n\n"
+        "Type: Boolean\nDefault: true\n\n"
+        "| A | It is the first cell. The cell goes on here. So it ends. |\n\n"
+        "The values are read once.\nnpm keeps them in its cache."
+    )
+    assert [each.quote for each in sentences(text, "en")] == [
+        "The values are read once.",
+        "npm keeps them in its cache.",
+    ]
+
+
+def test_a_torn_sentence_is_none() -> None:
+    assert sentences("/bin` so that they can be found by scripts.\n\nThe list (of names is open here.") == []
 
 
 def test_a_chunk_that_starts_inside_code_is_read_after_it() -> None:

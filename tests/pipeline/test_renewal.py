@@ -64,6 +64,18 @@ def test_documents_that_change_every_day_do_not_keep_a_dataset_young(loaded: Pro
     assert due == Renewal("the dataset is older than 7 days", "rotate", 16)
 
 
+def test_a_chunk_drawn_once_that_two_documents_hold_is_not_asked_about(loaded: Project) -> None:
+    shared = "The night ferry leaves the harbour of Larvik at nine, and the crew checks every ticket on board."
+    rows = [{"id": name, "text": shared} for name in ("tickets", "timetable")]
+    loaded.ingest("acme", [*documents("lighthouse"), *rows])
+    renew(loaded, spec_of(loaded, always=True))
+    asked = {document for item in items_of(loaded).values() for document in item.document_ids}
+    assert asked
+    assert not asked & {"tickets", "timetable"}
+    reasons = [candidate.reasons for candidate in list_candidates(loaded.database(), "acme")]
+    assert reasons.count(("stands_elsewhere",)) == 1
+
+
 def test_a_retired_question_is_asked_again_once_its_quote_is_back(loaded: Project) -> None:
     spec = spec_of(loaded, always=True)
     renew(loaded, spec)

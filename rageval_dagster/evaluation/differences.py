@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rageval_dagster.evaluation.comparing import Pair
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Result
+from rageval_dagster.records import Item, Result
+from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.corpus import ManifestEntry
@@ -16,6 +17,32 @@ from rageval_dagster.storage.evaluations import Evaluation
 
 UNVERSIONED = "it declares no version, and may have changed"
 MOST_METRICS = 5
+
+
+@dataclass(frozen=True)
+class GoneItem:
+    """A question that the later evaluation does not ask, or judges otherwise, and why."""
+
+    item: Item
+    why: str
+
+
+def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneItem]:
+    """The questions of the earlier evaluation, as far as they are kept, that the later one does not share."""
+    if before.dataset_id == now.dataset_id:
+        return []
+    asked = {(item.item_id, item.marking) for item in benchmark_storage.remaining_items(db, now.dataset_id)}
+    known = {item_id for item_id, _ in asked}
+    candidates = benchmark_storage.list_candidates(db, now.client_id)
+    retired = {each.item.item_id for each in candidates if each.item is not None and each.status == "retired"}
+
+    def why(item: Item) -> str:
+        if item.item_id in known:
+            return "it is judged otherwise now"
+        return "its quote left the documents" if item.item_id in retired else "it made room, or was taken out"
+
+    earlier = benchmark_storage.remaining_items(db, before.dataset_id)
+    return [GoneItem(item, why(item)) for item in earlier if (item.item_id, item.marking) not in asked]
 
 
 def changes(db: Database, pair: Pair) -> list[Change]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.comparing import Pair, compare_metrics, side_by_side
-from rageval_dagster.evaluation.differences import blamed, changes
+from rageval_dagster.evaluation.differences import GoneItem, blamed, changes, gone_items
 from rageval_dagster.evaluation.rescoring import rescore
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.evaluation.tools import metric_embedder, tools_of
@@ -13,7 +13,6 @@ from rageval_dagster.metrics.registry import metrics_of
 from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.records import Item, Result
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database
@@ -28,14 +27,6 @@ class WorseItem:
     falls: Mapping[str, tuple[float, float]]
     before: Result
     now: Result
-
-
-@dataclass(frozen=True)
-class GoneItem:
-    """A question that the later evaluation does not ask, or judges otherwise, and why."""
-
-    item: Item
-    why: str
 
 
 @dataclass(frozen=True)
@@ -78,27 +69,7 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
     worse = _worse(db, pair, gated)
     found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
     new = corpus_storage.new_by_document(db, now.client_id, before.started_at, now.started_at)
-    return RunsCompared(pair, new, _gone(db, pair), found, rows, worse)
-
-
-def _gone(db: Database, pair: Pair) -> list[GoneItem]:
-    if pair.before.dataset_id == pair.now.dataset_id:
-        return []
-    now = {item.item_id for item in benchmark_storage.remaining_items(db, pair.now.dataset_id)}
-    candidates = benchmark_storage.list_candidates(db, pair.now.client_id)
-    retired = {each.item.item_id for each in candidates if each.item is not None and each.status == "retired"}
-    found = []
-    for item in benchmark_storage.remaining_items(db, pair.before.dataset_id):
-        if item.item_id in pair.shared:
-            continue
-        if item.item_id in now:
-            why = "its evidence or answers are others now"
-        elif item.item_id in retired:
-            why = "its quote left the documents"
-        else:
-            why = "it made room, or was taken out"
-        found.append(GoneItem(item, why))
-    return found
+    return RunsCompared(pair, new, gone_items(db, before, now), found, rows, worse)
 
 
 def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rageval_dagster.evaluation.differences import GoneItem, gone_items
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, report_of
 from rageval_dagster.monitoring.gate import Judged, judged_before
 from rageval_dagster.monitoring.gate_spec import GateSpec
@@ -22,8 +23,9 @@ from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.corpus import new_by_document
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
+from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, list_evaluations
 from rageval_dagster.storage.results import latencies
 from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
@@ -117,6 +119,8 @@ class EvaluationContents:
     more_questions: MoreQuestions | None
     changed: Sequence[str]
     changes: Sequence[Change]
+    new_chunks: Mapping[str, tuple[int, int]]
+    gone: Sequence[GoneItem]
     first: Sequence[Figure]
     figures: Sequence[Figure]
     advice: Sequence[Advised]
@@ -184,6 +188,12 @@ def client_contents(
     return ClientContents(client_id, found, boards)
 
 
+def _changed_since(db: Database, judged: Judged) -> Evaluation | None:
+    """The evaluation since which there are the changes that are told, if it is kept."""
+    since = [change.since for change in judged.judgement.changes if change.since is not None]
+    return next(iter(evaluations_by_id(db, since[:1]).values()), None)
+
+
 def evaluation_contents(
     db: Database, settings: Settings, evaluation: Evaluation, runs: Sequence[int], redact: bool = False
 ) -> EvaluationContents:
@@ -198,6 +208,8 @@ def evaluation_contents(
     rightness = rightness_of(report.summaries)
     grouped = next((name for name in gated if name.endswith("mrr")), next(iter(gated), None))
     health = _health(db, dataset, questions.results)
+    changed = {change.what for change in judged.judgement.changes}
+    earlier = None if redact else _changed_since(db, judged)
     return EvaluationContents(
         report=report,
         earlier=[run for run in runs if run != evaluation.id],
@@ -208,6 +220,10 @@ def evaluation_contents(
         else None,
         changed=what_changed(judged.judgement.changes),
         changes=judged.judgement.changes,
+        new_chunks=new_by_document(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
+        if earlier is not None and "corpus" in changed
+        else {},
+        gone=gone_items(db, earlier, evaluation) if earlier is not None and "dataset" in changed else [],
         first=_first(figures, gated, evaluation.k),
         figures=figures,
         advice=advised(report.summaries, evaluation.k, settings.thresholds),

@@ -14,7 +14,7 @@ from rageval_dagster.report.triage import Quadrant, is_right, quadrant, rightnes
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import get_evaluation
+from rageval_dagster.storage.evaluations import evaluations_by_id
 
 LONGEST_TEXT = 4_000
 """Characters of a text that are shown; what is cut says so."""
@@ -82,8 +82,8 @@ def questions_of(
         item_id: {name: column[item_id] for name, column in outcomes.items() if item_id in column}
         for item_id in item_ids
     }
-    baseline = judged.judgement.baseline_id
-    pair = None if baseline is None else side_by_side(db, get_evaluation(db, baseline), evaluation)
+    kept = evaluations_by_id(db, filter(None, [judged.judgement.baseline_id]))
+    pair = next((side_by_side(db, baseline, evaluation) for baseline in kept.values()), None)
     before = pair.results(db)[0] if pair is not None else {}
     falls = _falls(pair, judged)
     told = _with_contexts(report, falls)

@@ -13,7 +13,7 @@ from rageval_dagster.report.names import metric_name, number, plural
 from rageval_dagster.report.verdict import verdict, what_changed
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
+from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
 from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
 
@@ -38,9 +38,9 @@ def run_page(
 
 
 def mentioned_dates(db: Database, judged: Judged) -> dict[int, datetime]:
-    """When the evaluations ran that a verdict may name."""
+    """When the evaluations ran that a verdict may name; without those that are not kept any more."""
     ids = {judged.judgement.baseline_id, *(change.since for change in judged.judgement.changes)}
-    return {each: get_evaluation(db, each).started_at for each in ids if each is not None}
+    return {each.id: each.started_at for each in evaluations_by_id(db, filter(None, ids)).values()}
 
 
 def _part(

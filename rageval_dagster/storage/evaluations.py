@@ -1,6 +1,6 @@
 """Evaluations: the row of each, opened or resumed, listed, read and finished, with the versions it measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -180,6 +180,13 @@ def get_evaluation(db: Database, id: int) -> Evaluation:
     """Raises RagevalError for a number that no evaluation has."""
     with db.connect() as connection:
         return read_evaluation(connection, evaluation_runs.c.id == id)
+
+
+def evaluations_by_id(db: Database, ids: Iterable[int]) -> dict[int, Evaluation]:
+    """Those of the evaluations that there (still) are."""
+    with db.connect() as connection:
+        rows = connection.execute(_EVALUATIONS.where(evaluation_runs.c.id.in_(sorted(set(ids)))))
+        return {found.id: found for found in map(_evaluation, rows)}
 
 
 def unfinished_trigger(db: Database, client_id: str, prefix: str) -> str | None:

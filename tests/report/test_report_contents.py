@@ -5,14 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rageval_dagster.identity import digest
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import MoreQuestions, client_contents, more_questions
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.corpus import ManifestEntry, upsert_manifest
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import save_summaries
+from rageval_dagster.storage.types import utc_now
 from tests.monitoring.gated_history import SPEC, evaluated, held
 from tests.storage.history_builder import make_dataset, summary
 
@@ -33,6 +36,37 @@ def test_groups_stand_by_value_then_size_then_name_and_single_questions_last(sql
     [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
     found = [(group.name, group.n) for group in contents.groups["document"]]
     assert found == [("c-many", 5), ("a-few", 2), ("b-few", 2), ("fair", 3), ("z-good", 2), ("alone", 1)]
+
+
+def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None:
+    items = items_of("terms.md", 30)
+    before = make_dataset(sqlite_db, "acme", items)
+    ranks: dict[str, float | None] = {item.item_id: 1.0 for item in items}
+    held(sqlite_db, evaluated(sqlite_db, before, "n1", ranks, items=items), spec=SPEC)
+    now = utc_now()
+    entries = [manifest_entry("terms.md", "t1", now), manifest_entry("<new>.md", "n1", now)]
+    upsert_manifest(sqlite_db, "acme", [manifest_entry("terms.md", "t0", now - timedelta(days=1)), *entries])
+    fewer = make_dataset(sqlite_db, "acme", items[1:])
+    left = {item.item_id: 1.0 for item in items[1:]}
+    held(sqlite_db, evaluated(sqlite_db, fewer, "n2", left, items=items[1:], corpus="corpus-2"), spec=SPEC)
+    contents = client_contents(sqlite_db, SETTINGS, "acme")
+    [found] = contents.evaluations
+    assert found.new_chunks == {"<new>.md": (1, 1), "terms.md": (1, 2)}
+    assert [(each.item.question, each.why) for each in found.gone] == [
+        ("terms.md 0?", "it made room, or was taken out"),
+    ]
+    page = client_page(contents)
+    assert "2 documents with new text" in page
+    assert "&lt;new&gt;.md" in page
+    assert "on 29 shared questions" in page
+    [redacted] = client_contents(sqlite_db, SETTINGS, "acme", redact=True).evaluations
+    assert (redacted.new_chunks, redacted.gone) == ({}, [])
+
+
+def manifest_entry(document: str, chunk: str, first_seen: datetime) -> ManifestEntry:
+    return ManifestEntry(
+        digest(chunk), chunk, document, None, None, digest(chunk), digest(chunk), None, None, first_seen
+    )
 
 
 def compared(smallest_drop: float | None, n: int = 40, difference: float | None = 0.0) -> MetricComparison:

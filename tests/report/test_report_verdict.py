@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, get_args
 
 import pytest
+import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.report.contents import WORST_FIRST
-from rageval_dagster.report.page import TONES
+from rageval_dagster.report.contents import WORST_FIRST, client_contents
+from rageval_dagster.report.page import TONES, client_page
 from rageval_dagster.report.run_page import mentioned_dates
 from rageval_dagster.report.verdict import Tone, Verdict, tone_of_client, verdict
+from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.tables import evaluation_runs
 from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
@@ -71,6 +74,21 @@ def test_worse_as_the_documents_changed(sqlite_db: Database, dataset: Dataset) -
     worse = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=60, corpus="corpus-2"))
     assert worse.tone == "worse"
     assert shape(worse.sentence).startswith("Worse since DATE: MRR .95 to .70; the documents changed (")
+
+
+def test_what_is_not_kept_any_more_is_not_named(sqlite_db: Database, dataset: Dataset) -> None:
+    for trigger, corpus in (("n1", "c1"), ("n2", "c1"), ("n3", "c2")):
+        judged = night(sqlite_db, dataset, trigger, corpus=corpus)
+    baseline, since = judged.judgement.baseline_id, judged.judgement.changes[0].since
+    assert None is not since != baseline
+    with sqlite_db.begin() as connection:
+        connection.execute(sa.delete(evaluation_runs).where(evaluation_runs.c.id == since))
+    assert told(sqlite_db, judged).sentence.startswith("As good as on ")
+    assert "documents changed" in client_page(client_contents(sqlite_db, load_settings({}), "acme"))
+    with sqlite_db.begin() as connection:
+        connection.execute(sa.delete(evaluation_runs).where(evaluation_runs.c.id == baseline))
+    assert told(sqlite_db, judged).sentence.startswith(f"As good as on run {baseline}")
+    assert "documents changed" in client_page(client_contents(sqlite_db, load_settings({}), "acme"))
 
 
 def test_worse_as_the_index_changed(sqlite_db: Database, dataset: Dataset) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import open_all, print_json, print_table
+from rageval_dagster.cli.console import open_all, print_json, print_table, require_client
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
 
 if TYPE_CHECKING:
@@ -23,13 +23,12 @@ def status(
     Leaks are chunks of other clients, unknown ones of nobody, that its systems returned in the latest evaluations. What
     people are told of and is not over yet stands below.
     """
-    from rageval_dagster.storage.clients import get_client
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
 
     settings, db = open_all()
     if client is not None:
-        get_client(db, client)  # says so where there is none
+        require_client(settings, client)
     rows = read_view(db, "fleet_overview", client_id=client)
     incidents = open_incidents(db, None if client is None else [client])
     if as_json:

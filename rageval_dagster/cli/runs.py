@@ -7,7 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from rageval_dagster.cli import gate
-from rageval_dagster.cli.console import SCORE_COLUMNS, cell, open_all, plural, print_json, print_table, score_rows
+from rageval_dagster.cli.console import (
+    SCORE_COLUMNS,
+    cell,
+    open_all,
+    plural,
+    print_json,
+    print_table,
+    require_client,
+    score_rows,
+)
 from rageval_dagster.cli.overview import SYSTEM_FAILED
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
@@ -27,14 +36,13 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """Lists the evaluations, newest first."""
-    from rageval_dagster.storage.clients import get_client
     from rageval_dagster.storage.comparisons import current_baselines, load_judgements
     from rageval_dagster.storage.evaluations import list_evaluations
     from rageval_dagster.storage.leases import held_leases
 
     settings, db = open_all()
     if client is not None:
-        get_client(db, client)  # says so where there is none
+        require_client(settings, client)
     evaluations = list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)
     judgements = load_judgements(db, [evaluation.id for evaluation in evaluations])
     held = {lease.client_id for lease in held_leases(db)}

@@ -101,7 +101,7 @@ totals AS (
         SUM(item_count) AS items,
         SUM(foreign_chunks) AS foreign_chunks,
         SUM(unknown_chunks) AS unknown_chunks,
-        SUM(CASE WHEN system_declared IS NULL THEN 1 ELSE 0 END) AS unversioned,
+        SUM(CASE WHEN system_declared IS NULL AND error_count < item_count THEN 1 ELSE 0 END) AS unversioned,
         SUM(CASE WHEN verdict = 'regressed' THEN 1 ELSE 0 END) AS regressed,
         SUM(CASE WHEN verdict = 'too_few' THEN 1 ELSE 0 END) AS too_few,
         SUM(CASE WHEN verdict IN ('passed', 'first') THEN 1 ELSE 0 END) AS passed,

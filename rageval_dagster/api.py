@@ -70,7 +70,7 @@ class RunResponse(BaseModel):
     """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged.
 
     Numbers have six digits. `status` is failed where the system failed on every question; `error` says on how many it
-    failed and why, null where it failed on none.
+    failed and why, or that it returned chunks of other clients; null where nothing is wrong.
     """
 
     run_id: int
@@ -229,7 +229,7 @@ def _run(db: Database, evaluation: evaluation_storage.Evaluation) -> RunResponse
         faithfulness=None if faithfulness is None else _rounded(faithfulness.mean),
         k=evaluation.k,
         created_at=evaluation.finished_at or evaluation.started_at,
-        status="failed" if 0 < evaluation.item_count == evaluation.error_count else "complete",
+        status="failed" if evaluation.answered_nothing else "complete",
         error=_error(db, evaluation),
     )
 
@@ -239,7 +239,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _error(db: Database, evaluation: evaluation_storage.Evaluation) -> str | None:
-    """On how many questions the system failed, with the commonest reasons."""
+    """On how many questions the system failed, with the commonest reasons; chunks of other clients that it returned."""
+    if evaluation.foreign_chunks:
+        return f"LEAK: the system returned {evaluation.foreign_chunks} chunks of other clients"
     if not evaluation.error_count:
         return None
     reasons = failures(db, evaluation).most_common(_MOST_REASONS)

@@ -176,12 +176,15 @@ def import_file(
     from rageval_dagster.benchmark.formats import ReadOptions
     from rageval_dagster.benchmark.importing import import_dataset
     from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.storage.benchmark import current_datasets
 
     settings, db = open_all()
+    name = name or _name_of(file)
+    before = next((each for each in current_datasets(db, client) if each.name == name), None)
     report = import_dataset(
         db,
         client,
-        name or _name_of(file),
+        name,
         file,
         format_name,
         ReadOptions(mapped_columns(columns or []), queries),
@@ -189,10 +192,12 @@ def import_file(
         document_pattern,
     )
     dataset = report.dataset
+    replaced = before if before is not None and before.id != dataset.id else None
     if as_json:
         print_json(
             {
                 "dataset_id": dataset.id,
+                "replaces": None if replaced is None else replaced.id,
                 "imported": dataset.qa_count,
                 "refused": [refusal.to_dict() for refusal in report.refused],
                 "evidence_checked": report.checked,
@@ -211,6 +216,11 @@ def import_file(
         print(
             f"dataset {dataset.id} {dataset.name!r}: {plural(dataset.qa_count, 'question')} imported for {cell(client)}"
         )
+        if replaced is not None:
+            print(
+                f"it replaces dataset {replaced.id} of that name, with {plural(replaced.qa_count, 'question')}: --name "
+                "imports beside it"
+            )
     if report.refused:
         raise typer.Exit(DONE_IN_PART)
 

@@ -22,7 +22,7 @@ from rageval_dagster.cli.console import (
     say,
     score_rows,
 )
-from rageval_dagster.cli.gate import gate_json, gate_sentence, say_gate
+from rageval_dagster.cli.gate import few_questions, gate_json, gate_sentence, say_gate
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
@@ -320,21 +320,23 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
 
 def _answered(report: Any) -> bool:
     """Whether the system answered any question at all."""
-    return report.evaluation.error_count < report.evaluation.item_count
+    return not report.evaluation.answered_nothing
 
 
 def failed_questions(db: Any, report: Any) -> str | None:
     """One line on the questions that the system failed on, with the reasons, None if there are none."""
     from rageval_dagster.evaluation.summary import failures
+    from rageval_dagster.rag.failures import remedy
 
     evaluation = report.evaluation
     reasons = failures(db, evaluation)
     if not reasons:
         return None
     named = "; ".join(f"{cell(reason)} ({count})" for reason, count in reasons.most_common(MAX_NAMES))
+    [(commonest, _)] = reasons.most_common(1)
     return (
         f"{evaluation.client_id} / {evaluation.dataset_name}: {evaluation.system} failed on {reasons.total()} of "
-        f"{plural(evaluation.item_count, 'question')}: {named}"
+        f"{plural(evaluation.item_count, 'question')}: {named}" + (f": {todo}" if (todo := remedy(commonest)) else "")
     )
 
 
@@ -432,6 +434,7 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
     from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED
     from rageval_dagster.evaluation.verdict import verdict
     from rageval_dagster.llm.endpoints import same_model_warning
+    from rageval_dagster.report.links import report_path
 
     print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
     for report in reports:
@@ -453,6 +456,8 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
         else:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
         print(f"  {gate_sentence(db, evaluation)}")
+        if blind := few_questions(db, own, evaluation):
+            print(f"  {blind}")
         if lost := without_evidence(db, evaluation.dataset_id):
             said = f"{plural(lost, 'question')} whose evidence the documents do not hold (any more), for you to look at"
             print(f"  {said}: rageval datasets show {evaluation.dataset_id}")
@@ -460,7 +465,7 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
         print("These are numbers of built-in reference systems, not of your RAG system: name yours in rageval.toml.")
-    if any(report.evaluation.system_declared is None for report in reports):
+    if any(_answered(report) and report.evaluation.system_declared is None for report in reports):
         print("A system that declares no version is asked everything again each time, and may have changed unnoticed.")
     everyone = {name: settings.for_client(name) for name in (report.evaluation.client_id for report in reports)}
     clients = {name: own for name, own in everyone.items() if own.llm != "forbidden"}
@@ -481,6 +486,10 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
         print("Not measured: judge.* and claims.*, which need a judge model: set RAGEVAL_JUDGE_MODEL.")
     for spent in model_spending(db, reports):
         print(spent)
+    for name, own in everyone.items():
+        path = report_path(own.report_dir, name)
+        if path.exists():
+            print(f"The report: {path}")
     print("In the Dagster UI: make ui")
 
 

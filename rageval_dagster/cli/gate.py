@@ -133,6 +133,24 @@ def gate_sentence(db: Any, evaluation: Any) -> str:
     return sentence(judged_before(db, evaluation))
 
 
+def few_questions(db: Any, settings: Any, evaluation: Any) -> str | None:
+    """Of a first run: that with so few questions later ones could hardly be told from it; None where they can."""
+    from rageval_dagster.monitoring.gate import judged_before, visible_drop
+    from rageval_dagster.monitoring.gate_spec import GateSpec
+
+    spec = GateSpec.from_settings(settings)
+    if judged_before(db, evaluation).judgement.verdict != "first":
+        return None
+    drop = visible_drop(db, evaluation, spec)
+    if drop is not None and drop <= spec.effect:
+        return None
+    seen = "no drop" if drop is None else f"no drop below {drop:.2f}"
+    return (
+        f"{plural(evaluation.item_count, 'question')} are few: later runs would show {seen}, and say too_few until "
+        f"one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): rageval datasets generate --sample-size N, or import more"
+    )
+
+
 def gate_json(db: Any, evaluation: Any) -> Mapping[str, Any]:
     """What `--json` prints of the gate."""
     from rageval_dagster.monitoring.gate import judged_before

@@ -42,7 +42,7 @@ def status(
         print_table(lines, list(lines[0]), "")
 
 
-SYSTEM_FAILED = "system failed"
+LEAK, SYSTEM_FAILED = "leak", "system failed"
 _TONES = {"failed": SYSTEM_FAILED, "first": "first"}
 """What is said in the place of the gate's verdict."""
 
@@ -76,7 +76,9 @@ def _row(row: dict[str, Any], settings: Settings) -> dict[str, Any]:
         "client": row["client_id"] + (" (not in the store)" if row["vanished_at"] else ""),
         "dataset": row["dataset_name"],
         "system": f"{row['system_name']}{reference}" if row["system_name"] else None,
-        "verdict": _TONES.get(tone or "", (row["verdict"] or "").replace("_", " ") or None),
+        "verdict": LEAK
+        if row["foreign_chunks"]
+        else _TONES.get(tone or "", (row["verdict"] or "").replace("_", " ") or None),
         "metric": row["regressed_metric"] or row["worst_metric"],
         "now": row["regressed_mean"] if row["regressed_metric"] else row["worst_mean"],
         "change": -row["regressed_by"] if row["regressed_metric"] else row["worst_delta"],

@@ -235,7 +235,7 @@ def _row(evaluation: Any) -> dict[str, Any]:
         "errors": evaluation.error_count,
         "MRR": evaluation.headline.get("mrr"),
         "nDCG@10": evaluation.headline.get("ndcg_at_10"),
-        "version": evaluation.system_declared or "unversioned",
+        "version": evaluation.system_declared or ("unknown" if evaluation.answered_nothing else "unversioned"),
         "started": evaluation.started_at,
     }
 

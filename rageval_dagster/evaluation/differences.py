@@ -134,6 +134,8 @@ def _entries(db: Database, client_id: str, results: Sequence[Result]) -> dict[st
 
 
 def _system(before: Evaluation, now: Evaluation) -> str | None:
+    if before.answered_nothing or now.answered_nothing:
+        return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
         if before.system_declared and now.system_declared and before.system_declared != now.system_declared:
             return "it declares another version"

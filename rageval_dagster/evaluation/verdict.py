@@ -46,7 +46,8 @@ def verdict(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> str:
     Where the interval reaches across the good value, the sample is too small to tell, and that is what it says.
     """
     name = report.evaluation.system
-    note = "" if report.evaluation.system_declared is not None else " (unversioned, may have changed unnoticed)"
+    versioned = report.evaluation.system_declared is not None or report.evaluation.answered_nothing
+    note = "" if versioned else " (unversioned, may have changed unnoticed)"
     prefix = f"{name}, a built-in reference system: " if report.evaluation.system_reference else f"{name}{note}: "
     if not _is_scored(report):
         return prefix + NOTHING_SCORED

@@ -21,8 +21,8 @@ ENOUGH, ENOUGH_IF_BLIND = 0.5, 0.8
 def may_be_baseline(db: Database, report: EvaluationReport, spec: GateSpec) -> bool:
     """Whether later evaluations can be held against this one without anybody saying so.
 
-    It measured something, with few errors in the metrics of the gate, at the cutoff of the client's settings, on the
-    current dataset of its name.
+    It measured something, with few errors in the metrics of the gate and no leak, at the cutoff of the client's
+    settings, on the current dataset of its name.
     """
     evaluation = report.evaluation
     current = {dataset.id for dataset in benchmark_storage.current_datasets(db, evaluation.client_id)}
@@ -30,6 +30,7 @@ def may_be_baseline(db: Database, report: EvaluationReport, spec: GateSpec) -> b
     gated = spec.gated(report.summaries, evaluation.k, report.level)
     return (
         report.is_judged
+        and not evaluation.foreign_chunks
         and evaluation.k == spec.k
         and evaluation.dataset_id in current
         and not set(erring) & set(gated)

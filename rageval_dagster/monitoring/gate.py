@@ -79,6 +79,18 @@ def judged_before(db: Database, evaluation: Evaluation) -> Judged:
     return Judged(evaluation, judgement, tuple(comparison_storage.load_comparisons(db, evaluation.id)))
 
 
+def visible_drop(db: Database, evaluation: Evaluation, spec: GateSpec) -> float | None:
+    """The drop that a later evaluation would show in each metric of the gate, if little but that drop had changed.
+
+    None where in some metric it would show none.
+    """
+    pair = side_by_side(db, evaluation, evaluation)
+    gated = spec.gated(pair.summaries, evaluation.k, headline_level(list(pair.summaries.values())))
+    drops = [row.smallest_drop for row in compare_metrics(pair, spec.gate(gated, 1), gated) if row.gated]
+    known = [drop for drop in drops if drop is not None]
+    return max(known) if known and len(known) == len(drops) else None
+
+
 def judged_newest(db: Database, client_id: str) -> list[Judged]:
     """What became of the evaluations that the newest trigger started, but for those that failed."""
     found = evaluations_of_trigger(db, client_id)

@@ -27,6 +27,8 @@ def gate_metadata(judged: Sequence[Judged]) -> dict[str, Any]:
 def sentence(judged: Judged) -> str:
     """`regressed against run 3: retrieval.mrr .820 -> .610 (-.210, p .0004); since run 14 changed: index (...)`."""
     judgement = judged.judgement
+    if judged.evaluation.answered_nothing:
+        return "the system failed on every question: there is nothing to compare"
     if judgement.verdict is None:
         return "too little could be scored to be compared with"
     if judgement.verdict == "first":

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rageval_dagster.evaluation.differences import GoneItem, gone_items
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, report_of
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, failures, report_of
 from rageval_dagster.monitoring.gate import Judged, judged_before
 from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.rag.failures import remedy
 from rageval_dagster.records import Result
 from rageval_dagster.report.advice import Advised, advised, good_value
 from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
@@ -109,6 +110,15 @@ class MoreQuestions:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """Why the system failed on so many questions, and what to do, where that is known."""
+
+    reason: str
+    count: int
+    remedy: str | None
+
+
+@dataclass(frozen=True)
 class EvaluationContents:
     """One evaluation with all that the report says of it. `earlier` are the other runs of its dataset and system."""
 
@@ -117,6 +127,7 @@ class EvaluationContents:
     judged: Judged
     verdict: Verdict
     more_questions: MoreQuestions | None
+    failures: Sequence[Failure]
     changed: Sequence[str]
     changes: Sequence[Change]
     new_chunks: Mapping[str, tuple[int, int]]
@@ -218,6 +229,7 @@ def evaluation_contents(
         more_questions=more_questions(judged.gated, spec.effect, settings.target_items)
         if judged.judgement.verdict == "too_few"
         else None,
+        failures=[Failure(reason, count, remedy(reason)) for reason, count in failures(db, evaluation).most_common()],
         changed=what_changed(judged.judgement.changes),
         changes=judged.judgement.changes,
         new_chunks=new_by_document(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
@@ -274,7 +286,7 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
     said = []
     if evaluation.system_reference:
         said.append(f"How good your own system is: {evaluation.system} is a built-in reference over your documents")
-    for row in judged.gated:
+    for row in (row for row in judged.gated if row.decision != "regressed"):
         if row.smallest_drop is not None:
             said.append(
                 f"Drops in {metric_name(row.metric_id)} of less than {number(row.smallest_drop)}: "
@@ -296,7 +308,7 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
         said.append("Whether the system declines where it should: every question has an answer")
     if not report.by_model():
         said.append("Whether the answers are faithful in meaning: no model judged them")
-    if evaluation.system_declared is None:
+    if evaluation.system_declared is None and not evaluation.answered_nothing:
         said.append("Whether the system itself changed: it declares no version")
     return said
 

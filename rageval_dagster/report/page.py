@@ -21,7 +21,7 @@ from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
 from rageval_dagster.report.names import VERSIONS, metric_name, number, plural
 from rageval_dagster.report.triage import QUADRANTS
-from rageval_dagster.report.verdict import tone_of_client
+from rageval_dagster.report.verdict import Tone, tone_of_client
 from rageval_dagster.settings import Settings
 from rageval_dagster.text import TURNS_DIRECTION
 
@@ -102,6 +102,12 @@ def fleet_page(overview: Sequence[Mapping[str, Any]], settings: Settings, with_r
     return writable(found)
 
 
+def _word(row: Mapping[str, Any], tone: Tone | None) -> str:
+    if row["foreign_chunks"]:
+        return "leak"
+    return "not judged" if row["evaluations"] and tone is None else TONES.get(tone or "", "not evaluated")
+
+
 def _fleet_row(row: Mapping[str, Any], has_report: bool, settings: Settings) -> dict[str, Any]:
     regressed = row["regressed_metric"] is not None
     tone = tone_of_client(row, settings.for_client_or_default(row["client_id"]).max_error_share)
@@ -111,7 +117,7 @@ def _fleet_row(row: Mapping[str, Any], has_report: bool, settings: Settings) -> 
         "file": report_file(row["client_id"]) if has_report else None,
         "vanished": row["vanished_at"] is not None,
         "pending": bool(row["pending_changes"]),
-        "verdict": "not judged" if row["evaluations"] and tone is None else TONES.get(tone or "", "not evaluated"),
+        "verdict": _word(row, tone),
         "metric": "" if metric is None else metric_name(metric),
         "now": row["regressed_mean"] if regressed else row["worst_mean"],
         "change": -row["regressed_by"] if regressed else row["worst_delta"],

@@ -66,6 +66,11 @@ class Evaluation:
     judged: bool = False
     """Whether it was at the gate, whatever came of it."""
 
+    @property
+    def answered_nothing(self) -> bool:
+        """Whether the system failed on every question: nothing is known of it, not even its version."""
+        return 0 < self.item_count == self.error_count
+
 
 def evaluation_key(client_id: str, system: str, dataset_id: int, trigger: str) -> str:
     """32 hex digits that name an evaluation: the same four always mean the same one."""

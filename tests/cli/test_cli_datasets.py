@@ -264,3 +264,12 @@ def test_a_review_of_nothing_is_one_clear_line(
     project: Project, run: Run, arguments: list[str], words: list[str]
 ) -> None:
     refused(run("datasets", "review", "--client", "nobody", *arguments), *words)
+
+
+def test_an_import_says_what_it_replaces(project: Project, run: Run) -> None:
+    path = write(project.folder, "own.jsonl", '{"question": "Who?", "answers": ["Ann."]}\n')
+    assert "replaces" not in run("datasets", "import", path, "--client", "acme").out
+    write(project.folder, "own.jsonl", '{"question": "When?", "answers": ["At nine."]}\n')
+    ended = run("datasets", "import", path, "--client", "acme")
+    assert "it replaces dataset 1 of that name, with 1 question" in ended.out
+    assert "replaces" not in run("datasets", "import", path, "--client", "acme").out, "the same again"

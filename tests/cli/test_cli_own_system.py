@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rageval_dagster.report.links import report_path
 from tests.cli.running import Run
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
@@ -51,7 +52,10 @@ def test_a_system_that_fails_is_said_to_with_its_reasons(
         assistant.trouble = {2: "shape"}
         failed_one = run("evaluate", "--client", "acme")
     assert refused_all.code == 2
-    assert "assistant failed on 8 of 8 questions: http_status: 401" in refused_all.err
+    assert "assistant failed on 8 of 8 questions: http_status: 401 (8): the system refused its key" in refused_all.err
+    assert "declares no version" not in refused_all.out
+    page = report_path(loaded.settings.report_dir, "acme").read_text(encoding="utf-8")
+    assert "1 question: wrong_shape" in page
     assert "no headline metric has a value: assistant failed on every question" in refused_all.out
     assert "nobody said what is right" not in refused_all.out
     assert failed_one.code == 4

@@ -13,7 +13,7 @@ from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.monitoring.baselines import accept
 from rageval_dagster.monitoring.comparing_runs import compare_runs
-from rageval_dagster.monitoring.gate import Bench, judge_all, judged_before
+from rageval_dagster.monitoring.gate import Bench, judge_all, judged_before, visible_drop
 from rageval_dagster.monitoring.told import finding_of, gate_metadata, sentence
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
@@ -44,6 +44,33 @@ def test_the_first_run_that_can_be_compared_with_is_the_baseline(db: Database) -
     assert first.judgement.verdict == "first"
     [second] = held(db, evaluated(db, dataset, "n4", ranks(ITEMS)))
     assert (second.judgement.verdict, second.judgement.baseline_id) == ("too_few", first.evaluation.id)
+
+
+def test_a_run_with_a_leak_is_no_baseline_by_itself(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    report = evaluated(db, dataset, "n1", ranks(ITEMS))
+    leaking = replace(report, evaluation=replace(report.evaluation, foreign_chunks=3))
+    assert held(db, leaking)[0].judgement.verdict is None
+    [clean] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS)))
+    assert clean.judgement.verdict == "first"
+
+
+def test_of_a_system_that_answered_nothing_no_change_is_known(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
+    report = evaluated(db, dataset, "n2", dict.fromkeys(ranks(ITEMS), None), declared=None, system_version="2")
+    failed = replace(report, evaluation=replace(report.evaluation, error_count=len(ITEMS)))
+    [judged] = held(db, failed)
+    assert judged.judgement.changes == ()
+    assert sentence(judged) == "the system failed on every question: there is nothing to compare"
+
+
+def test_the_smallest_drop_is_told_before_there_is_a_second_run(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    [first] = held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
+    [second] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS)))
+    [row] = second.gated
+    assert visible_drop(db, first.evaluation, SPEC) == row.smallest_drop
 
 
 def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Database) -> None:

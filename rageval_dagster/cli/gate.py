@@ -147,7 +147,8 @@ def few_questions(db: Any, settings: Any, evaluation: Any) -> str | None:
     seen = "no drop" if drop is None else f"no drop below {drop:.2f}"
     return (
         f"{plural(evaluation.item_count, 'question')} are few: later runs would show {seen}, and say too_few until "
-        f"one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): rageval datasets generate --sample-size N, or import more"
+        f"one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): rageval datasets generate --sample-size N, or "
+        "import more"
     )
 
 

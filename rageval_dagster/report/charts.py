@@ -9,6 +9,8 @@ from markupsafe import Markup
 _SVG = "http://www.w3.org/2000/svg"
 _UNUSED = {"script", "style", "defs"}
 _WIDTH, _HEIGHT = 640, 220
+LAST_LABEL = 36
+"""Half of a label of the time axis, the last of which stands around the end of the lines."""
 
 
 def trend_chart(title: str, series: Mapping[str, Sequence[tuple[datetime, float | None]]]) -> Markup:
@@ -28,6 +30,7 @@ def trend_chart(title: str, series: Mapping[str, Sequence[tuple[datetime, float 
         show_legend=False,
         dots_size=3,
         margin=6,
+        margin_right=LAST_LABEL,
         title=None,
         x_labels_major_count=6,
         show_minor_x_labels=False,

@@ -287,7 +287,7 @@ def test_status_shows_leaks_first_and_systems_that_may_have_changed(project: Pro
     finish(db, leaking, {MRR: 0.9}, foreign=2, unknown=7)
     _, zebra, acme = run("status").out.splitlines()
     assert re.split("  +", zebra)[:12] == [
-        *("zebra", "human", "assistant", "-", MRR, "0.900", "-", "3", "0", "2", "7", "may have changed"),
+        *("zebra", "human", "assistant", "leak", MRR, "0.900", "-", "3", "0", "2", "7", "may have changed"),
     ]
     assert "may have changed" not in acme
     [first, second] = json.loads(run("status", "--json").out)

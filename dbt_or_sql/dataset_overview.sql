@@ -1,5 +1,6 @@
 -- One row: a frozen dataset, with its verdict and how often it was used. newest is 1 for the version of a name that was
--- checked last; a retired one is not evaluated any more. How much of the corpus it touches is as its last run, or its import, found it.
+-- checked last; a retired one is not evaluated any more. How much of the corpus it touches is as its last run, or its
+-- import, found it.
 -- order by: client_id, dataset_name, dataset_id DESC
 WITH uses AS (
     SELECT

@@ -3,8 +3,8 @@
 -- before, the evaluation with the lowest reciprocal rank. Clients whose systems returned chunks of other clients come
 -- before all others, then those that regressed against their baseline, the deepest fall of a metric of the gate first
 -- (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after them. system_note is about any
--- of the systems; verdict is the worst of them all. Retired datasets, and systems that the
--- client's settings do not name any more, do not count.
+-- of the systems; verdict is the worst of them all. Retired datasets, and systems that the client's settings do not
+-- name any more, do not count.
 -- order by: worst_rank
 WITH runs AS (
     SELECT

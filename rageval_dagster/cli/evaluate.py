@@ -115,7 +115,7 @@ def evaluate(
     verdict = say_gate(db, reports) if gated else 0
     if leaking or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
-    if failures == chosen or (reports and not any(_answered(report) for report in reports)):
+    if failures == chosen or (reports and all(report.evaluation.answered_nothing for report in reports)):
         raise typer.Exit(2)
     if failures or failing or erring or refused:
         raise typer.Exit(DONE_IN_PART)
@@ -318,11 +318,6 @@ def run_evaluation(settings: Settings, db: Any, client_id: str, plan: dict[str, 
     return reports_of(db, client_id, trigger)
 
 
-def _answered(report: Any) -> bool:
-    """Whether the system answered any question at all."""
-    return not report.evaluation.answered_nothing
-
-
 def failed_questions(db: Any, report: Any) -> str | None:
     """One line on the questions that the system failed on, with the reasons, None if there are none."""
     from rageval_dagster.evaluation.summary import failures
@@ -451,7 +446,7 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
             print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
         if measured:
             print(f"  {verdict(report, own.thresholds)}")
-        elif not _answered(report):
+        elif evaluation.answered_nothing:
             print(f"  no headline metric has a value: {evaluation.system} failed on every question")
         else:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
@@ -465,7 +460,8 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
         print("These are numbers of built-in reference systems, not of your RAG system: name yours in rageval.toml.")
-    if any(_answered(report) and report.evaluation.system_declared is None for report in reports):
+    answering = [report.evaluation for report in reports if not report.evaluation.answered_nothing]
+    if any(evaluation.system_declared is None for evaluation in answering):
         print("A system that declares no version is asked everything again each time, and may have changed unnoticed.")
     everyone = {name: settings.for_client(name) for name in (report.evaluation.client_id for report in reports)}
     clients = {name: own for name, own in everyone.items() if own.llm != "forbidden"}

@@ -74,11 +74,9 @@ def fleet_page(overview: Sequence[Mapping[str, Any]], settings: Settings, with_r
     """
     script = _source("fleet.js")
     rows = [_fleet_row(row, row["client_id"] in with_report, settings) for row in overview]
-    rows.sort(
-        key=lambda row: 0 if row["verdict"] == TONES["worse"] or row["leaks"] else row["verdict"] != TONES["failed"]
-    )
-    failed = sum(row["verdict"] == TONES["failed"] for row in rows)
-    worse = sum(row["verdict"] == TONES["worse"] for row in rows)
+    rows.sort(key=lambda row: 0 if row["tone"] == "worse" or row["leaks"] else row["tone"] != "failed")
+    failed = sum(row["tone"] == "failed" for row in rows)
+    worse = sum(row["tone"] == "worse" for row in rows)
     leaking = sum(bool(row["leaks"]) for row in rows)
     sentence = (
         f"{worse} of {plural(len(rows), 'client')} got worse" if worse else "No client is known to have got worse"
@@ -117,6 +115,7 @@ def _fleet_row(row: Mapping[str, Any], has_report: bool, settings: Settings) -> 
         "file": report_file(row["client_id"]) if has_report else None,
         "vanished": row["vanished_at"] is not None,
         "pending": bool(row["pending_changes"]),
+        "tone": tone,
         "verdict": _word(row, tone),
         "metric": "" if metric is None else metric_name(metric),
         "now": row["regressed_mean"] if regressed else row["worst_mean"],

@@ -34,7 +34,7 @@ def verdict(
     if not too_many_errors(evaluation.error_count, evaluation.item_count, max_error_share):
         return said
     failed = f"The system failed on {evaluation.error_count} of {plural(evaluation.item_count, 'question')}"
-    if evaluation.error_count == evaluation.item_count:
+    if evaluation.answered_nothing:
         return Verdict("failed", f"{failed}: nothing of it could be measured.")
     tone = "worse" if said.tone == "worse" else "failed"
     return Verdict(tone, f"{failed}; of the others: {said.sentence[0].lower()}{said.sentence[1:]}")

@@ -133,7 +133,7 @@ SELECT
     g.mean AS regressed_mean,
     g.fall AS regressed_by,
     h.delta AS worst_delta,
-    h.metric_id AS worst_metric,
+    CASE WHEN h.mean IS NOT NULL THEN h.metric_id END AS worst_metric,
     h.mean AS worst_mean,
     m.mean AS mrr,
     w.dataset_name,

@@ -47,6 +47,23 @@ class GenerateRequest(BaseModel):
     chunk_sample_strategy: Literal["random", "diverse", "recent"] = "random"
 
 
+class DatasetsQuery(BaseModel):
+    """Whose datasets to list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    client_id: _Name | None = None
+
+
+class RunsQuery(BaseModel):
+    """Which evaluations to list, and how many at most."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dataset_id: _Id | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+
+
 class DatasetResponse(BaseModel):
     """A dataset without its questions."""
 
@@ -124,11 +141,11 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         return _dataset(benchmark_storage.get_dataset(db, row["id"]))
 
     @routes.get("/datasets", tags=["datasets"], summary="List the datasets", responses=_UNKNOWN)
-    def datasets(client_id: Annotated[_Name | None, Query()] = None) -> list[DatasetResponse]:
+    def datasets(asked: Annotated[DatasetsQuery, Query()]) -> list[DatasetResponse]:
         """Lists the datasets, or those of one client."""
-        if client_id is not None:
-            _check_known(db, client_id)
-        return [_dataset(each) for each in benchmark_storage.list_datasets(db, client_id)]
+        if asked.client_id is not None:
+            _check_known(db, asked.client_id)
+        return [_dataset(each) for each in benchmark_storage.list_datasets(db, asked.client_id)]
 
     @routes.post("/runs", tags=["evaluations"], summary="Evaluate a dataset", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:
@@ -142,13 +159,13 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         return _run(db, evaluation_storage.get_evaluation(db, row["run_id"]))
 
     @routes.get("/runs", tags=["evaluations"], summary="List the evaluations", responses=_UNKNOWN)
-    def runs(
-        dataset_id: Annotated[_Id | None, Query()] = None, limit: Annotated[int, Query(ge=1, le=1000)] = 50
-    ) -> list[RunResponse]:
+    def runs(asked: Annotated[RunsQuery, Query()]) -> list[RunResponse]:
         """Lists the complete evaluations, newest first."""
-        if dataset_id is not None:
-            _known_dataset(db, dataset_id)
-        found = evaluation_storage.list_evaluations(db, dataset_id=dataset_id, status="complete", limit=limit)
+        if asked.dataset_id is not None:
+            _known_dataset(db, asked.dataset_id)
+        found = evaluation_storage.list_evaluations(
+            db, dataset_id=asked.dataset_id, status="complete", limit=asked.limit
+        )
         return [_run(db, each) for each in found]
 
     # FastAPI's own page takes its scripts from a public server.

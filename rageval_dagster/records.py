@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,6 +11,17 @@ from rageval_dagster.identity import digest, digest_json
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) now and then during long work."""
+
+
+SLOW = 0.1
+"""A second: of what is slower, a rate by the second would read as none."""
+
+
+def pace(done: int, total: int, seconds: float) -> str:
+    """How fast long work goes, and how long the rest takes so: `0.8/s, 0:01:20 left`; what is slow, by the minute."""
+    rate = done / max(seconds, 1e-9)
+    left = f", {timedelta(seconds=round((total - done) / rate))} left" if 0 < done < total else ""
+    return (f"{rate:.1f}/s" if rate >= SLOW or not done else f"{60 * rate:.1f}/min") + left
 
 
 @dataclass(frozen=True)

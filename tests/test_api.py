@@ -120,6 +120,8 @@ def test_the_description_groups_and_names_what_there_is(client: TestClient) -> N
         ("GET", "/datasets?client_id=nobody", None, 404, "nobody"),
         ("GET", "/runs?dataset_id=999", None, 404, "999"),
         ("GET", "/runs?limit=0", None, 422, "greater than or equal to 1"),
+        ("GET", "/runs?dataset=1", None, 422, "Extra inputs"),
+        ("GET", "/datasets?client=acme", None, 422, "Extra inputs"),
         ("POST", "/runs", {"dataset_id": 999, "k": 5}, 404, "999"),
         ("POST", "/runs", {"dataset_id": "one"}, 422, "integer"),
         ("POST", "/runs", {"dataset_id": 1, "k": 0}, 422, "greater than or equal to 1"),

@@ -69,6 +69,8 @@ def evaluation_runs(
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: judging.metrics(client_id, evaluation.k),
     )
+    # Before the verdicts: a run that was killed after them is not done again.
+    set_systems(db, client_id, plan.default_systems(client_id))
     run_id = context.run.run_id
     load = systems.loader(client_id, run_id, afresh=True)
     bench = Bench(
@@ -90,7 +92,6 @@ def evaluation_runs(
     )
     judged = judge_all(db, reports, bench)
     note_evaluated(db, client_id, plan.default_systems(client_id))
-    set_systems(db, client_id, plan.default_systems(client_id))
     thresholds = plan.thresholds(client_id)
     page = run_page(db, reports, judged, plan.links(), thresholds, plan.max_error_share(client_id))
     metadata = run_metadata(reports, thresholds) | gate_metadata(judged)

@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from rageval_dagster.records import Progress
+from rageval_dagster.records import Progress, pace
 from rageval_dagster.resources import HistoryDatabase
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -26,8 +26,7 @@ def log_progress(context: dg.AssetExecutionContext, what: str, database: History
         if done == said or (done < total and now - last_line < SECONDS_BETWEEN_LINES):
             return
         last_line, said = now, done
-        rate = done / max(now - started, 1e-9)
         spent = (model_usage(db, client_id, context.run.run_id) - before).described()
-        context.log.info(f"{what}: {done}/{total} ({rate:.1f}/s{f'; {spent}' if spent else ''})")
+        context.log.info(f"{what}: {done}/{total} ({pace(done, total, now - started)}{f'; {spent}' if spent else ''})")
 
     return report

@@ -18,7 +18,10 @@ DEFAULT_NAME = "synthetic"
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """What the generated dataset should be. `size` questions are drawn at first; with age it grows to `target`."""
+    """What the generated dataset should be. `size` questions are drawn at first; with age it grows to `target`.
+
+    `exact` is whether that size was asked for: one that only the settings have makes no dataset smaller.
+    """
 
     name: str
     size: int
@@ -33,6 +36,7 @@ class BenchmarkSpec:
     shares: Shares | None = None
     """Of the kinds of questions; None where the generator asks what it can."""
     target: int = 0
+    exact: bool = False
 
     @classmethod
     def from_settings(
@@ -57,6 +61,7 @@ class BenchmarkSpec:
             embedding_models=(settings.embedding_model, settings.metric_embedding_model),
             shares=shares_of(settings),
             target=settings.target_items,
+            exact=bool(size),
         )
 
 
@@ -81,7 +86,9 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
     dataset = current_dataset(db, client_id, spec)
     reason = _draw_due(dataset, spec)
     if reason is not None:
-        return Renewal(reason, "draw", spec.size)
+        # What was drawn larger by hand, or has grown, becomes smaller by hand only.
+        least = 0 if dataset is None or spec.always or spec.exact else planned_size(dataset)
+        return Renewal(reason, "draw", max(spec.size, least))
     if dataset is None or not spec.automatic:
         return None
     # Before the documents: where they change every day, some questions still make room for new ones now and then.
@@ -101,8 +108,9 @@ def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
         return None
     if dataset is None:
         return "there is no dataset yet"
-    if spec.size != dataset.stats.get("sample_size"):
-        return f"{spec.size} questions are wanted, {dataset.stats.get('sample_size')} were before"
+    before = planned_size(dataset)
+    if spec.size > before or (spec.exact and spec.size not in (before, dataset.stats["sample_size"])):
+        return f"{spec.size} questions are wanted, {before} were before"
     if spec.strategy not in (None, dataset.stats.get("strategy")):
         return f"the strategy is {spec.strategy} now"
     if spec.generator != dataset.stats.get("generator"):

@@ -33,6 +33,12 @@ ADVERBS = words(
     " simply directly automatically explicitly implicitly both ever almost nearly quickly further probably possibly"
     " historically traditionally ultimately successfully subsequently immediately jointly"
 )
+HEDGES = words(
+    "often usually generally typically sometimes commonly mainly mostly primarily largely normally frequently rarely"
+    " partly almost nearly probably possibly historically traditionally"
+)
+"""Words that make of a definition what holds in part only."""
+
 STOPWORDS = (
     AUXILIARIES
     | DETERMINERS

@@ -11,13 +11,13 @@ from rageval_dagster.benchmark import clozes, english
 from rageval_dagster.benchmark.questions import Asked, ask, is_statement, tidy
 from rageval_dagster.benchmark.repeated import repeated_wordings, wording
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
-from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, words
+from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, title, without_number, words
 from rageval_dagster.benchmark.wording import CLEAN, english_rules_hold, noise_kind
 from rageval_dagster.identity import digest
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item, Progress
 
-REVISION = 4
+REVISION = 5
 
 TOPIC_QUESTIONS = (
     "Who or what is {topic}, and what makes it special?",
@@ -36,9 +36,11 @@ MAX_NAME_SHARE = 0.05
 
 _NAME = re.compile(r"[A-Z][\w.-]{2,}(?: (?:of |the |and )?[A-Z][\w.-]+)*")
 _HANGING = re.compile(
-    r"(?:th(?:is|ese|ose|at|ey|eir|en|us)|its?|he|his|she|her|such|here|there|see|otherwise|also|note|hence|however"
+    r"(?:you(?:['’]\w+)?|we(?:['’]\w+)?|i"
+    r"|th(?:is|ese|ose|at|ey|eir|en|us)|its?|he|his|she|her|such|here|there|see|otherwise|also|note|hence|however"
     r"|and|but|or|for example|in (?:addition|that case)"
     r"|(?:new|changed) in version|another|additionally|instead|then|thus|therefore|similarly"
+    r"|like|unlike|as|except"
     r"|likewise|alternatively|furthermore|further|moreover|finally|lastly|please|so|either|notice)\b"
     r"|(?:[\w-]+,? ){1,3}(?:it|they|he|she)\b"
     r"|.*\b(?:this(?! (?:library|module|package|project|tool)\b)|th(?:ese|ose)|above|below|following|such(?! as))\b",
@@ -54,6 +56,22 @@ _NO_TERMS = english.NUMBER_WORDS | english.words(
     " possible second sure true various way whatever whichever"
 )
 MIN_TERM_LETTERS = 6
+RARE = 2
+"""In more chunks than this a word tells none of them: what is asked about must hold a rarer one."""
+
+_NO_TOPICS = english.NUMBER_WORDS | english.words(
+    "about abstract api appendix author authors background changelog chapter command commands compatibility"
+    " conclusion contents contributing contribution copyright credits description detail details development doc docs"
+    " document documentation documents download example examples faq features general getting guide help home how http"
+    " index info information install installation introduction issues items known legacy licence license main manual"
+    " menu more motivation navigation news next note notes options other overview own page part preface previous"
+    " purpose quick readme reference references related remarks requirements scope search section see settings setup"
+    " start started step steps summary support synopsis table testing tips title tutorial untitled usage use using"
+    " version welcome what why your"
+)
+"""Names of files and headings that many documents have: they tell nobody what a passage is about."""
+_IDENTIFIER = re.compile(r".*(?:\w[_./]\w|[a-z][A-Z]|\d|\(\))")
+MAX_TOPIC_WORDS = 8
 
 _PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
 
@@ -69,6 +87,7 @@ def generate(
     progress: Progress | None = None,
     language: str | None = None,
     repeated: Collection[str] | None = None,
+    titles: Mapping[str, str] | None = None,
 ) -> list[Candidate]:
     """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
 
@@ -95,17 +114,20 @@ def generate(
         language: of all chunks; without it, each one's is detected.
         repeated: the wordings of the chunks' sentences that stand in several documents (`sentences_elsewhere`);
             without it, `chunks` are compared with each other.
+        titles: of documents by their ids; without it, those that `chunks` tell (`titles_of`).
     """
     if repeated is None:
         repeated = sentences_elsewhere(chunks, chunks, language)
-    sources = [_Source.read(chunk, language, repeated) for chunk in chunks]
+    titles = titles_of(chunks) if titles is None else titles
+    sources = [_Source.read(chunk, language, repeated, titles.get(chunk.document_id)) for chunk in chunks]
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     topics = Counter(source.topic for source in sources)
     definitions = _definitions(sources)
+    held_by = Counter(word for source in sources for word in _spaced(source.chunk.text))
     found: list[Candidate] = []
     for number, (chunk, source) in enumerate(zip(chunks, sources, strict=True)):
         alone = topics[source.topic] == 1 and sizes.get(source.chunk.document_id, 1) <= 1
-        item, reason = _write(source, seed, alone, definitions)
+        item, reason = _write(source, seed, alone, definitions, held_by)
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
@@ -129,6 +151,12 @@ def sentences_elsewhere(
     return repeated_wordings(found, corpus)
 
 
+def titles_of(chunks: Iterable[Chunk]) -> dict[str, str]:
+    """The titles of documents by document, told by those chunks that are a document's first."""
+    found = ((chunk.document_id, title(chunk.text[:READ_CHARACTERS])) for chunk in chunks if chunk.position == 0)
+    return {document_id: name for document_id, name in found if name}
+
+
 def _prose(chunk: Chunk, language: str | None) -> tuple[str | None, list[Sentence]]:
     """The language of what is read of a chunk, as far as it is known, and its complete sentences."""
     text = chunk.text[:READ_CHARACTERS]
@@ -141,7 +169,7 @@ class _Source:
     """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence.
 
     `english` is whether they hold for it, `language` its language as far as that is known, `repeats` whether it has
-    sentences, but none that stands in its document alone.
+    sentences, but none that stands in its document alone, `title` its document's.
     """
 
     chunk: Chunk
@@ -151,9 +179,14 @@ class _Source:
     english: bool
     language: str | None
     repeats: bool
+    title: str | None
+
+    def topic_at(self, sentence: Sentence) -> str | None:
+        """What a sentence of the chunk is about."""
+        return _topic(self.chunk, sentence.heading, self.title)
 
     @classmethod
-    def read(cls, chunk: Chunk, language: str | None, repeated: Collection[str]) -> "_Source":
+    def read(cls, chunk: Chunk, language: str | None, repeated: Collection[str], title: str | None) -> "_Source":
         language, prose = _prose(chunk, language)
         chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
         is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in prose))
@@ -161,13 +194,13 @@ class _Source:
             prose = [sentence for sentence in prose if is_statement(sentence.text)]
         own = tuple(sentence for sentence in prose if wording(sentence.text) not in repeated)
         repeats, prose = bool(prose) and not own, own
-        topic = _topic(chunk, prose[0].heading) if prose else None
+        topic = (_topic(chunk, None, title) or _topic(chunk, prose[0].heading, title)) if prose else None
         asked = [
             (sentence, question)
             for sentence in (prose if is_read else ())
-            for question in ask(sentence.text, _topic(chunk, sentence.heading), sentence.previous)
+            for question in ask(sentence.text, _topic(chunk, sentence.heading, title), sentence.previous)
         ]
-        return cls(chunk, prose, topic, tuple(asked), is_read, language, repeats)
+        return cls(chunk, prose, topic, tuple(asked), is_read, language, repeats, title)
 
 
 @dataclass(frozen=True)
@@ -187,7 +220,9 @@ class _Definition:
     phrase: str
 
 
-def _write(source: _Source, seed: int, alone: bool, definitions: Mapping[str, _Definition]) -> tuple[Item | None, str]:
+def _write(
+    source: _Source, seed: int, alone: bool, definitions: Mapping[str, _Definition], held_by: Mapping[str, int]
+) -> tuple[Item | None, str]:
     if not eligible(source.chunk.text):
         return None, "too_little_prose"
     if source.repeats:
@@ -197,7 +232,7 @@ def _write(source: _Source, seed: int, alone: bool, definitions: Mapping[str, _D
     # No question about it would meet the rules, and there may be thousands.
     if noise_kind(source.chunk.text) != CLEAN:
         return None, "no_question"
-    for drafts in _kinds_of_drafts(source, alone, definitions):
+    for drafts in _kinds_of_drafts(source, alone, definitions, held_by):
         for draft in sorted(drafts, key=lambda d: digest(str(seed), source.chunk.text_hash, d.question)):
             item = _item(draft)
             if _meets_the_rules(item, source.chunk, draft):
@@ -206,7 +241,7 @@ def _write(source: _Source, seed: int, alone: bool, definitions: Mapping[str, _D
 
 
 def _kinds_of_drafts(
-    source: _Source, alone: bool, definitions: Mapping[str, _Definition]
+    source: _Source, alone: bool, definitions: Mapping[str, _Definition], held_by: Mapping[str, int]
 ) -> Iterator[Iterable[_Draft]]:
     """Drafts kind by kind, the preferred kind first."""
     if not source.english:
@@ -216,7 +251,7 @@ def _kinds_of_drafts(
         yield _topic_questions(source)
     yield _multi_hop_questions(source, definitions)
     yield _wh_questions(source)
-    yield _known_items(source)
+    yield _known_items(source, held_by)
 
 
 def _item(draft: _Draft) -> Item:
@@ -240,7 +275,12 @@ def _topic_questions(source: _Source) -> Iterator[_Draft]:
         sentence, asked = defining[0]
         answer = sentence.text[asked.start : asked.end]
     else:
-        sentence = next((s for s in source.prose if _names(s.text, topic)), source.prose[0])
+        whole = [s for s in source.prose if not _HANGING.match(s.text)]
+        # The beginning of a document speaks of its subject, named or not.
+        openings = whole[:1] if not source.chunk.position else []
+        sentence = next(iter([s for s in whole if _names(s.text, topic)] + openings), None)
+        if sentence is None:
+            return
         answer = sentence.text
     if len(answer) <= MAX_ANSWER_CHARACTERS:
         for question in TOPIC_QUESTIONS:
@@ -251,7 +291,7 @@ def _topic_questions(source: _Source) -> Iterator[_Draft]:
 
 def _wh_questions(source: _Source) -> Iterator[_Draft]:
     for sentence, asked in source.asked:
-        question = _in_context(asked, _topic(source.chunk, sentence.heading))
+        question = _in_context(asked, source.topic_at(sentence))
         answer = sentence.text[asked.start : asked.end]
         if question is not None and len(answer) <= MAX_ANSWER_CHARACTERS and not _gives_away(question, answer):
             yield _Draft(question, answer, ((source.chunk, sentence.quote),), _category(asked, answer))
@@ -297,15 +337,22 @@ def _definitions(sources: Sequence[_Source]) -> dict[str, _Definition]:
     return found
 
 
-def _known_items(source: _Source) -> Iterator[_Draft]:
-    """ "What is said about a and b?", answered by the whole sentence."""
+def _known_items(source: _Source, held_by: Mapping[str, int]) -> Iterator[_Draft]:
+    """ "What is said about a and b?", answered by the whole sentence, where a or b tells it from other passages."""
     for sentence in source.prose:
-        topic = _topic(source.chunk, sentence.heading)
+        topic = source.topic_at(sentence)
         terms = _terms(sentence.text, topic)
+        terms = [term for term in terms if any(held_by[word] <= RARE for word in _spaced(term))][:2]
         if topic is None or not terms or len(sentence.text) > MAX_ANSWER_CHARACTERS or _HANGING.match(sentence.text):
             continue
-        question = f"Regarding {topic}, what is said about {' and '.join(terms)}?"
+        named = " and ".join(sorted(terms, key=sentence.text.find))
+        question = f"Regarding {topic}, what is said about {named}?"
         yield _Draft(question, sentence.text, ((source.chunk, sentence.quote),), "factual_lookup")
+
+
+def _spaced(text: str) -> set[str]:
+    """The words of a text as spaces part them: a path is one of its own, whatever words it is made of."""
+    return {word.strip("\"'`*_.,;:()[]").lower() for word in text.split()}
 
 
 def _clozes(source: _Source) -> Iterator[list[_Draft]]:
@@ -320,15 +367,15 @@ def _clozes(source: _Source) -> Iterator[list[_Draft]]:
 
 
 def _terms(text: str, topic: str | None) -> list[str]:
-    """Two things that a sentence speaks of and the topic does not name, in the order of the sentence.
+    """The things that a sentence speaks of and the topic does not name, the longest first.
 
-    Code spans and the longest runs of two or three words that may be nouns; where there is none, two long single words.
+    Only what somebody would ask about: code, identifiers, names, and the phrase that the sentence starts with.
     """
     known = {word[:5] for word in words(topic or "")}
     runs: list[list[str]] = [[]]
     several: list[str] = []
-    single: list[str] = []
     matches = list(_TERM.finditer(_EMPHASIS.sub(r"\1", text)))
+    opening = " ".join(match.group() for match in matches if match.group()[0].isalnum())
     lowered = ["", *(match.group().lower() for match in matches), ""]
     for match, before, after in zip(matches, lowered, lowered[2:], strict=False):
         word, code = match.group(), match.group(1)
@@ -336,17 +383,26 @@ def _terms(text: str, topic: str | None) -> list[str]:
             runs.append([])
             is_known = known.issuperset(part[:5] for part in words(code))
             several += [] if is_known or code in _NO_TERMS else [code]
-        elif word.lower()[:5] not in known and _may_be_noun(word, before, after, bool(runs[-1])):
-            opens_phrase = before in english.DETERMINERS | english.PREPOSITIONS
-            single += [word] if len(word) >= MIN_TERM_LETTERS and (opens_phrase or word.endswith("s")) else []
+        elif (
+            before not in {"@", ".", "/"}
+            and word.lower()[:5] not in known
+            and _may_be_noun(word, before, after, bool(runs[-1]))
+        ):
             runs[-1].append(word)
         elif runs[-1]:
             runs.append([])
-    several += [" ".join(run) for run in runs if 1 < len(run) <= 3]
-    phrases = list(dict.fromkeys(several or single))
-    longest = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))[:2]
-    tells = len(longest) > 1 or (several and len(longest[0]) >= MIN_TERM_LETTERS)
-    return sorted(longest, key=text.find) if tells else []
+    several += [" ".join(run) for run in runs if _is_specific(run, opening)]
+    longest = sorted(dict.fromkeys(several), key=lambda phrase: (-len(phrase), phrase))
+    return [term for term in longest if len(term) >= MIN_TERM_LETTERS]
+
+
+def _is_specific(run: Sequence[str], opening: str) -> bool:
+    """Whether words that may be nouns name something: an identifier, a name, or what the sentence is about."""
+    if not 1 <= len(run) <= 3 or (len(run) > 1 and english.is_verb_form(run[-1].lower())):
+        return False  # "where replacements exist"
+    opens = re.match(rf"(?:(?:the|an?) )?{re.escape(' '.join(run))}\b", opening, re.IGNORECASE) is not None
+    is_name = any(word[0].isupper() for word in (run[1:] if opens else run))
+    return is_name or any(map(_IDENTIFIER.match, run)) or (opens and len(run) > 1)
 
 
 def _may_be_noun(word: str, before: str, after: str, goes_on: bool) -> bool:
@@ -397,28 +453,48 @@ def _category(asked: Asked, answer: str) -> str:
     return "factual_lookup"
 
 
-def _topic(chunk: Chunk, heading: str | None) -> str | None:
+def _topic(chunk: Chunk, heading: str | None, title: str | None) -> str | None:
     """What a sentence of the chunk is about; the id of a chunk without a document names nothing."""
-    return topic_of(chunk.document_id if chunk.has_document else "", heading)
+    return topic_of(chunk.document_id if chunk.has_document else "", heading, title)
 
 
 @lru_cache(maxsize=4096)
-def topic_of(document_id: str, heading: str | None) -> str | None:
-    """What a sentence is about: its document's name if that reads as a name, else the heading above the sentence.
+def topic_of(document_id: str, heading: str | None, title: str | None = None) -> str | None:
+    """What a sentence is about: the heading above it where that is telling, else its document's title, name or folder.
 
-    A short heading that holds the document's name says more and wins: 'The "assert" statement' over `assert`.
+    A heading of one word ("Scope") is a part of a subject, and the subject only where nothing else names it.
     """
-    name = re.sub(r"[\s_-]+", " ", PurePosixPath(document_id.replace("\\", "/")).stem).strip()
-    readable = (
-        re.search(r"[^\W\d_]{2}", name)
+    path = PurePosixPath(document_id.replace("\\", "/"))
+    name, folder = (re.sub(r"[\s_-]+", " ", part).strip() for part in (path.stem, path.parent.name))
+    section, title = _plain(heading or ""), _plain(title or "")
+    content = [word for word in words(section) if word not in english.STOPWORDS | _NO_TOPICS]
+    by_rank = [
+        section if len(content) > 1 or name.lower() in section.lower().split() else "",
+        title,
+        name if _is_readable(name) else "",
+        section,
+        folder if _is_readable(folder) else "",
+    ]
+    return next((each for each in by_rank if _tells(each)), None)
+
+
+def _plain(heading: str) -> str:
+    """A heading without its number, as it reads within a sentence."""
+    topic = tidy(without_number(heading))
+    first, _, rest = topic.partition(" ")
+    return f"{first.lower()} {rest}" if rest and first.lower() in english.DETERMINERS else topic
+
+
+def _is_readable(name: str) -> bool:
+    """Whether a file's or folder's name reads as a name, not as a number or a hash."""
+    return (
+        re.search(r"[^\W\d_]{2}", name) is not None
         and not re.fullmatch(r"[0-9a-f]{8,}", name.replace(" ", ""))
         and sum(character.isdigit() for character in name) <= 0.3 * len(name)
-        and len(name.split()) <= 8
     )
-    topic = tidy(heading) if heading else ""
-    says_more = name.lower() in topic.lower() and len(topic.split()) <= len(name.split()) + 3
-    if readable and not says_more:
-        return name
-    if topic.split()[:1] and topic.split()[0].lower() in english.DETERMINERS:
-        topic = topic[0].lower() + topic[1:]
-    return topic or None
+
+
+def _tells(topic: str) -> bool:
+    """Whether a topic tells one document from another: no "README", no "Chapter 3", no question, no sentence."""
+    telling = [word for word in words(topic) if word not in _NO_TOPICS and not word.isdigit()]
+    return bool(telling) and len(topic.split()) <= MAX_TOPIC_WORDS and not topic.endswith(("?", "!", ".", "()"))

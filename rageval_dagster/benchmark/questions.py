@@ -24,7 +24,10 @@ _DANGLING = (
     english.DETERMINERS | english.PREPOSITIONS | english.CONJUNCTIONS | english.ADVERBS | {"its", "their", "his", "her"}
 )
 _ANAPHORA = english.words("he she it they him her them this these those here there such former latter i you we us")
-_ELSEWHERE = re.compile(r"\b(?:following|above|below|previous|listed)\b", re.IGNORECASE)
+_ELSEWHERE = re.compile(
+    r"\b(?:following|above|below|previous|listed|in question|the (?:same|table|figure|chapter|section))\b",
+    re.IGNORECASE,
+)
 _SUBORDINATORS = english.words(
     "that which who whom whose where when if while because although though unless whether what how why"
 )
@@ -36,6 +39,28 @@ _CONTRACTED = re.compile(r".+['’](?:re|ve|ll|m)|.+n['’]t|(?:it|he|she|that|t
 _AFTER_NOUNS = english.AUXILIARIES | {"to", "of", "and", "or"}
 _NO_OPENING = re.compile(r"\(|\*+\s|\d+[:.)]\s")
 """What is left of a list, of a table, or of a sentence that was cut."""
+
+_POLITE = frozenset(["please", "kindly"])
+_ELLIPTICAL = english.words("like unlike as such except same")
+"""How an answer opens that says what something is by what was said of another thing."""
+
+_VAGUE_SUBJECTS = english.words(
+    "example examples exception note notes reason result problem idea goal point thing"
+    " best current entire main new original resulting whole"
+)
+"""Of what, another sentence says; and adjectives, whose noun was taken for a verb ("the entire structured output")."""
+
+_AFTER_VERBS = english.DETERMINERS | english.PREPOSITIONS - {"of"} | {""}
+_CAUSING = english.words("allow cause enable encourage force help lead permit require")
+_SAYING = english.words(
+    "argue argues argued claim claims claimed mean means meant note notes noted say says said state states stated"
+    " suggest suggests suggested think thinks thought"
+)
+_CUT_LIST = re.compile(r"\s*,(?:\s[\w'’-]+){1,4}(?:\s*,(?:\s[\w'’-]+){1,4})*\s*,?\s(?:and|or)\s")
+_CUT_PAIR = re.compile(r"\s*,?\s(?:and|or)\s(?:[a-z-]+ly\b|([a-z-]+)\s([\w`]+))")
+_THIN = re.compile(rf"(?:the|an?|its|their)\s[a-z\d][\w-]*|{'|'.join(sorted(english.MONTHS))}")
+_HALF_SAID = english.words("able close due either equal likely present relative similar")
+"""Words that an answer does not end with: what they belong to follows, or stands in the question."""
 
 _AFTER_IMPERATIVES = english.DETERMINERS | english.PRONOUNS | english.PREPOSITIONS | english.ADVERBS | {"to"}
 _PREPOSITION_VERBS = {
@@ -97,6 +122,11 @@ class _Clause:
         return self.text[tokens[0].start : tokens[-1].end] if tokens else ""
 
     @property
+    def hedged(self) -> bool:
+        """Whether the question would leave out an "often" before what is said of the subject."""
+        return not english.HEDGES.isdisjoint(re.findall(r"\w+", self.text[: self.rest[0].start].lower()))
+
+    @property
     def common(self) -> bool:
         """Whether the subject is a common noun with an article or none ("the coat"), so that it names nothing."""
         if self.resolved:
@@ -131,7 +161,14 @@ def is_statement(text: str) -> bool:
     A heuristic without a parser: the clause after a leading adverbial does not open with a verb form, and has a finite
     verb for itself beside those of its subordinate clauses.
     """
-    tokens = _main_clause(_tokens(text))
+    tokens = _tokens(text)
+    if any(
+        _instructs(tokens, start)
+        for start in range(len(tokens) - 1)
+        if not start or tokens[start - 1].text in {",", ":"}
+    ):
+        return False
+    tokens = _main_clause(tokens)
     if len(tokens) < 3 or _NO_OPENING.match(text) or tokens[0].low in {"not", "and", "or", "but", "nor"}:
         return False
     first, second = tokens[0].low, tokens[1]
@@ -145,6 +182,12 @@ def is_statement(text: str) -> bool:
     finite = [index for index in range(len(tokens)) if _may_be_finite(tokens, index)]
     subordinate = [index for index, token in enumerate(tokens) if token.low in _SUBORDINATORS]
     return len(finite) > len(subordinate) or bool(finite and finite[0] < subordinate[0])
+
+
+def _instructs(tokens: _Tokens, start: int) -> bool:
+    """Whether an instruction starts here for certain: "please read", "always use"."""
+    first, second = tokens[start].low, tokens[start + 1].low
+    return first in _POLITE or (first in english.ADVERBS and english.is_base_verb(second))
 
 
 def _main_clause(tokens: _Tokens) -> _Tokens:
@@ -206,7 +249,8 @@ def is_person(name: str, context: str = "") -> bool:
     parts = name.split()
     if not parts or not all(part[0].isupper() or part in ("of", "de", "von", "van", "the") for part in parts):
         return False
-    if parts[0].rstrip(".") in english.HONORIFICS or parts[0] in english.FIRST_NAMES:
+    is_role = len(parts) > 2 and parts[0].lower() in english.ROLES  # "Economist Joseph Stiglitz"
+    if is_role or parts[0].rstrip(".") in english.HONORIFICS or parts[0] in english.FIRST_NAMES:
         return True
     return len(parts) >= 2 and any(word in english.ROLES for word in re.findall(r"[a-z]+", context)[:12])
 
@@ -243,7 +287,7 @@ def _read(text: str, tokens: _Tokens, topic: str | None, previous: str | None) -
     elif not _is_noun_phrase(subject):
         return None
     person = person or is_person(subject_text, text[verb.end :])
-    if subject[0].low in english.DETERMINERS | {"one"} and not resolved:
+    if subject[0].low in english.DETERMINERS | {"one", "every", "no"} and not resolved:
         subject_text = subject_text[0].lower() + subject_text[1:]
     return _Clause(text, lead, subject, subject_text, verb, rest, person, resolved)
 
@@ -332,7 +376,15 @@ def _is_noun_phrase(tokens: _Tokens) -> bool:
         return False  # "It's needed when ..."
     if tokens[0].low in english.PREPOSITIONS | english.ADVERBS or tokens[-1].low in english.STOPWORDS:
         return False
-    if len(tokens) == 1 and tokens[0].low in {"example", "note", "examples"}:
+    if len(tokens) <= 2 and tokens[-1].low in _VAGUE_SUBJECTS:
+        return False
+    if any(
+        (english.is_verb_form(each.low) and following.low in english.DETERMINERS)
+        or (each.low.endswith("s") and after in _AFTER_VERBS and english.is_base_verb(following.low))
+        for each, following, after in zip(tokens, tokens[1:], [*(token.low for token in tokens[2:]), ""], strict=False)
+    ):
+        return False  # "the agreements include": a clause of its own
+    if tokens[0].low in _POLITE or not any(token.text[0].isalnum() for token in tokens):
         return False
     return all(re.match(r"[\w'’`\"“”.&%$€£-]", token.text) for token in tokens) and not tokens[0].low.endswith("ing")
 
@@ -433,6 +485,11 @@ def _place(tokens: _Tokens) -> _Tokens:
     return tokens[:end] if end > start and tokens[end - 1].text not in english.MONTHS else ()
 
 
+def _ends_phrase(token: _Token) -> bool:
+    """Whether a token is no noun that belongs to the name before it ("the BTS documentation")."""
+    return token.low in english.STOPWORDS or token.low.endswith("ing") or english.is_verb_form(token.low)
+
+
 def _phrases(tokens: _Tokens) -> Iterator[tuple[int, _Tokens]]:
     """(index, tokens from there) of each preposition after the start of the clause."""
     for index, token in enumerate(tokens):
@@ -447,6 +504,8 @@ def _kept(tokens: _Tokens) -> _Tokens:
     kept = tokens
     while len(kept) > MAX_CONTEXT_WORDS and cuts:
         kept = tokens[: cuts.pop()]
+    while 1 < len(kept) < len(tokens) and _is_past(kept[-1]):
+        kept = kept[:-1]  # "a market built | in 1835"
     return _trimmed(kept)
 
 
@@ -516,6 +575,8 @@ def _predicate(clause: _Clause) -> tuple[list[str], str, str, _Tokens] | None:
         return [verb], rest[0].low, "passive", rest[1:]
     if verb in english.MODALS and rest[0].low == "be" and len(rest) > 2 and english.is_participle(rest[1].low):
         return [verb], f"be {rest[1].low}", "passive", rest[2:]
+    if verb in english.MODALS and rest[0].low == "have" and len(rest) > 1 and english.is_participle(rest[1].low):
+        return None
     if verb in english.MODALS and english.is_base_verb(rest[0].low):
         return [verb], rest[0].low, "active", rest[1:]
     if verb in {"has", "have", "had"}:
@@ -550,7 +611,8 @@ def _ask_time_place_cause(clause: _Clause) -> Iterator[Asked | None]:
         if date and date[0].low in {"in", "on", "during"}:
             yield _make(clause, ["when", *before, clause.subject_text, verb, kept], date[1:], "when")
         place = _place(tail)
-        if place:
+        goes_on = len(place) < len(tail) and tail[len(place)].text[0].islower() and not _ends_phrase(tail[len(place)])
+        if place and not goes_on:
             yield _make(clause, ["where", *before, clause.subject_text, verb, kept], place[1:], "where")
         if tail[0].low == "because" and len(tail) > 2:
             cause = _until_break(tail[2:] if tail[1].low == "of" else tail[1:])
@@ -569,6 +631,8 @@ def _ask_time_place_cause(clause: _Clause) -> Iterator[Asked | None]:
 def _ask_definition(clause: _Clause) -> Iterator[Asked | None]:
     if clause.verb.low not in english.COPULAS or clause.rest[0].low not in english.DETERMINERS | {"one"}:
         return
+    if clause.hedged:
+        return
     answer = _with_clause(_until_break(clause.rest), clause.rest)
     if 2 <= len(answer) <= MAX_ANSWER_WORDS:
         word: Kind = "who" if clause.person else "what"
@@ -579,6 +643,8 @@ def _ask_definition(clause: _Clause) -> Iterator[Asked | None]:
 def _ask_which_is(clause: _Clause) -> Iterator[Asked | None]:
     """ "X is the largest Y of Z" -> "What is the largest Y of Z?" """
     if clause.verb.low not in {"is", "was"} or clause.rest[0].low != "the" or clause.common or clause.resolved:
+        return
+    if clause.hedged:
         return
     kept = _until_break(clause.rest)
     if 3 <= len(kept) <= 10:
@@ -609,6 +675,8 @@ def _ask_agent(clause: _Clause) -> Iterator[Asked | None]:
         elif tail[0].low in {"as", "for", "from", "to", "into", "of", "with"} and index == 0:
             words = ["what", *before, clause.subject_text, verb, tail[0].low]
             if tail[0].low == "to" and not (following[0].low in english.DETERMINERS or following[0].is_name):
+                if not english.is_base_verb(following[0].low):
+                    continue  # "limited to collaborators", "meant to be useful"
                 words = ["what", *before, clause.subject_text, verb, "to do"]
                 following = _until_break(tail[1:])
             yield _make(clause, words, following, "what")
@@ -630,6 +698,8 @@ def _ask_object(clause: _Clause) -> Iterator[Asked | None]:
             yield _make(clause, ["what", *before, clause.subject_text, verb, preposition], answer, "what")
         return
     answer = _with_clause(_noun_phrase(rest), rest)
+    if verb in _CAUSING and any(token.low == "to" for token in rest[len(answer) :][:1]):
+        return  # "allow the owner | to do it": who is allowed is no object
     if clause.words(answer) in _IDIOMS:
         return
     if not answer or answer[0].low in english.PREPOSITIONS | english.ADVERBS | english.PRONOUNS | english.CONJUNCTIONS:
@@ -671,7 +741,9 @@ def _ask_subject(clause: _Clause) -> Iterator[Asked | None]:
     if clause.common or clause.resolved or (clause.verb.low in english.AUXILIARIES and not passive):
         return
     kept = _kept(clause.rest)
-    if 2 <= len(kept) <= MAX_CONTEXT_WORDS + 4:
+    if clause.rest[0].low == "that" or clause.verb.low in _SAYING:
+        return  # "Who argues that the curve": what they argue is cut
+    if 2 <= len(kept) <= MAX_CONTEXT_WORDS + 4 and not english.is_base_verb(kept[-1].low):
         word: Kind = "who" if clause.person else "what"
         yield _make(clause, [word, clause.verb.low, clause.words(kept)], clause.subject, word, False)
 
@@ -697,10 +769,36 @@ def _well_formed(asked: Asked, text: str) -> bool:
         and _balanced(text[asked.start : asked.end])
         and not _ANAPHORA & set(answer[:1])
         and not {"this", "these", "those"} & set(answer)
-        and not {"both", "either", "neither"} & set(answer[:1])
+        and not _HALF_SAID & set(answer[-1:])
+        and not ({"and", "or", "both", "either", "neither"} | _ELLIPTICAL) & set(answer[:1])
+        and not re.search(r"\bof that\b|^the same\b", text[asked.start : asked.end])
+        and not _is_cut(asked, text)
         and words[-1] not in {"the", "a", "an", "and", "or", "its", "their", "his", "her", "not"}
         and not re.search(r"[;:]|--", asked.question)
     )
+
+
+def _is_cut(asked: Asked, text: str) -> bool:
+    """Whether the answer, or the end of the question, stops within a phrase or a list that goes on in the text.
+
+    An answer that runs into the next clause is cut amiss, too, but where a whole clause is asked for.
+    """
+    answer, after = text[asked.start : asked.end], text[asked.end :]
+    if not re.match("What happens|When|Why", asked.question):
+        found = re.findall(r"\w+", answer.lower())
+        if not english.AUXILIARIES.isdisjoint(found) and _SUBORDINATORS.isdisjoint(found):
+            return True
+    if _CUT_LIST.match(after) or (_THIN.fullmatch(answer) and re.search(r"\w", after)):
+        return True
+    pair = _CUT_PAIR.match(after)
+    # "in Debian and derived distributions", but "a tool and called by ..."
+    if pair and (
+        pair.group(1) is None
+        or (english.is_participle(pair.group(1)) and pair.group(2) not in english.DETERMINERS | english.PREPOSITIONS)
+    ):
+        return True
+    ending = re.search(r"\b(?:the|an?|its|their|his|her) [\w-]+(?=\?$)", asked.question)
+    return ending is not None and re.search(rf"\b{re.escape(ending.group())}\s*[,–—-]", text) is not None
 
 
 def _balanced(text: str) -> bool:

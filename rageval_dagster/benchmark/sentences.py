@@ -20,11 +20,16 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
 _NOISE = re.compile(
-    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|\w=[\"']",
+    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|`_|\w=[\"']",
     re.IGNORECASE,
 )
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
+_NUMBERING = re.compile(
+    r"\s*(?:(?:chapter|section|part|appendix) \w{1,3}[.:]? +|\d{1,2}(?:\.\d{1,2})*\. +|\d{1,2}(?:\.\d{1,2})+ +)",
+    re.IGNORECASE,
+)
+_SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
@@ -89,6 +94,28 @@ def sentences(text: str, language: str | None = None) -> list[Sentence]:
                 found.append(Sentence(quote, sentence, heading, previous))
             previous = sentence or previous
     return found
+
+
+def without_number(heading: str) -> str:
+    """A heading without the number of its chapter or section."""
+    numbering = _NUMBERING.match(heading)
+    return heading[numbering.end() :] if numbering else heading
+
+
+def title(text: str) -> str | None:
+    """The heading that a document opens with, without the name of its site; None where it opens with prose.
+
+    Args:
+        text: the beginning of a document.
+    """
+    # With its number it would look like the item of a list.
+    for block in _blocks(_running_text(without_number(text))):
+        heading, body = _split_heading(block)
+        if heading:
+            return _SITE_NAME.split(heading)[0].strip() or None
+        if _ends(body):
+            return None
+    return None
 
 
 def _pieces(body: str, language: str) -> Iterator[str]:

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import open_all, plural, print_json, print_table
+from rageval_dagster.cli.console import open_all, plural, print_json, print_table, say
+from rageval_dagster.errors import StoreError
 
 app = typer.Typer(help="Clients: list.", no_args_is_help=True)
 
@@ -12,12 +13,19 @@ app = typer.Typer(help="Clients: list.", no_args_is_help=True)
 @app.command("list")
 def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Lists the clients of the store and of the history, and what of the store is no client and why."""
+    from rageval_dagster.corpus.inspection import check_there
     from rageval_dagster.corpus.store import open_store
     from rageval_dagster.storage.clients import list_clients
     from rageval_dagster.storage.forgetting import left_alone
     from rageval_dagster.storage.views import read_view
 
     settings, db = open_all()
+    if settings.chroma_path is not None:
+        try:
+            check_there(settings)
+        except StoreError as error:
+            # What the history knows is listed all the same.
+            say(str(error))
     store = open_store(settings)
     present = store.clients()
     forgotten = left_alone(db, present)

@@ -2,6 +2,8 @@
 
 import difflib
 import json
+import re
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, StoreError
-from rageval_dagster.records import Progress
+from rageval_dagster.records import Progress, pace
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
 
@@ -53,15 +55,10 @@ def require_client(settings: Settings, client: str) -> None:
     Raises:
         SettingsError: there is no such client; it names the one that may be meant.
     """
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.storage.clients import list_clients
-
-    known = set(settings.source.client_names)
+    if client in settings.source.client_names:
+        return
     try:
-        if client not in known:
-            known.update(each.client_id for each in list_clients(open_all()[1]))
-        if client not in known:
-            known.update(open_store(settings).clients())
+        known = _known_clients(settings, open_all()[1], client)
     except (StoreError, DatabaseError) as error:
         say(f"whether there is a client {client!r} cannot be told: {error}")
         return
@@ -69,6 +66,43 @@ def require_client(settings: Settings, client: str) -> None:
         near = difflib.get_close_matches(client, sorted(known), n=1)
         meant = f" ({near[0]!r} is meant?)" if near else ""
         raise SettingsError(f"there is no client {client!r}{meant}; `rageval clients list` shows those there are")
+
+
+def _known_clients(settings: Settings, db: "Database", client: str) -> set[str]:
+    """The clients that settings, history and document store know; what knows `client` is the last that is asked."""
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.storage.clients import list_clients
+
+    known = set(settings.source.client_names)
+    if client not in known:
+        known.update(each.client_id for each in list_clients(db))
+    if client not in known:
+        known.update(open_store(settings).clients())
+    return known
+
+
+_ALIKE = 0.8
+"""As alike as a name with one slip in five letters."""
+
+
+def meant_instead(settings: Settings, db: "Database", client: str) -> str | None:
+    """The known client that a new one's name is like; None where the client is known, or its name like no other.
+
+    Names that differ in their numbers only are a row of customers, and no slip.
+    """
+    known = _known_clients(settings, db, client)
+    if client in known:
+        return None
+    unnumbered = re.sub(r"[\d\W_]+", "", client)
+    others = sorted(name for name in known if re.sub(r"[\d\W_]+", "", name) != unnumbered)
+    return next(iter(difflib.get_close_matches(client, others, n=1, cutoff=_ALIKE)), None)
+
+
+def say_new_client(client: str, meant: str | None) -> None:
+    """That a client was made although another may be meant, and how it is undone; nothing where none may be."""
+    if meant is not None:
+        name = shlex.quote(client)
+        say(f"{cell(client)} is a new client; if {cell(meant)} is meant: rageval forget --client {name}")
 
 
 def print_json(value: Any) -> None:
@@ -123,7 +157,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
 
 
 def _progress_lines(what: str) -> Progress:
-    """Says how many are done, and how fast, at most every LINE_EVERY_S: what ends sooner says nothing."""
+    """Says how many are done, how fast, and how long the rest takes so, at most every LINE_EVERY_S."""
     started = told = time.monotonic()
 
     def tell(done: int, total: int) -> None:
@@ -131,7 +165,7 @@ def _progress_lines(what: str) -> Progress:
         now = time.monotonic()
         if now - told >= LINE_EVERY_S:
             told = now
-            say(f"{what}: {done}/{total} ({done / (now - started):.1f}/s)")
+            say(f"{what}: {done}/{total} ({pace(done, total, now - started)})")
 
     return tell
 
@@ -154,6 +188,12 @@ def say_usage(chat: "ChatClient | None") -> None:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def named(names: Sequence[str], most: int = 10) -> str:
+    """The first of several names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(cell, names[:most])) + more
 
 
 def percent(share: float) -> str:
@@ -190,6 +230,17 @@ def mapped_columns(choices: Iterable[str]) -> dict[str, str]:
             raise RagevalError(f"--map names the field {field!r} twice")
         columns[field] = column
     return columns
+
+
+def dataset_number(text: str) -> int:
+    """A dataset's number as it was typed.
+
+    Raises:
+        RagevalError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal()):
+        raise RagevalError(f"a dataset is named by its number, not {text!r}: `rageval datasets list` shows them")
+    return int(text)
 
 
 def _is_number(value: Any) -> bool:

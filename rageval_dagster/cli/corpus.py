@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, open_all, plural, print_json, progress_bar, say
+from rageval_dagster.cli.console import (
+    DONE_IN_PART,
+    meant_instead,
+    named,
+    open_all,
+    plural,
+    print_json,
+    progress_bar,
+    say,
+    say_new_client,
+)
 from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,7 +36,10 @@ def ingest(
 ) -> None:
     """Loads documents into Chroma; a document that was loaded before is brought up to date."""
     settings, db = open_all()
+    meant = meant_instead(settings, db, client)
     report = load_documents(settings, db, path, client, chunk_size, overlap, embed_again)
+    if report.added:
+        say_new_client(client, meant)
     if report.foreign_store:
         say("this Chroma was not made by rageval; the documents were written into it as you asked")
     for refusal in report.refused:
@@ -40,6 +53,8 @@ def ingest(
             f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'chunk')} added, "
             f"{report.unchanged} unchanged, {report.removed} removed"
         )
+        if report.removed_documents:
+            print(f"{plural(len(report.removed_documents), 'document')} removed: {named(report.removed_documents)}")
     if report.refused:
         raise typer.Exit(DONE_IN_PART)
 

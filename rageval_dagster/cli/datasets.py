@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +13,16 @@ from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
     cell,
+    dataset_number,
     mapped_columns,
+    meant_instead,
     open_all,
     plural,
     print_json,
     print_table,
     require_client,
     say,
+    say_new_client,
 )
 from rageval_dagster.errors import RagevalError, TextsDeletedError
 
@@ -32,6 +35,7 @@ MAX_SHOWN = 200
 
 app = typer.Typer(help="Benchmarks: generated from documents, or imported.", no_args_is_help=True)
 
+DatasetNumber = Annotated[int, typer.Argument(parser=dataset_number, metavar="NUMBER", help="The dataset's number.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -68,7 +72,7 @@ def generate(
     written = [dataset for dataset in named if (dataset.id, dataset.checked_at) not in before]
     if not written:
         raise RagevalError(f"{client}: no dataset was written: {no_question(db, client, spec.generator)}")
-    print_json(dataset_row(written[0])) if as_json else _print_datasets(written)
+    print_json(dataset_row(written[0])) if as_json else _print_datasets(written, {each.id for each in written})
 
 
 @app.command("list")
@@ -76,20 +80,24 @@ def list_all(
     client: Annotated[str | None, typer.Option(help="Only this client's.")] = None, as_json: JsonOption = False
 ) -> None:
     """Lists the datasets: how many documents and topics of the corpus each touches, and questions to look at."""
-    from rageval_dagster.storage.benchmark import list_datasets
+    from rageval_dagster.storage.benchmark import list_datasets, newest_versions
 
     settings, db = open_all()
     if client is not None:
         require_client(settings, client)
     datasets = list_datasets(db, client)
-    print_json([dataset_row(dataset) for dataset in datasets]) if as_json else _print_datasets(datasets)
+    current = {dataset.id for dataset in newest_versions(datasets) if dataset.retired_at is None}
+    if as_json:
+        print_json([{**dataset_row(dataset), "current": dataset.id in current} for dataset in datasets])
+    else:
+        _print_datasets(datasets, current)
 
 
 @app.command("show")
-def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], as_json: JsonOption = False) -> None:
+def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
     """Shows a dataset: its questions, answers, evidence, and which of them break a rule or have lost their evidence."""
     from rageval_dagster.benchmark.rules import RULES
-    from rageval_dagster.storage.benchmark import dataset_items, get_dataset
+    from rageval_dagster.storage.benchmark import current_datasets, dataset_items, get_dataset
 
     _, db = open_all()
     dataset = get_dataset(db, dataset_id)
@@ -112,7 +120,7 @@ def show(dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")], a
             }
         )
         return
-    _print_datasets([dataset])
+    _print_datasets([dataset], {each.id for each in current_datasets(db, dataset.client_id)})
     print(
         "categories: "
         + ", ".join(f"{cell(name)}: {count}" for name, count in dataset.stats.get("categories", {}).items())
@@ -181,6 +189,7 @@ def import_file(
     settings, db = open_all()
     name = name or _name_of(file)
     before = next((each for each in current_datasets(db, client) if each.name == name), None)
+    meant = meant_instead(settings, db, client)
     report = import_dataset(
         db,
         client,
@@ -191,6 +200,7 @@ def import_file(
         open_store(settings),
         document_pattern,
     )
+    say_new_client(client, meant)
     dataset = report.dataset
     replaced = before if before is not None and before.id != dataset.id else None
     if as_json:
@@ -252,7 +262,7 @@ def retire(
 
 @app.command("export")
 def export(
-    dataset_id: Annotated[int, typer.Argument(help="The dataset's id.")],
+    dataset_id: DatasetNumber,
     out: Annotated[Path, typer.Option(help="The file to write; for beir a folder.")],
     format_name: Annotated[
         str, typer.Option("--format", help=f"{', '.join(name for name, each in FORMATS.items() if each.write)}.")
@@ -270,7 +280,9 @@ def export(
 @app.command("review")
 def review(
     client: Annotated[str, typer.Option(help="Whose generated dataset to review.")],
-    dataset: Annotated[int | None, typer.Option(help="Its id, where the client has several.")] = None,
+    dataset: Annotated[
+        int | None, typer.Option(parser=dataset_number, metavar="NUMBER", help="Its number, of several of the client.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the questions to this CSV file.")] = None,
     read: Annotated[Path | None, typer.Option(help="Take over the decisions of this CSV file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
@@ -339,13 +351,14 @@ def dataset_row(dataset: "Dataset") -> dict[str, Any]:
     }
 
 
-def _print_datasets(datasets: "Sequence[Dataset]") -> None:
+def _print_datasets(datasets: "Sequence[Dataset]", current: Collection[int]) -> None:
+    """A line a version of a dataset; `current` are the ids of those that are evaluated."""
     rows = [
         {
             **dataset_row(dataset),
             "documents": _touched(dataset.documents_touched, dataset.documents),
             "topics": _touched(dataset.topics_touched, dataset.topics),
-            "retired": "yes" if dataset.retired_at else None,
+            "state": "retired" if dataset.retired_at else "current" if dataset.id in current else None,
         }
         for dataset in datasets
     ]
@@ -361,7 +374,7 @@ def _print_datasets(datasets: "Sequence[Dataset]") -> None:
         "flagged",
         "created",
         "version",
-        "retired",
+        "state",
     )
     print_table(rows, columns, "no datasets yet: rageval datasets generate --client NAME")
 

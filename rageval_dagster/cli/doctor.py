@@ -1,7 +1,7 @@
 """`rageval doctor`: whether everything that is needed is set, fits, and answers; what to do where it does not."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from urllib.request import getproxies, proxy_bypass
 import typer
 from pydantic import SecretStr
 
-from rageval_dagster.cli.console import plural, print_json, print_table
+from rageval_dagster.cli.console import named, plural, print_json, print_table
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
@@ -56,10 +56,11 @@ def _findings(test_webhook: bool) -> Iterator[Row]:
     clients: list[str] = []
     found = _checked("document store", lambda: _documents(settings, clients))
     yield found
-    everyone = [settings]
+    everyone, own = [settings], dict[str, Settings]()
     for client_id in settings.source.client_names:
         try:
-            everyone.append(settings.for_client(client_id))
+            own[client_id] = settings.for_client(client_id)
+            everyone.append(own[client_id])
         except SettingsError as error:
             yield _row(f"client {client_id}", "no", str(error))
             continue
@@ -75,7 +76,8 @@ def _findings(test_webhook: bool) -> Iterator[Row]:
         yield _checked("prompts", lambda folder=folder: _prompts(folder))
     yield from _embedding_models(everyone)
     yield from _once(_chat_models(everyone))
-    yield from _systems(everyone)
+    without_table = any(client_id not in settings.source.client_names for client_id in clients)
+    yield from _systems(settings, own, shared=without_table or not settings.source.client_names)
     for url in dict.fromkeys(each.alert_webhook_url for each in everyone):
         yield _checked("alert webhook", lambda url=url: _webhook(url, test_webhook))
     if settings.chroma_url is not None:
@@ -182,20 +184,34 @@ def _chat_model(check: str, role: "Role", endpoint: "Endpoint", settings: Settin
     return _row(check, "yes" if probed.in_json else "warning", found)
 
 
-def _systems(everyone: Iterable[Settings]) -> Iterator[Row]:
-    """The systems that rageval.toml defines, each definition once; one that nobody uses yet is only warned of."""
+def _systems(settings: Settings, own: Mapping[str, Settings], shared: bool) -> Iterator[Row]:
+    """The systems that rageval.toml defines, each definition once; one that nobody uses yet is only warned of.
+
+    A definition that only clients' tables make names them.
+
+    Args:
+        own: the settings of each client that has a table.
+        shared: whether a client may be evaluated with what holds for all: where each one has a table, a definition
+            that all of them override is nobody's.
+    """
     distinct: dict[tuple[str, str], tuple[SystemDefinition, Settings]] = {}
+    clients: dict[tuple[str, str], list[str]] = {}
     used: set[tuple[str, str]] = set()
-    for settings in everyone:
-        for name, definition in settings.systems.items():
+    everyone: list[tuple[str | None, Settings]] = [(None, settings), *own.items()]
+    for client_id, each in everyone:
+        for name, definition in each.systems.items():
             key = name, repr(definition)
-            distinct.setdefault(key, (definition, settings))
-            if name in settings.system:
+            distinct.setdefault(key, (definition, each))
+            if client_id is not None:
+                clients.setdefault(key, []).append(client_id)
+            if name in each.system and (shared or client_id is not None):
                 used.add(key)
-    for key, (definition, settings) in distinct.items():
-        check = f"system {key[0]}"
-        row = _checked(check, lambda name=key[0], own=settings: _system(name, own))
-        yield row if row["ok"] == "yes" or key in used else {**row, "ok": "warning"}
+    for key, (definition, each) in distinct.items():
+        check = f"system {key[0]}" + ("" if each is settings else f" of {named(clients[key], most=3)}")
+        row = _checked(check, lambda name=key[0], each=each: _system(name, each))
+        if row["ok"] != "yes" and key not in used:
+            row = _row(check, "warning", f"{row['finding']} (no client is evaluated with it so far)")
+        yield row
         if isinstance(definition, HttpDefinition):
             secret = "what auth_env and headers_env name" if definition.auth_env or definition.headers_env else None
             yield from _unencrypted(check, definition.url, secret)

@@ -14,6 +14,7 @@ from rageval_dagster.cli.console import (
     GATE_FAILED,
     SCORE_COLUMNS,
     cell,
+    dataset_number,
     open_all,
     plural,
     print_json,
@@ -22,7 +23,7 @@ from rageval_dagster.cli.console import (
     say,
     score_rows,
 )
-from rageval_dagster.cli.gate import few_questions, gate_json, gate_sentence, say_gate
+from rageval_dagster.cli.gate import gate_json, gate_lines, say_gate
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
@@ -43,7 +44,12 @@ HEADLINE_COLUMNS = [
 def evaluate(
     client: Annotated[str | None, typer.Option(help="The client to evaluate.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Evaluate every client in the store.")] = False,
-    dataset: Annotated[list[int] | None, typer.Option(help="Dataset id; repeat for several; default: all.")] = None,
+    dataset: Annotated[
+        list[int] | None,
+        typer.Option(
+            parser=dataset_number, metavar="NUMBER", help="Dataset by number; repeat for several; default: all."
+        ),
+    ] = None,
     system: Annotated[list[str] | None, typer.Option(help="dense, bm25, hybrid, or one of rageval.toml.")] = None,
     k: Annotated[int | None, typer.Option(min=1, max=1000, help="The metrics' cutoff.")] = None,
     sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
@@ -329,9 +335,10 @@ def failed_questions(db: Any, report: Any) -> str | None:
         return None
     named = "; ".join(f"{cell(reason)} ({count})" for reason, count in reasons.most_common(MAX_NAMES))
     [(commonest, _)] = reasons.most_common(1)
+    todo = remedy(commonest, cell(evaluation.system))
     return (
         f"{evaluation.client_id} / {evaluation.dataset_name}: {evaluation.system} failed on {reasons.total()} of "
-        f"{plural(evaluation.item_count, 'question')}: {named}" + (f": {todo}" if (todo := remedy(commonest)) else "")
+        f"{plural(evaluation.item_count, 'question')}: {named}" + (f": {todo}" if todo else "")
     )
 
 
@@ -450,9 +457,8 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
             print(f"  no headline metric has a value: {evaluation.system} failed on every question")
         else:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
-        print(f"  {gate_sentence(db, evaluation)}")
-        if blind := few_questions(db, own, evaluation):
-            print(f"  {blind}")
+        for line in gate_lines(db, own, evaluation):
+            print(f"  {line}")
         if lost := without_evidence(db, evaluation.dataset_id):
             said = f"{plural(lost, 'question')} whose evidence the documents do not hold (any more), for you to look at"
             print(f"  {said}: rageval datasets show {evaluation.dataset_id}")

@@ -1,6 +1,6 @@
 """`rageval runs compare` and `accept`, and what `evaluate --gate` says and exits with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ from rageval_dagster.cli.console import (
     GATE_FAILED,
     TOO_FEW,
     cell,
+    named,
     open_all,
     plural,
     print_json,
@@ -23,7 +24,7 @@ COMPARISON_COLUMNS = [
 ]
 WORST = 5
 MOST_IDS = 10
-MOST_DOCUMENTS = 10
+FEW_IDS = 5
 
 
 def compare(
@@ -44,7 +45,9 @@ def compare(
                 "before": before,
                 "now": now,
                 "changes": [asdict(change) for change in found.changes],
-                "new_chunks": {name: {"new": new, "all": every} for name, (new, every) in found.new_chunks.items()},
+                "documents": {
+                    name: {"what": change.what, **asdict(change)} for name, change in found.documents.items()
+                },
                 "gone": [{"item_id": each.item.item_id, "why": each.why} for each in found.gone],
                 "shared_questions": len(found.pair.shared),
                 "metrics": [asdict(row) for row in found.rows],
@@ -57,7 +60,7 @@ def compare(
     for change in found.changes:
         suffer = f"; {plural(change.worse, 'question')} got worse by it" if change.worse else ""
         print(f"changed: {change.what} ({cell(change.detail)}{suffer})")
-    _print_documents(found.new_chunks)
+    _print_documents(found.documents)
     for each in found.gone[:worst]:
         print(f"  gone: {each.item.item_id}  {cell(each.item.question)} ({each.why})")
     if len(found.gone) > worst:
@@ -83,6 +86,9 @@ def compare(
         print("exact test of those that did change finds them to be no chance: p decides.")
     for row in (row for row in rows if row.remark):
         print(f"{row.metric_id}: {row.remark}")
+    if found.worse[:worst]:
+        print("\nQuestions that got worse; a passage with * holds the evidence, or is of its document where only that")
+        print("is known:")
     for each in found.worse[:worst]:
         _print_worse(each)
     left = len(found.worse) - worst
@@ -107,48 +113,62 @@ def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number."
 def say_gate(db: Any, reports: Sequence[Any]) -> int:
     """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (too few to tell)."""
     from rageval_dagster.monitoring.gate import judged_before
-    from rageval_dagster.monitoring.gate_spec import failing_count
     from rageval_dagster.monitoring.told import sentence
 
     judged = [judged_before(db, report.evaluation) for report in reports]
     for each in judged:
         evaluation = each.evaluation
         say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(each)}")
-        if failing := each.judgement.newly_failing:
-            more = f" and {len(failing) - MOST_IDS} more" if len(failing) > MOST_IDS else ""
-            ids = ", ".join(failing[:MOST_IDS])
-            say(f"  warning: {failing_count(len(failing))} newly failing, also when asked again: {ids}{more}")
-            say(f"  both answers: rageval runs compare {each.judgement.baseline_id} {evaluation.id}")
+        for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):
+            say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}
     if "regressed" in verdicts:
         return GATE_FAILED
     return TOO_FEW if "too_few" in verdicts or verdicts == {None} else 0
 
 
-def gate_sentence(db: Any, evaluation: Any) -> str:
-    """What became of an evaluation at the gate."""
+def gate_lines(db: Any, settings: Any, evaluation: Any) -> Iterator[str]:
+    """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
     from rageval_dagster.monitoring.gate import judged_before
     from rageval_dagster.monitoring.told import sentence
 
-    return sentence(judged_before(db, evaluation))
+    judged = judged_before(db, evaluation)
+    yield sentence(judged)
+    yield from newly_failing(judged)
+    if blind := _few_questions(db, settings, judged):
+        yield blind
 
 
-def few_questions(db: Any, settings: Any, evaluation: Any) -> str | None:
+def newly_failing(judged: Any, most: int = FEW_IDS) -> Sequence[str]:
+    """The first questions that newly fail by their ids, and the command that shows both answers; nothing without."""
+    from rageval_dagster.monitoring.gate_spec import failing_count
+
+    failing = judged.judgement.newly_failing
+    if not failing:
+        return ()
+    return (
+        f"{failing_count(len(failing))} newly failing, also when asked again: {named(failing, most)}",
+        f"both answers: rageval runs compare {judged.judgement.baseline_id} {judged.evaluation.id}",
+    )
+
+
+def _few_questions(db: Any, settings: Any, judged: Any) -> str | None:
     """Of a first run: that with so few questions later ones could hardly be told from it; None where they can."""
-    from rageval_dagster.monitoring.gate import judged_before, visible_drop
+    from rageval_dagster.monitoring.gate import visible_drop
     from rageval_dagster.monitoring.gate_spec import GateSpec
 
     spec = GateSpec.from_settings(settings)
-    if judged_before(db, evaluation).judgement.verdict != "first":
+    if judged.judgement.verdict != "first":
         return None
-    drop = visible_drop(db, evaluation, spec)
+    drop = visible_drop(db, judged.evaluation, spec)
     if drop is not None and drop <= spec.effect:
         return None
     seen = "no drop" if drop is None else f"no drop below {drop:.2f}"
     return (
-        f"{plural(evaluation.item_count, 'question')} are few: later runs would show {seen}, and say too_few until "
-        f"one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): rageval datasets generate --sample-size N, or "
-        "import more"
+        f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would show {seen}, and say "
+        f"too_few until one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): "
+        "rageval datasets generate --sample-size N, or import more, "
+        "best about other documents: questions about one count as one group"
     )
 
 
@@ -183,20 +203,23 @@ def _comparison_row(row: Any) -> dict[str, Any]:
         # Of what was found nobody asks how small it might have been.
         "visible from": row.smallest_drop if row.decision in ("unchanged", "not_comparable") else None,
         "questions": row.n_shared,
-        "decision": row.decision.replace("_", " "),
+        "decision": _decided(row),
     }
 
 
-def _print_documents(new_chunks: Mapping[str, tuple[int, int]]) -> None:
-    """Which documents are new or were rewritten, and which got new passages."""
-    whole = [name for name, (new, every) in new_chunks.items() if new == every]
-    for what, names in (
-        ("new or rewritten", whole),
-        ("with new passages", [name for name in new_chunks if name not in whole]),
-    ):
+def _decided(row: Any) -> str:
+    """The decision; where none could be reached, that."""
+    if row.decision == "unchanged" and (row.looks_worse or row.smallest_drop is None):
+        return "unclear" if row.looks_worse else "too few"
+    return row.decision.replace("_", " ")
+
+
+def _print_documents(documents: Mapping[str, Any]) -> None:
+    """Which documents are new, were rewritten, changed in part, or were removed."""
+    for what in ("new", "rewritten", "changed", "removed"):
+        names = [name for name, change in documents.items() if change.what == what]
         if names:
-            more = f" and {len(names) - MOST_DOCUMENTS} more" if len(names) > MOST_DOCUMENTS else ""
-            print(f"  documents {what}: {', '.join(map(cell, names[:MOST_DOCUMENTS]))}{more}")
+            print(f"  documents {what}: {named(names)}")
 
 
 def _holds_zero(row: Any) -> bool:
@@ -210,8 +233,9 @@ def _print_worse(each: Any) -> None:
         said = result.answer.text if result.answer is not None else result.error or "(deleted, or no answer)"
         print(f"  {name:6} answered: {cell(said)}")
         for hit in result.hits[: result.k]:
-            relevant = (result.relevant_chunks or frozenset()) | (result.relevant_documents or frozenset())
-            mark = "*" if {hit.chunk_id, hit.document_id} & relevant else " "
+            by_document = result.relevant_chunks is None
+            relevant = (result.relevant_documents if by_document else result.relevant_chunks) or frozenset()
+            mark = "*" if (hit.document_id if by_document else hit.chunk_id) in relevant else " "
             print(f"  {hit.rank:>9}{mark} {cell(hit.document_id)}  {cell(hit.text)[:100]}")
 
 

@@ -10,6 +10,7 @@ from rageval_dagster.cli import gate
 from rageval_dagster.cli.console import (
     SCORE_COLUMNS,
     cell,
+    dataset_number,
     open_all,
     plural,
     print_json,
@@ -31,7 +32,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list")
 def list_all(
     client: Annotated[str | None, typer.Option(help="Only this client's.")] = None,
-    dataset: Annotated[int | None, typer.Option(help="Only of this dataset.")] = None,
+    dataset: Annotated[
+        int | None, typer.Option(parser=dataset_number, metavar="NUMBER", help="Only of this dataset.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
@@ -97,6 +100,9 @@ def show(
         shown = evaluation_json(settings, db, report, leaks_of(db, report))
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
+    if question_ids and broken_down is None:
+        _print_questions(_asked_for(db, report, question_ids), all_texts=True)
+        return
     row = _row(report.evaluation)
     print_table([row], list(row), "")
     print()
@@ -116,20 +122,37 @@ def show(
     )
     for line in filter(None, lines):
         print(f"\n{line}")
-    questions = read_questions(db, report, question_ids or report.by_badness[:worst])
-    if question_ids:
-        missing = sorted(set(question_ids) - {each.item.item_id for each in questions})
-        if missing:
-            raise RagevalError(
-                f"run {run_id} has no question {missing[0]!r}, or its texts were deleted; without --question "
-                "the worst are listed"
-            )
-    elif not report.by_badness and not report.is_judged:
+    questions = read_questions(db, report, report.by_badness[:worst])
+    if not report.by_badness and not report.is_judged:
         print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
     elif not report.by_badness:
         print("\nEvery question found its evidence first, and was answered or declined rightly.")
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
+    _print_questions(questions, all_texts=False)
+
+
+def _asked_for(db: Any, report: Any, question_ids: list[str]) -> Any:
+    """The questions with these ids.
+
+    Raises:
+        RagevalError: the run has no such question.
+    """
+    from rageval_dagster.evaluation.summary import read_questions
+
+    questions = read_questions(db, report, question_ids)
+    missing = sorted(set(question_ids) - {each.item.item_id for each in questions})
+    if missing:
+        raise RagevalError(
+            f"run {report.evaluation.id} has no question {missing[0]!r}, or its texts were deleted; without --question "
+            "the worst are listed"
+        )
+    return questions
+
+
+def _print_questions(questions: Any, all_texts: bool) -> None:
+    if questions:
+        print("\nA passage with * holds the evidence, or is of its document where only that is known.")
     for question in questions:
         item = question.item
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {question.rank or 'not found'}")
@@ -139,7 +162,7 @@ def show(
         for hit in question.hits:
             mark = "*" if {hit.chunk_id, hit.document_id} & question.relevant else " "
             print(f"  {hit.rank:>3}{mark} {cell(hit.document_id)}  {cell(hit.chunk_id)}")
-            if question_ids:
+            if all_texts:
                 print(f"       {cell(hit.text) or '(its text is not kept)'}")
         for metric_id, outcome in question.verdicts.items():
             for verdict_line in _verdict_lines(metric_id, outcome):

@@ -46,14 +46,16 @@ class Refusal(NamedTuple):
 class IngestReport:
     """What an ingestion did. `documents` are those read; `added`, `unchanged` and `removed` count chunks.
 
-    `ignored` counts files of other kinds. `foreign_store` is whether the embedded store was not made by rageval: the
-    chunks were written into it all the same, because the user asked for that.
+    `removed_documents` are the ids of documents that went with their files. `ignored` counts files of other kinds.
+    `foreign_store` is whether the embedded store was not made by rageval: the chunks were written into it all the
+    same, because the user asked for that.
     """
 
     documents: int
     added: int
     unchanged: int
     removed: int
+    removed_documents: list[str]
     refused: list[Refusal]
     ignored: int
     foreign_store: bool
@@ -125,6 +127,7 @@ def ingest(
         added=work.added,
         unchanged=work.unchanged,
         removed=work.removed,
+        removed_documents=sorted(work.removed_documents),
         refused=work.refused,
         ignored=ignored,
         foreign_store=foreign_store,
@@ -196,6 +199,7 @@ class _Ingestion:
         self.document_ids: set[str] = set()
         self.refused: list[Refusal] = []
         self.incomplete_files: set[str] = set()
+        self.removed_documents: set[str] = set()
         self.added = self.unchanged = self.removed = 0
 
     def load(self, files: list[Path]) -> None:
@@ -311,11 +315,13 @@ class _Ingestion:
         for page in self.store.metadata(self.client_id, ROOT_FIELD, [_root_name(self.root)]):
             for chunk_id, metadata in page.items():
                 file = str(metadata.get(FILE_FIELD, ""))
+                document_id = str(metadata.get(self.fields.document))
                 if (
-                    str(metadata.get(self.fields.document)) not in self.document_ids
+                    document_id not in self.document_ids
                     and file not in self.incomplete_files
                     and Path(file).is_relative_to(scope)
                 ):
                     gone.append(chunk_id)
+                    self.removed_documents.add(document_id)
         self.store.delete(self.client_id, gone)
         self.removed += len(gone)

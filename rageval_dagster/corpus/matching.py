@@ -62,9 +62,10 @@ def place_hits(
     text; where nobody's have, or it has fewer than six words that the client's do not have, it is `unknown`. One
     without a text is known by its id; an id alone that exactly one other client has is `foreign`.
 
-    A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, and then
-    stands for a chunk that holds it too; each evidence counts once, however many of the store's chunks overlap it.
-    Where a system names documents only, nothing is relevant at chunk level, so that no such score is made up.
+    A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, case and
+    punctuation aside, and then stands for a chunk that holds it too; each evidence counts once, however many of the
+    store's chunks overlap it. Where a system names documents only, nothing is relevant at chunk level, so that no such
+    score is made up.
 
     Args:
         asked: for each question what its evidence stands for, and the hits as the system returned them.
@@ -282,11 +283,10 @@ def _is_document(hit: Hit) -> bool:
 
 def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str]) -> str:
     """The chunk that a passage of the system's own cut stands for."""
-    passage = Chunk("passage", hit.text, match.document_id)
     held = [
         (evidence, chunk_ids)
         for evidence, chunk_ids in resolution.of_each.items()
-        if evidence.quote and matching_chunks(evidence.quote, None, [passage])
+        if evidence.quote and _holds(hit.text, evidence.quote)
     ]
     if held:
         candidates = [chunk_id for _, chunk_ids in held for chunk_id in sorted(chunk_ids)]
@@ -296,6 +296,17 @@ def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str])
         # The chunk is relevant for words that this passage does not hold.
         return _by_content(hit)
     return match.chunk_id
+
+
+def _holds(passage: str, quote: str) -> bool:
+    """Whether a passage holds a quote by the rules for chunks, whatever the case and punctuation of either.
+
+    A system that strips markup from its documents in its own way has `file .` where the store has `file.`.
+    """
+    plain = " ".join(_words(quote))
+    if not plain:
+        return bool(matching_chunks(quote, None, [Chunk("passage", passage, "")]))
+    return bool(matching_chunks(plain, None, [Chunk("passage", " ".join(_words(passage)), "")]))
 
 
 def _each_once(resolution: Resolution, hit_ids: set[str]) -> Resolution:

@@ -1,7 +1,7 @@
 """Scanning a client's chunks: its versions, and what was added, changed, removed or re-embedded since the last scan."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,6 +16,7 @@ from rageval_dagster.storage.clients import ensure_client, record_scan
 from rageval_dagster.storage.corpus import (
     DIFFERENCES,
     ManifestEntry,
+    Passages,
     delete_manifest,
     iter_manifest,
     manifest_lookup,
@@ -114,7 +115,21 @@ def _bring_up_to_date(
     entries = [_entry(keys[place], chunks[place], hashes[place], now) for place in (*changed, *new)]
     kinds = Counter(_kind(stored.get(entry.chunk_key), entry) for entry in entries)
     unlike = [entry for entry in entries if not _is_same(stored.get(entry.chunk_key), entry)]
-    upsert_manifest(db, client_id, unlike, {kind: count for kind, count in kinds.items() if kind in DIFFERENCES})
+    found = {kind: count for kind, count in kinds.items() if kind in DIFFERENCES}
+    upsert_manifest(db, client_id, unlike, found, _rewritten(stored, entries))
+
+
+def _rewritten(stored: Mapping[str, ManifestEntry], entries: Sequence[ManifestEntry]) -> dict[str, Passages]:
+    """Of which documents passages got other text under their ids, or went to another document, and how many."""
+    documents: dict[str, Passages] = {}
+    for entry in entries:
+        known = stored.get(entry.chunk_key)
+        if known is None or _kind(known, entry) != "changed":
+            continue
+        documents.setdefault(entry.document_id, Passages()).rewritten += 1
+        if known.document_id != entry.document_id:
+            documents.setdefault(known.document_id, Passages()).removed += 1
+    return documents
 
 
 def _entry(chunk_key: str, chunk: Chunk, vector_hash: str, now: datetime) -> ManifestEntry:

@@ -1,5 +1,6 @@
 """The document store: each client's chunks and vectors in Chroma, embedded or on a server."""
 
+import difflib
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -381,10 +382,13 @@ class ChromaStore:
         )
 
     def _said_of(self, name: str) -> str:
-        """Why a collection or value of that name is no client, or whose collection it is, in brackets."""
+        """Why a collection or value of that name is no client, whose collection it is, or who may be meant; in
+        brackets."""
         places = self._survey.places.items()
         owner = next((each for each, place in places if not place.values and place.collection.name == name), None)
         said = f"it is client {owner!r}" if owner else dict(self._survey.left_out).get(name)
+        if not said and (near := difflib.get_close_matches(name, sorted(self._survey.places), n=1)):
+            said = f"{near[0]!r} is meant?"
         return f" ({said})" if said else ""
 
     def _own_collection(self, client_id: str) -> str | None:

@@ -41,12 +41,17 @@ def accept(db: Database, evaluation: Evaluation) -> None:
     """Makes an evaluation the baseline of its dataset's name and its system.
 
     Raises:
-        RagevalError: it is not complete.
+        RagevalError: it is not complete, or its system answered nothing.
     """
     if evaluation.status != "complete":
         raise RagevalError(
             f"evaluation {evaluation.id} is {evaluation.status}: only a complete one can be the baseline; evaluate the "
             "client again"
+        )
+    if evaluation.answered_nothing:
+        raise RagevalError(
+            f"in evaluation {evaluation.id} the system failed on every question: nothing can be held against it; "
+            "accept one in which it answered"
         )
     comparison_storage.save_baseline(db, evaluation, "accepted")
     comparison_storage.mark_first(db, evaluation.id)

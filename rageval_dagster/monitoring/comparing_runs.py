@@ -13,8 +13,8 @@ from rageval_dagster.metrics.registry import metrics_of
 from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.records import Item, Result
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.corpus import DocumentChange, documents_changed
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import get_evaluation
 
@@ -33,11 +33,11 @@ class WorseItem:
 class RunsCompared:
     """Two evaluations side by side; the gate's metrics come first, and the questions that fell most.
 
-    `new_chunks` are, by document, how many chunks are new, and how many there are in all.
+    `documents` are those that changed, by id.
     """
 
     pair: Pair
-    new_chunks: Mapping[str, tuple[int, int]]
+    documents: Mapping[str, DocumentChange]
     gone: Sequence[GoneItem]
     changes: Sequence[Change]
     rows: Sequence[MetricComparison]
@@ -68,8 +68,8 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
     rows = compare_metrics(pair, spec.gate(gated, 1), gated)
     worse = _worse(db, pair, gated)
     found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
-    new = corpus_storage.new_by_document(db, now.client_id, before.started_at, now.started_at)
-    return RunsCompared(pair, new, gone_items(db, before, now), found, rows, worse)
+    documents = documents_changed(db, now.client_id, before.started_at, now.started_at)
+    return RunsCompared(pair, documents, gone_items(db, before, now), found, rows, worse)
 
 
 def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:

@@ -1,17 +1,20 @@
 """Which incidents there are: read from the state of the database, opened while a condition holds, closed after it."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from rageval_dagster.errors import SettingsError
+from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.evaluation.verdict import too_many_errors
+from rageval_dagster.rag.failures import kind_of
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.incidents import Finding, Incident
 from rageval_dagster.storage.standing import (
     DatasetVerdict,
@@ -237,4 +240,13 @@ def _because(reason: Reason) -> dict[str, Any]:
 def _open_new(db: Database, findings: Iterable[Finding], known: Iterable[Incident], now: datetime) -> None:
     # The database opens each once in any case; a quiet look shall not write.
     keys = {incident.open_key for incident in known}
-    incident_storage.open_all(db, [finding for finding in findings if finding.key not in keys], now)
+    new = [finding for finding in findings if finding.key not in keys]
+    incident_storage.open_all(db, [_with_reason(db, finding) for finding in new], now)
+
+
+def _with_reason(db: Database, finding: Finding) -> Finding:
+    """Where a system failed, with why it mostly did; looked up once, since it reads the results."""
+    if finding.kind != "errors" or finding.details["metrics"] or finding.evaluation_id is None:
+        return finding
+    [(reason, _)] = failures(db, get_evaluation(db, finding.evaluation_id)).most_common(1) or [("", 0)]
+    return replace(finding, details={**finding.details, "reason": kind_of(reason)})

@@ -136,7 +136,8 @@ def _opened(incident: Incident) -> str:
 def _failed(details: Mapping[str, Any]) -> str:
     questions = f"{details['questions']} questions"
     if not details["metrics"]:
-        return f"the system failed on {details['failed']} of {questions}"
+        why = f", mostly {_code(reason)}" if (reason := details.get("reason")) else ""
+        return f"the system failed on {details['failed']} of {questions}{why}"
     worst = sorted(details["metrics"].items(), key=lambda entry: (-entry[1], entry[0]))
     named = [f"{_code(metric)} on {count}" for metric, count in worst[:MOST_METRICS]]
     named += [f"{len(worst) - MOST_METRICS} more"] if len(worst) > MOST_METRICS else []

@@ -44,8 +44,12 @@ def sentence(judged: Judged) -> str:
     if better:  # else a later fall back to where the baseline was would be none
         moved = ", ".join(map(movement, better))
         changed += f"; better: {moved}: to hold later runs against this one, rageval runs accept {judged.evaluation.id}"
+    fallen = [row for row in judged.gated if row.looks_worse]
+    if fallen:
+        moved = ", ".join(map(movement, fallen))
+        return f"unclear {against}: {moved}: as one look it would be a fall, as one of many it may be chance{changed}"
     if judgement.verdict == "too_few":
-        return f"no regression seen {against}, but too little to tell ({told}){changed}"
+        return f"too little to tell whether it got worse {against} ({told}){changed}"
     return f"no regression {against} ({told}){changed}"
 
 
@@ -114,5 +118,5 @@ def _seen(row: MetricComparison) -> str:
 def _drop(smallest: float | None) -> str:
     """Which drops the shared questions could have shown."""
     if smallest is None:
-        return "no drop, however large, would have been seen"
+        return "no drop, however large, would have been seen: its questions are too few, or come from too few documents"
     return f"a drop of {smallest:.2f} or more would have been seen"

@@ -94,13 +94,21 @@ def _parameters(where: str, function: Callable[..., Any]) -> tuple[str, ...]:
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+_STARTING = threading.Lock()
+
+
 async def _result(said: Awaitable[Any]) -> Any:
     return await said
 
 
-@lru_cache(maxsize=1)
 def _event_loop() -> asyncio.AbstractEventLoop:
     """The one loop that all async functions run in: what they keep open between questions belongs to a loop."""
+    with _STARTING:  # questions are asked by several threads, and a cache alone may call twice
+        return _started_loop()
+
+
+@lru_cache(maxsize=1)
+def _started_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rag-system-loop", daemon=True).start()
     return loop

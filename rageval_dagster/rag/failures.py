@@ -7,21 +7,31 @@ _BY_KIND = {
     "broken_stream": "the system, or a proxy before it, broke off: see its log",
     "redirect_refused": "give url the address that it redirects to",
     "too_large": "let the system return fewer or shorter contexts",
-    "wrong_shape": "the response is not what [systems.NAME] says of it: mend the paths under response",
+    "wrong_shape": "the response is not what [systems.{system}] says of it: mend the paths under response",
     "raised": "your function raised it: call it with the question",
 }
 _BY_STATUS = {
-    "401": "the system refused its key: see the variable that [systems.NAME] names for it",
-    "403": "the system refused its key: see the variable that [systems.NAME] names for it",
-    "404": "there is nothing at that path: see the url of [systems.NAME]",
-    "422": "the request is not what the system takes: see request of [systems.NAME]",
+    "401": "the system refused its key: see the variable that auth_env or headers_env of [systems.{system}] names",
+    "403": "the system refused its key: see the variable that auth_env or headers_env of [systems.{system}] names",
+    "404": "there is nothing at that path: see the url of [systems.{system}]",
+    "422": "the request is not what the system takes: see request of [systems.{system}]",
     "429": "the system had too many questions at once: lower rate_per_s",
 }
 
 
-def remedy(reason: str) -> str | None:
-    """A few words on what to do about `kind: what happened`; None where nothing is known."""
+def kind_of(reason: str) -> str | None:
+    """The kind of failure, of a status the number too (`http_status: 401`); None for what others wrote."""
+    kind, _, what = reason.partition(":")
+    if kind == "http_status" and what.strip()[:3].isdecimal():
+        return f"{kind}: {what.strip()[:3]}"
+    return kind if kind in _BY_KIND else None
+
+
+def remedy(reason: str, system: str) -> str | None:
+    """A few words on what to do about `kind: what happened` of a system; None where nothing is known."""
     kind, _, what = reason.partition(":")
     if kind == "http_status":
-        return _BY_STATUS.get(what.strip()[:3], "the system answered with an error: see its log")
-    return _BY_KIND.get(kind)
+        said = _BY_STATUS.get(what.strip()[:3], "the system answered with an error: see its log")
+    else:
+        said = _BY_KIND.get(kind)
+    return None if said is None else said.format(system=system)

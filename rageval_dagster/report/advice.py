@@ -1,12 +1,13 @@
-"""Likely causes and what to do: of metrics below their good value, and of pairs of metrics that tell more together.
+"""Likely causes and what to do: of a regression, of metrics below their good value, and of pairs that tell more.
 
 The diagnoses are those of the seed documents that `Advice.source` numbers, in our words, extended where this project
 measures what they do not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.scores import Summary
 
 LOW, HIGH = 0.5, 0.8
@@ -15,18 +16,22 @@ LOW, HIGH = 0.5, 0.8
 
 @dataclass(frozen=True)
 class Advice:
-    """What it means that one of the metrics in `low` is low, while (where given) one of those in `high` is high."""
+    """What it means that one of the metrics in `low` is low, while (where given) one of those in `high` is high.
+
+    It is not said where one of those in `unless` is low.
+    """
 
     low: tuple[str, ...]
     high: tuple[str, ...]
     cause: str
     action: str
     source: str
+    unless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Advised:
-    """Advice that applies: the metrics that are low, and high, by id, worst first."""
+    """Advice that applies: the metrics that are low (or regressed), and high, by id."""
 
     advice: Advice
     low: Sequence[str]
@@ -40,6 +45,46 @@ _CORRECT = (
     "overlap.answer_correctness",
     "embedding.answer_correctness",
 )
+
+_FOUND = (
+    "retrieval.recall_at_{k}",
+    "retrieval.document_recall_at_{k}",
+    "retrieval.hit_rate_at_{k}",
+    "retrieval.document_hit_rate_at_{k}",
+)
+
+_CHANGED = ("corpus", "index", "system", "judge")
+_REGRESSED = (
+    Advice(
+        (),
+        (),
+        "The documents changed: passages with answers are gone or cut otherwise, or new ones come before them",
+        "Compare the two runs: it names the documents, and shows the passages of both times for each question",
+        "004",
+    ),
+    Advice(
+        (),
+        (),
+        "The vectors changed: not all come from the model that searches, or from its version",
+        "See what embedded the documents since, and embed them again with the model that searches",
+        "004",
+    ),
+    Advice(
+        (),
+        (),
+        "The system behaves otherwise: a release of it, its prompt, its model or its settings",
+        "Compare the answers of both times, and take back what was released or accept the run",
+        "004",
+    ),
+    Advice(
+        (),
+        (),
+        "The judge's scores changed where passages and answers did not",
+        "Read some verdicts: if they are right now, accept the run",
+        "002",
+    ),
+)
+"""What to make of questions that got worse by a change, in the order of `_CHANGED`."""
 
 _PAIRS = (
     Advice(
@@ -63,6 +108,7 @@ _PAIRS = (
         "The right documents are found, but the answers do not make use of them",
         "Try another answering model or prompt, and see whether answers are cut off",
         "001",
+        unless=_FOUND,
     ),
     Advice(
         ("lexical.number_match", "checks.calculation_correct"),
@@ -122,6 +168,7 @@ _SINGLE = (
         "The right passages come back, but low in the list",
         "Add or tune a reranker, use a better embedding model, weigh keyword against vector search otherwise",
         "004",
+        unless=_FOUND,
     ),
     Advice(
         (*_FAITHFUL, "overlap.faithfulness", "embedding.answer_hallucination"),
@@ -203,26 +250,47 @@ EVERYTHING_LOW = Advice(
 )
 
 
-def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, float]) -> list[Advised]:
-    """What the means of an evaluation suggest, pairs first; a single metric that a pair explains is not said again.
+def suspected(changes: Iterable[Change], regressed: Sequence[str]) -> list[Advised]:
+    """What a regression of some metrics may come from: the changes that questions got worse by, in their order."""
+    of = dict(zip(_CHANGED, _REGRESSED, strict=True))
+    if not regressed:
+        return []
+    return [Advised(of[change.what], regressed, ()) for change in changes if change.worse and change.what in of]
 
-    `thresholds` are the client's own good values by metric id.
+
+def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, float]) -> list[Advised]:
+    """What the means of an evaluation suggest: pairs first, then single metrics, those first that lack most.
+
+    A single metric that a pair explains is not said again. `thresholds` are the client's own good values by metric id.
     """
     low_ones = {name for name, summary in summaries.items() if _is_low(summary, thresholds)}
     high_ones = {name for name, summary in summaries.items() if _is_high(summary, thresholds)}
     held = [name for name in low_ones | high_ones if good_value(summaries[name], thresholds) is not None]
     if len(held) > 2 and low_ones.issuperset(held):
         return [Advised(EVERYTHING_LOW, sorted(held), ())]
-    found: list[Advised] = []
-    explained: set[str] = set()
-    for advice in (*_PAIRS, *_SINGLE):
+    pairs = _applying(_PAIRS, k, low_ones, high_ones)
+    explained = {name for each in pairs for name in each.low}
+    singles = [each for each in _applying(_SINGLE, k, low_ones, high_ones) if not explained.issuperset(each.low)]
+    lacks = {name: _lack(summaries[name], thresholds) for name in low_ones}
+    return [*pairs, *sorted(singles, key=lambda each: -max(lacks[name] for name in each.low))]
+
+
+def _applying(known: Iterable[Advice], k: int, low_ones: Set[str], high_ones: Set[str]) -> list[Advised]:
+    found = []
+    for advice in known:
         low = [name for name in _ids(advice.low, k) if name in low_ones]
         high = [name for name in _ids(advice.high, k) if name in high_ones]
-        if not low or (advice.high and not high) or (not advice.high and set(low) <= explained):
-            continue
-        found.append(Advised(advice, low, high))
-        explained |= set(low)
+        if low and (high or not advice.high) and low_ones.isdisjoint(_ids(advice.unless, k)):
+            found.append(Advised(advice, low, high))
     return found
+
+
+def _lack(summary: Summary, thresholds: Mapping[str, float]) -> float:
+    """How far a low metric is from what it should be, as a share of that."""
+    good = good_value(summary, thresholds)
+    wanted = good if good is not None else LOW if summary.higher_is_better else 1 - LOW
+    distance = abs((summary.mean or 0.0) - wanted)
+    return distance / wanted if wanted else distance
 
 
 def good_value(summary: Summary, thresholds: Mapping[str, float]) -> float | None:

@@ -1,5 +1,6 @@
 """Charts of the report: drawn by pygal as SVG within the file, styled by the page, without scripts."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from xml.etree import ElementTree
@@ -11,6 +12,9 @@ _UNUSED = {"script", "style", "defs"}
 _WIDTH, _HEIGHT = 640, 220
 LAST_LABEL = 36
 """Half of a label of the time axis, the last of which stands around the end of the lines."""
+
+MOST_LABELS = 5
+"""Of the time axis: so many fit beside one another with the time of day."""
 
 
 def trend_chart(title: str, series: Mapping[str, Sequence[tuple[datetime, float | None]]]) -> Markup:
@@ -32,12 +36,13 @@ def trend_chart(title: str, series: Mapping[str, Sequence[tuple[datetime, float 
         margin=6,
         margin_right=LAST_LABEL,
         title=None,
-        x_labels_major_count=6,
-        show_minor_x_labels=False,
         truncate_label=-1,
     )
     several_a_day = len({moment.date() for moment in moments}) < len(moments)
-    chart.x_labels = [f"{moment:%d %b %H:%M}" if several_a_day else f"{moment:%d %b}" for moment in moments]
+    labels = [f"{moment:%d %b %H:%M}" if several_a_day else f"{moment:%d %b}" for moment in moments]
+    # Chosen by place: pygal goes by the text, and would show all of one minute.
+    step = math.ceil(len(labels) / MOST_LABELS)
+    chart.x_labels = [label if (len(labels) - 1 - place) % step == 0 else "" for place, label in enumerate(labels)]
     for name, points in series.items():
         known = dict(points)
         chart.add(name, [known.get(moment) for moment in moments], formatter=lambda value: f"{value:.3f}")

@@ -12,7 +12,7 @@ from rageval_dagster.monitoring.gate import Judged, judged_before
 from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.rag.failures import remedy
 from rageval_dagster.records import Result
-from rageval_dagster.report.advice import Advised, advised, good_value
+from rageval_dagster.report.advice import Advised, advised, good_value, suspected
 from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
 from rageval_dagster.report.names import metric_name, number, plural
 from rageval_dagster.report.questions import Questions, language_of, questions_of
@@ -24,7 +24,7 @@ from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.comparisons import Change, MetricComparison
-from rageval_dagster.storage.corpus import new_by_document
+from rageval_dagster.storage.corpus import DocumentChange, documents_changed
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, list_evaluations
 from rageval_dagster.storage.results import latencies
@@ -130,7 +130,7 @@ class EvaluationContents:
     failures: Sequence[Failure]
     changed: Sequence[str]
     changes: Sequence[Change]
-    new_chunks: Mapping[str, tuple[int, int]]
+    documents: Mapping[str, DocumentChange]
     gone: Sequence[GoneItem]
     first: Sequence[Figure]
     figures: Sequence[Figure]
@@ -148,6 +148,11 @@ class EvaluationContents:
     @property
     def evaluation(self) -> Evaluation:
         return self.report.evaluation
+
+    @property
+    def has_before(self) -> bool:
+        """Whether there is something to say of what was before: not of a first run that measured something."""
+        return self.judged.judgement.baseline_id is not None or self.evaluation.answered_nothing
 
     @property
     def metric_ids(self) -> list[str]:
@@ -229,16 +234,22 @@ def evaluation_contents(
         more_questions=more_questions(judged.gated, spec.effect, settings.target_items)
         if judged.judgement.verdict == "too_few"
         else None,
-        failures=[Failure(reason, count, remedy(reason)) for reason, count in failures(db, evaluation).most_common()],
+        failures=[
+            Failure(reason, count, remedy(reason, evaluation.system))
+            for reason, count in failures(db, evaluation).most_common()
+        ],
         changed=what_changed(judged.judgement.changes),
         changes=judged.judgement.changes,
-        new_chunks=new_by_document(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
+        documents=documents_changed(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
         if earlier is not None and "corpus" in changed
         else {},
         gone=gone_items(db, earlier, evaluation) if earlier is not None and "dataset" in changed else [],
         first=_first(figures, gated, evaluation.k),
         figures=figures,
-        advice=advised(report.summaries, evaluation.k, settings.thresholds),
+        advice=[
+            *suspected(judged.judgement.changes, [row.metric_id for row in judged.regressed]),
+            *advised(report.summaries, evaluation.k, settings.thresholds),
+        ],
         quadrants=counted(questions.quadrants),
         told_by=None
         if rightness is None

@@ -36,6 +36,9 @@ TONES = {
     "unmeasured": "not measured",
     "failed": "system failed",
 }
+MOST_ADVICE = 4
+"""So many causes stand in sight; the others fold out."""
+
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -56,6 +59,7 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
             tones=TONES,
             versions=VERSIONS,
             quadrants=QUADRANTS,
+            most_advice=MOST_ADVICE,
             names=_names(contents),
             charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
             ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},

@@ -7,7 +7,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS
 from rageval_dagster.markdown import escaped, sparkline, table
 from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.report.advice import advised, good_value
+from rageval_dagster.report.advice import advised, good_value, suspected
 from rageval_dagster.report.links import ReportLinks
 from rageval_dagster.report.names import metric_name, number, plural
 from rageval_dagster.report.verdict import verdict, what_changed
@@ -65,9 +65,13 @@ def _part(
         lines.append(told + _linked(evaluation, failing, links))
     if report.worst_item_ids:
         lines.append("Worst questions: " + _linked(evaluation, report.worst_item_ids, links))
-    for each in advised(report.summaries, evaluation.k, thresholds)[:MOST_ADVICE]:
-        low = ", ".join(metric_name(name) for name in each.low)
-        lines.append(f"- Low: {escaped(low)}. {each.advice.cause}. {each.advice.action}.")
+    suspects = (
+        [] if judged is None else suspected(judged.judgement.changes, [row.metric_id for row in judged.regressed])
+    )
+    for said, found in (("Worse", suspects), ("Low", advised(report.summaries, evaluation.k, thresholds))):
+        for each in found[:MOST_ADVICE]:
+            names = ", ".join(metric_name(name) for name in each.low)
+            lines.append(f"- {said}: {escaped(names)}. {each.advice.cause}. {each.advice.action}.")
     if page := links.evaluation(evaluation.client_id, evaluation.id):
         lines.append(f"[Open the report]({page})")
     else:

@@ -58,7 +58,7 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
         return Verdict("worse", f"Worse since {since}: {_moved(judged.regressed)}; {why}.")
     # A metric that was held to another's dataset, or judged anew, has no fall of its own to be sure of.
     compared = [row for row in judged.gated if row.difference is not None]
-    fallen = [row for row in compared if _looks_worse(row)]
+    fallen = [row for row in compared if row.looks_worse]
     improved = [row for row in compared if row.decision == "improved"]
     if fallen:
         return Verdict("unclear", f"Unclear since {since}: {_moved(fallen)}, which may be chance; {why}.")
@@ -114,11 +114,6 @@ def _moved(rows: Sequence[MetricComparison]) -> str:
     ]
     more = len(rows) - MOST_NAMED
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
-
-
-def _looks_worse(row: MetricComparison) -> bool:
-    bound = row.ci_high if row.higher_is_better else row.ci_low
-    return bound is not None and (bound < 0 if row.higher_is_better else bound > 0)
 
 
 def _unseen(judged: Judged) -> str:

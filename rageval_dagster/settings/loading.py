@@ -7,7 +7,7 @@ rageval.toml, the built-in default.
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pydantic import SecretStr, ValidationError
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.settings.model import Settings
+from rageval_dagster.settings.systems import DEFINITIONS
 
 CONFIG_FILE = "rageval.toml"
 CONFIG_VARIABLE = "RAGEVAL_CONFIG"
@@ -40,10 +41,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class _Layer:
-    """Values by field name, each with the words that name its place."""
+    """Values by field name, each with the words that name its place; and what is wrong with other entries."""
 
     values: Mapping[str, Any]
     places: Mapping[str, str]
+    problems: Sequence[str] = ()
 
 
 class _Variables(dict[str, str]):
@@ -81,16 +83,19 @@ class SettingsSource:
         """The settings of a client, or those that hold for all.
 
         Raises:
-            SettingsError: a value is wrong, naming its place and what it takes.
+            SettingsError: of everything that is wrong its place and what it takes.
         """
         key = client_id if client_id in self._clients else None
         if key not in self._made:
             layers = self._layers(key)
             values, places = _merged(layers)
+            problems = [problem for layer in layers for problem in layer.problems]
             try:
                 settings = Settings.model_validate(values)
             except ValidationError as error:
-                raise SettingsError("; ".join(_explained(error, values, places))) from None
+                raise SettingsError("; ".join([*problems, *_explained(error, values, places)])) from None
+            if problems:
+                raise SettingsError("; ".join(problems))
             if key is not None and settings.client_field is None:
                 self._check_collection(key, settings.collection)
             self._made[key] = settings.bound(self)
@@ -165,29 +170,29 @@ class SettingsSource:
     def _read_table(self, table: Any, place: str, client: bool = False) -> _Layer:
         where = f"{self.config_file.name} {place}"
         values: dict[str, Any] = {}
+        problems: list[str] = []
         for key, value in _table_of(table, place, self.config_file).items():
             name = key.removesuffix("_env") if key.endswith("_env") else key
             field = Settings.model_fields.get(name)
             secret = field is not None and is_secret(field.annotation)
             allowed = Settings.of_a_client() if client else Settings.of_the_file()
             if secret and key == name:
-                raise SettingsError(f"{where}: {key} is a secret and never stands here; name its variable: {key}_env")
-            if field is None or secret != (key != name) or name not in allowed:
+                problems.append(f"{where}: {key} is a secret and never stands here; name its variable: {key}_env")
+            elif field is None or secret != (key != name) or name not in allowed:
                 known = [
                     f"{each}_env" if is_secret(Settings.model_fields[each].annotation) else each for each in allowed
                 ]
                 elsewhere = (
                     f" ({key} holds for all clients: [defaults])" if client and name in Settings.of_the_file() else ""
                 )
-                raise SettingsError(f"{where}: there is no {key!r}{elsewhere or _suggestion(key, known)}")
-            values[name] = self._required_secret(value, f"{where}: {key}") if secret else value
-        return _Layer(values, dict.fromkeys(values, where))
-
-    def _required_secret(self, variable: Any, where: str) -> SecretStr:
-        found = self.secret(variable) if isinstance(variable, str) else None
-        if found is None:
-            raise SettingsError(f"{where} names the variable {variable!r}, which is not set (nor {variable}_FILE)")
-        return found
+                problems.append(f"{where}: there is no {key!r}{elsewhere or _suggestion(key, known)}")
+            elif not secret:
+                values[name] = value
+            elif (found := self.secret(value) if isinstance(value, str) else None) is not None:
+                values[name] = found
+            else:
+                problems.append(f"{where}: {key} names the variable {value!r}, which is not set (nor {value}_FILE)")
+        return _Layer(values, dict.fromkeys(values, where), problems)
 
 
 def load_settings(
@@ -249,7 +254,7 @@ def _explained(error: ValidationError, values: Mapping[str, Any], places: Mappin
         spoken = str(field.alias) if field.alias and "[" not in place else f"{place}: {field_name}"
         if inner:
             spoken = ".".join([spoken, *map(str, inner)])
-            takes = _problem(entry)
+            takes = _problem(entry) + _near_field(entry)
         else:
             takes = f"takes {field.description}"
         given = values.get(field_name) if not inner else None
@@ -268,6 +273,18 @@ def _problem(entry: Any) -> str:
     }
     said = entry["msg"].removeprefix("Value error, ")
     return kinds.get(entry["type"], f"takes {said[0].lower()}{said[1:]}" if entry["type"] == "value_error" else said)
+
+
+def _near_field(entry: Any) -> str:
+    """The field of a system's table that may be meant by one that is none."""
+    place = entry["loc"]
+    if entry["type"] != "extra_forbidden" or place[0] != "systems":
+        return ""
+    _, _, kind, *inner, name = place
+    table: Any = DEFINITIONS[kind]
+    for part in inner:
+        table = table.model_fields[part].annotation
+    return _suggestion(str(name), table.model_fields)
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

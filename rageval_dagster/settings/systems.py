@@ -158,3 +158,6 @@ class RecordedDefinition(_Table):
 
 
 SystemDefinition = Annotated[HttpDefinition | CallableDefinition | RecordedDefinition, Field(discriminator="kind")]
+
+DEFINITIONS = {"http": HttpDefinition, "callable": CallableDefinition, "recorded": RecordedDefinition}
+"""The definitions by kind."""

@@ -351,12 +351,18 @@ def get_dataset(db: Database, dataset_id: int) -> Dataset:
 
 def current_datasets(db: Database, client_id: str) -> list[Dataset]:
     """The version of each of the client's datasets that was checked last, by name; without those that are retired."""
-    newest: dict[str, Dataset] = {}
-    for dataset in list_datasets(db, client_id):
-        known = newest.get(dataset.name)
+    return [dataset for dataset in newest_versions(list_datasets(db, client_id)) if dataset.retired_at is None]
+
+
+def newest_versions(datasets: Iterable[Dataset]) -> list[Dataset]:
+    """Of several versions of a client's dataset the one that was checked last, in the order of the datasets."""
+    newest: dict[tuple[str, str], Dataset] = {}
+    for dataset in datasets:
+        of = dataset.client_id, dataset.name
+        known = newest.get(of)
         if known is None or (dataset.checked_at, dataset.id) > (known.checked_at, known.id):
-            newest[dataset.name] = dataset
-    return [dataset for dataset in newest.values() if dataset.retired_at is None]
+            newest[of] = dataset
+    return list(newest.values())
 
 
 @retried

@@ -60,6 +60,12 @@ class MetricComparison:
             return None
         return -self.difference if self.higher_is_better else self.difference
 
+    @property
+    def looks_worse(self) -> bool:
+        """Whether the 95 % interval holds falls only: one look at one metric would call it worse."""
+        bound = self.ci_high if self.higher_is_better else self.ci_low
+        return bound is not None and (bound < 0 if self.higher_is_better else bound > 0)
+
 
 @dataclass(frozen=True)
 class Change:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, in_batches, retried, upsert
-from rageval_dagster.storage.tables import corpus_changes, corpus_chunks
+from rageval_dagster.storage.tables import corpus_changes, corpus_chunks, document_changes
 from rageval_dagster.storage.types import utc_now
 
 DIFFERENCES = ("added", "changed", "removed", "reembedded")
@@ -68,33 +68,75 @@ def manifest_lookup(db: Database, client_id: str, chunk_keys: Iterable[str]) -> 
     return found
 
 
+@dataclass(frozen=True)
+class DocumentChange:
+    """How many of a document's `all` passages are new, and how many got other text under their ids, or were removed."""
+
+    new: int
+    rewritten: int
+    removed: int
+    all: int
+
+    @property
+    def what(self) -> str:
+        """In a word: removed, new, rewritten (all passages are new), or changed."""
+        if not self.all:
+            return "removed"
+        if self.new < self.all:
+            return "changed"
+        return "rewritten" if self.removed else "new"
+
+    @property
+    def said(self) -> str:
+        """`what`; of a document that changed in part, how many passages."""
+        if self.what != "changed":
+            return self.what
+        counts = {"new": self.new, "with other text": self.rewritten, "removed": self.removed}
+        return f"passages: {', '.join(f'{count} {name}' for name, count in counts.items() if count)}, {self.all} in all"
+
+
+@dataclass
+class Passages:
+    """How many passages of a document got other text under their ids, or were removed, as far as a scan saw."""
+
+    rewritten: int = 0
+    removed: int = 0
+
+
 @retried
 def upsert_manifest(
-    db: Database, client_id: str, entries: Sequence[ManifestEntry], found: Mapping[str, int] | None = None
+    db: Database,
+    client_id: str,
+    entries: Sequence[ManifestEntry],
+    found: Mapping[str, int] | None = None,
+    documents: Mapping[str, Passages] | None = None,
 ) -> None:
     """Writes entries by chunk key; of one that is there, `first_seen` stays as it was.
 
-    `found` says how many of them differ and how, for the change that the scan under way will record. Counted with the
-    entries, it holds each difference once, also where the scan is killed and run again.
+    `found` says how many of them differ and how, for the change that the scan under way will record, and `documents`
+    which documents' passages are not what they were, by document id. Counted with the entries, both hold each
+    difference once, also where the scan is killed and run again.
     """
     rows = [{"client_id": client_id, **asdict(entry), "document_key": digest(entry.document_id)} for entry in entries]
     with db.begin() as connection:
         upsert(connection, corpus_chunks, rows, update=_MUTABLE)
         _add_found(connection, client_id, found or {})
+        _note_documents(connection, client_id, documents or {})
 
 
 @retried
 def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str]) -> None:
     """Forgets the chunks with these keys, and counts them as removed for the change that the scan will record."""
-    removed = 0
+    documents: dict[str, Passages] = {}
+    chunks = corpus_chunks.c
     with db.begin() as connection:
         for batch in in_batches(chunk_keys):
-            removed += connection.execute(
-                sa.delete(corpus_chunks).where(
-                    corpus_chunks.c.client_id == client_id, corpus_chunks.c.chunk_key.in_(batch)
-                )
-            ).rowcount
-        _add_found(connection, client_id, {"removed": removed})
+            here = sa.and_(chunks.client_id == client_id, chunks.chunk_key.in_(batch))
+            for document_id in connection.execute(sa.select(chunks.document_id).where(here)).scalars():
+                documents.setdefault(document_id, Passages()).removed += 1
+            connection.execute(sa.delete(corpus_chunks).where(here))
+        _add_found(connection, client_id, {"removed": sum(passages.removed for passages in documents.values())})
+        _note_documents(connection, client_id, documents)
 
 
 def iter_manifest(
@@ -183,6 +225,22 @@ def _add_found(connection: Connection, client_id: str, found: Mapping[str, int])
         connection.execute(sa.update(corpus_changes).where(corpus_changes.c.id == row.id).values(difference=difference))
 
 
+def _note_documents(connection: Connection, client_id: str, documents: Mapping[str, Passages]) -> None:
+    now = utc_now()
+    rows = [
+        {
+            "client_id": client_id,
+            "document_id": document_id,
+            "document_key": digest(document_id),
+            "found_at": now,
+            **asdict(passages),
+        }
+        for document_id, passages in sorted(documents.items())
+    ]
+    if rows:
+        connection.execute(sa.insert(document_changes), rows)
+
+
 def _found_so_far(connection: Connection, client_id: str) -> sa.Row[int, Any] | None:
     query = sa.select(corpus_changes.c.id, corpus_changes.c.difference)
     here = corpus_changes.c.client_id == client_id
@@ -221,24 +279,48 @@ def changes_between(db: Database, client_id: str, after: datetime, until: dateti
     return dict(found)
 
 
-def new_by_document(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, tuple[int, int]]:
-    """Of each document with chunks that scans saw first in that time, and that are still there: how many such, of how
-    many of the document's in all; by document id.
+def documents_changed(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, DocumentChange]:
+    """How the documents changed that scans found to differ later than `after`, at most at `until`; by document id.
 
-    What left the corpus, or changed under its old chunk id, is not known by document.
+    `all` counts what is there now of what was there then, so that it is 0 of a document that was removed.
     """
-    chunks = corpus_chunks.c
+    chunks, noted = corpus_chunks.c, document_changes.c
     is_new = sa.and_(chunks.first_seen > after, chunks.first_seen <= until)
     new = sa.func.sum(sa.case((is_new, 1), else_=0))
-    query = (
-        sa.select(sa.func.min(chunks.document_id).label("document_id"), new.label("new"), sa.func.count().label("all"))
+    with_new = (
+        sa.select(sa.func.min(chunks.document_id).label("document_id"))
         .where(chunks.client_id == client_id)
         .group_by(chunks.document_key)
         .having(new > 0)
     )
+    with_others = (
+        sa.select(
+            sa.func.min(noted.document_id).label("document_id"),
+            sa.func.sum(noted.rewritten).label("rewritten"),
+            sa.func.sum(noted.removed).label("removed"),
+        )
+        .where(noted.client_id == client_id, noted.found_at > after, noted.found_at <= until)
+        .group_by(noted.document_key)
+    )
+    counted = sa.select(chunks.document_key, new.label("new"), sa.func.count().label("all")).group_by(
+        chunks.document_key
+    )
     with db.connect() as connection:
-        rows = connection.execute(query).all()
-    return {row.document_id: (int(row.new), int(row.all)) for row in sorted(rows, key=lambda row: row.document_id)}
+        others = {
+            row.document_id: Passages(int(row.rewritten), int(row.removed)) for row in connection.execute(with_others)
+        }
+        names = {digest(name): name for name in {*connection.execute(with_new).scalars(), *others}}
+        present: dict[str, tuple[int, int]] = {}
+        for batch in in_batches(names):
+            here = (chunks.client_id == client_id, chunks.first_seen <= until, chunks.document_key.in_(batch))
+            for row in connection.execute(counted.where(*here)):
+                present[names[row.document_key]] = int(row.new), int(row.all)
+    found = {}
+    for name in sorted(names.values()):
+        count, every = present.get(name, (0, 0))
+        passages = others.get(name, Passages())
+        found[name] = DocumentChange(count, passages.rewritten, passages.removed, every)
+    return found
 
 
 def chunks_by_words(db: Database, words_hashes: Iterable[str]) -> dict[str, list[tuple[str, ManifestEntry]]]:

@@ -143,7 +143,7 @@ def open_evaluation(
             connection.execute(sa.update(evaluation_runs).where(evaluation_runs.c.id == known.id).values(**current))
             if any(known._mapping[name] != value for name, value in measured.items()):
                 _unlink(connection, known.id)
-        evaluation = read_evaluation(connection, evaluation_runs.c.evaluation_id == key)
+        evaluation = _evaluation(connection.execute(_EVALUATIONS.where(evaluation_runs.c.evaluation_id == key)).one())
         if evaluation.status != "complete":
             rows = [
                 {"evaluation_id": evaluation.id, "client_id": client_id, "item_id": item_id}
@@ -184,7 +184,7 @@ def list_evaluations(
 def get_evaluation(db: Database, id: int) -> Evaluation:
     """Raises RagevalError for a number that no evaluation has."""
     with db.connect() as connection:
-        return read_evaluation(connection, evaluation_runs.c.id == id)
+        return read_evaluation(connection, id)
 
 
 def evaluations_by_id(db: Database, ids: Iterable[int]) -> dict[int, Evaluation]:
@@ -267,12 +267,16 @@ def set_judge_version(db: Database, id: int, judge_version: str | None) -> None:
         )
 
 
-def read_evaluation(connection: Connection, condition: sa.ColumnElement[bool]) -> Evaluation:
-    """The evaluation that meets the condition; raises RagevalError where none does."""
-    row = connection.execute(_EVALUATIONS.where(condition)).one_or_none()
+def read_evaluation(connection: Connection, evaluation_id: int) -> Evaluation:
+    """Raises RagevalError for a number that no evaluation has."""
+    row = connection.execute(_EVALUATIONS.where(evaluation_runs.c.id == evaluation_id)).one_or_none()
     if row is None:
-        raise RagevalError("there is no such evaluation; `rageval runs list` shows those there are")
+        raise _unknown(evaluation_id)
     return _evaluation(row)
+
+
+def _unknown(evaluation_id: int) -> RagevalError:
+    return RagevalError(f"there is no evaluation {evaluation_id}; `rageval runs list` shows those there are")
 
 
 def client_of(connection: Connection, evaluation_id: int) -> str:
@@ -281,7 +285,7 @@ def client_of(connection: Connection, evaluation_id: int) -> str:
         sa.select(evaluation_runs.c.client_id).where(evaluation_runs.c.id == evaluation_id)
     ).scalar_one_or_none()
     if client_id is None:
-        raise RagevalError(f"there is no evaluation {evaluation_id}; `rageval runs list` shows those there are")
+        raise _unknown(evaluation_id)
     return client_id
 
 

@@ -16,7 +16,6 @@ from rageval_dagster.storage.evaluations import client_of, in_dataset, read_eval
 from rageval_dagster.storage.tables import (
     benchmark_items,
     dataset_items,
-    evaluation_runs,
     item_results,
     retrievals,
     reuse_keys,
@@ -265,7 +264,7 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
     """
     items = tables.run_items
     with db.connect() as connection:
-        evaluation = read_evaluation(connection, evaluation_runs.c.id == evaluation_id)
+        evaluation = read_evaluation(connection, evaluation_id)
         rows = connection.execute(
             sa.select(
                 items.c.item_id,

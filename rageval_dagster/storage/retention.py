@@ -25,6 +25,7 @@ from rageval_dagster.storage.tables import (
     corpus_changes,
     corpus_versions,
     dataset_items,
+    document_changes,
     embedding_cache,
     evaluation_datasets,
     evaluation_runs,
@@ -127,7 +128,8 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     with db.connect() as connection:
         last = connection.execute(newest).scalar() or before
     rows["chunk_samples"] = _delete_old(db, drawn_at, client_id, min(before, last))
-    for time in (llm_calls.c.called_at, corpus_changes.c.found_at, incidents.c.closed_at):
+    times = (llm_calls.c.called_at, corpus_changes.c.found_at, document_changes.c.found_at, incidents.c.closed_at)
+    for time in times:
         rows[time.table.name] = _delete_old(db, time, client_id, before)
     return +rows
 

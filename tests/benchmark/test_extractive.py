@@ -14,7 +14,7 @@ from rageval_dagster.benchmark.extractive import TOPIC_QUESTIONS, generate, topi
 from rageval_dagster.benchmark.questions import ask, is_statement
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import CATEGORIES
-from rageval_dagster.benchmark.sentences import eligible, sentences
+from rageval_dagster.benchmark.sentences import eligible, sentences, title
 from rageval_dagster.records import Candidate, Chunk, Item
 
 DATA = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[2] / "../shared/data"))
@@ -134,6 +134,23 @@ def test_a_leading_pronoun_is_replaced_by_the_topic_that_the_sentence_before_spe
         "The interface changes a lot, and there may be bugs.",
         "A scope will take effect for the rest of the session.",
         "The crate will be downloaded from the registry associated with the scope.",
+        "Please read the code of conduct for more information.",
+        "Debian developers are often the first line testers.",
+        "Typically, a mirror is a server that copies every crate.",
+        "The reporter is a tool designed to make the reporting of bugs in Debian and derived distributions easy.",
+        "Jinja is a fast, expressive, extensible templating engine.",
+        "The parser is a JSON reader, a YAML writer and a checker.",
+        "A choices list is like the select data type, except that several may be chosen.",
+        "The file format is the same as a changelog file.",
+        "Pull requests are limited to repository collaborators for now.",
+        "The queue allows the developer to perform all tasks.",
+        "Policy says the synopsis line must be concise.",
+        "The agreements include fixed fees for the channels.",
+        "An example is a package that needs a card.",
+        "The command starts a number of workers equal to the number of berths.",
+        "The entire structured output pipeline was shown.",
+        "The bug submitter may have forgotten the report.",
+        "Maintainers interact with the tracker via email addresses at the harbour.",
     ],
 )
 def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:
@@ -160,6 +177,9 @@ def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:
         ("To see the plan, run the command with a flag.", False),
         ("Used to add, list, or clean the cache.", False),
         ("3: Only the new lockfile information introduced in version 7 is read.", False),
+        ("Please read the code of conduct for more information.", False),
+        ("Whatever changes you need, always try not to fork from the upstream sources.", False),
+        ("Always use the newest version of the tool.", False),
     ],
 )
 def test_a_statement_says_something_of_a_subject(sentence: str, expected: bool) -> None:
@@ -333,18 +353,96 @@ def test_a_quote_over_two_lines_is_exact_and_its_answer_on_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document_id", "heading", "topic"),
+    ("document_id", "heading", "title", "topic"),
     [
-        ("assert", 'The "assert" statement', "the assert statement"),
-        ("handbook/leave_policy.md", "Scope", "leave policy"),
-        ("9fc13192e660", "Popeye", "Popeye"),
-        ("0-1", None, None),
+        ("assert", 'The "assert" statement', None, "the assert statement"),
+        ("handbook/leave_policy.md", "Scope", None, "leave policy"),
+        ("9fc13192e660", "Popeye", None, "Popeye"),
+        ("0-1", None, None, None),
+        ("pkgs.html", None, "Managing Packages", "Managing Packages"),
+        ("pkgs.html", "5.2. Selecting the upload urgency", "Managing Packages", "Selecting the upload urgency"),
+        ("pkgs.html", "Usage", "Managing Packages", "Managing Packages"),
+        ("greenlet/README.md", None, None, "greenlet"),
+        ("greenlet/README.md", "Getting started", None, "greenlet"),
+        ("chapter-3.html", "Moorings", None, "Moorings"),
+        ("README.md", "Usage", "Contents", None),
     ],
 )
-def test_the_topic_is_the_documents_name_or_its_heading(
-    document_id: str, heading: str | None, topic: str | None
+def test_the_topic_is_the_most_telling_of_heading_title_name_and_folder(
+    document_id: str, heading: str | None, title: str | None, topic: str | None
 ) -> None:
-    assert topic_of(document_id, heading) == topic
+    assert topic_of(document_id, heading, title) == topic
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("6. Best Practices — handbook 12.18 documentation\n\nNavigation\n\nThe text starts here.", "Best Practices"),
+        ("# Mooring a ship\n\nThe ship is moored at night.", "Mooring a ship"),
+        ("The ship is moored at night.\n\n## Ropes\n\nA rope is needed.", None),
+        ("", None),
+    ],
+)
+def test_a_title_is_what_a_document_opens_with(text: str, expected: str | None) -> None:
+    assert title(text) == expected
+
+
+def test_a_passage_without_heading_is_asked_about_under_the_title_of_its_document() -> None:
+    opening = Chunk("a", "4. Harbour Rules — handbook 1.0\n\nNavigation\n\nindex", "hbr.html", position=0)
+    passage = Chunk(
+        "b",
+        "The `kedge` tool hands out berths. The berth of the old ferry was painted by Ann Lee.",
+        "hbr.html",
+        position=7,
+    )
+    for chunks, titles in (
+        ([opening, passage], None),
+        ([passage], Related([passage], corpus=lambda: [opening]).titles),
+    ):
+        for seed in range(4):
+            (item,) = items(generate(chunks, seed, {"hbr.html": 9}, titles=titles))
+            assert "hbr" not in item.question
+            assert item.question.startswith("Regarding Harbour Rules, ") or "kedge" in item.question
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question"),
+    [
+        ("It may help that problem reports carry information, and it is there that services replacements exist.", None),
+        ("A better feel of what is going on is given by a wide array of lists.", None),
+        ("Like the `select_one` type, except that it is not so for them.", None),
+        (
+            "In no case may a crew go out to sea without the `retry_count` or so at hand.",
+            "what is said about retry_count?",
+        ),
+        (
+            "Upload urgency is not so much for them as for us, when the ship is out at sea again.",
+            "what is said about Upload urgency?",
+        ),
+        (
+            "In no case may a crew of ours go out to sea at all without the POSIX shells at hand.",
+            "what is said about POSIX shells?",
+        ),
+    ],
+)
+def test_what_is_said_is_asked_of_identifiers_names_and_what_a_sentence_is_about(
+    sentence: str, question: str | None
+) -> None:
+    made = items(generate([Chunk("a", sentence, "ferry_rules.md", position=3)], 0, {"ferry_rules.md": 9}))
+    assert [item.question for item in made] == ([] if question is None else [f"Regarding ferry rules, {question}"])
+
+
+def test_what_many_passages_speak_of_is_not_asked_about() -> None:
+    chunks = [
+        Chunk(
+            str(n),
+            f"In no case may {name} go out to sea without the `retry_count` or so at hand.",
+            f"{name}.md",
+            position=3,
+        )
+        for n, name in enumerate(("ferries", "moorings", "barges"))
+    ]
+    assert items(generate(chunks, 0, dict.fromkeys((chunk.document_id for chunk in chunks), 9))) == []
 
 
 WORDS = (
@@ -377,7 +475,7 @@ def test_real_paragraphs_mostly_get_a_question_and_most_of_them_a_wh_question() 
     rows = [json.loads(line) for line in (DATA / "xquad_en" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
     chunks = [Chunk(row["id"], f"{row['title']}\n{row['text']}", row["id"]) for row in rows]
     made = items(generate(chunks, 0))
-    assert len(made) >= 0.9 * len(chunks)
+    assert len(made) >= 0.8 * len(chunks)
     openings = Counter("what is said about" in item.question or "____" in item.question for item in made)
     assert openings[False] >= 0.7 * len(made)
     categories = Counter(item.category for item in made)

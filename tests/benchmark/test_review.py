@@ -106,7 +106,7 @@ def test_what_was_decided_survives_every_renewal(loaded: Project) -> None:
 
     verified = {accepted["item_id"], own.item_id}
     never_again = {edited["item_id"], rejected["item_id"]}
-    for choices in ({"always": True}, {"size": 1}, {"strategy": "diverse", "size": 8}):
+    for choices in ({"always": True}, {"size": 1, "exact": True}, {"strategy": "diverse", "size": 8, "exact": True}):
         renew(loaded, **choices)
         dataset, drawn = current(loaded.database())
         assert verified <= drawn.keys()

@@ -65,9 +65,18 @@ def test_a_dataset_grows_with_its_age_and_keeps_its_size_when_repaired(corpus: S
         expected = Renewal("the documents changed", "repair", 22) if due == "repair" else due
         assert renewal_due(corpus.db, "acme", SPEC, later) == expected
     # It is never as large as the documents cannot make it: 10 questions grow to 20, then to what is wanted.
+    corpus.generated(items, CHUNKS)
     assert renewal_due(corpus.db, "acme", replace(SPEC, size=11), later) == Renewal(
         "11 questions are wanted, 10 were before", "draw", 11
     )
+    # What somebody drew larger by hand stays so, whatever else changes, until somebody draws it smaller.
+    corpus.generated(items, CHUNKS, planned=30)
+    assert renewal_due(corpus.db, "acme", SPEC, now) is None
+    other = renewal_due(corpus.db, "acme", replace(SPEC, generator="other"), now)
+    assert other == Renewal("the question generator changed", "draw", 30)
+    assert renewal_due(corpus.db, "acme", replace(SPEC, always=True), now) == Renewal("asked for", "draw", 10)
+    smaller = renewal_due(corpus.db, "acme", replace(SPEC, size=5, exact=True), now)
+    assert smaller == Renewal("5 questions are wanted, 30 were before", "draw", 5)
     corpus.generated([*items, *(Item(f"What is {n}?") for n in range(10))])
     assert renewal_due(corpus.db, "acme", SPEC, later) == Renewal("the dataset is older than 7 days", "rotate", 25)
     assert renewal_due(corpus.db, "acme", replace(SPEC, target=5), later) == Renewal(

@@ -214,6 +214,15 @@ def test_ingestion_counts_its_change_so_that_the_sensor_need_not_wait(
     assert json.loads(run("status", "--json").out)[0]["pending_changes"] == 1
 
 
+def test_an_ingestion_names_the_documents_that_went_with_their_files(project: Project, run: Run) -> None:
+    source = project.write("acme", documents("lighthouse", count=3))
+    run("ingest", source, "--client", "acme")
+    rows = source.read_text().splitlines(keepends=True)
+    source.write_text("".join(rows[1:]))
+    gone = json.loads(rows[0])["id"]
+    assert f"1 document removed: {gone}\n" in run("ingest", source, "--client", "acme").out
+
+
 def test_a_refused_ingestion_leaves_no_client_behind(project: Project, run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")

@@ -172,6 +172,18 @@ def test_the_clients_of_store_and_history(project: Project, run: Run) -> None:
     assert "forgotten, still in the store" in shown
 
 
+def test_a_store_that_is_named_and_not_there_is_said_when_clients_are_listed(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_client(project.database(), "gone")
+    assert "there is no Chroma store" not in run("clients", "list").err, "nobody named one"
+    monkeypatch.setenv("RAGEVAL_CHROMA_PATH", str(project.folder / "nowhere"))
+    ended = run("clients", "list")
+    assert (ended.code, "gone" in ended.out) == (0, True), "the history has it"
+    assert f"there is no Chroma store at {project.folder / 'nowhere'}" in ended.err
+    assert not (project.folder / "nowhere").exists()
+
+
 def test_no_clients_yet(project: Project, run: Run) -> None:
     assert "rageval ingest PATH" in run("clients", "list").out
 

@@ -19,8 +19,8 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
-        "ingesting for acme: 400/6000 (40.0/s)",
-        "ingesting for acme: 800/6000 (40.0/s)",
+        "ingesting for acme: 400/6000 (40.0/s, 0:02:20 left)",
+        "ingesting for acme: 800/6000 (40.0/s, 0:02:10 left)",
     ]
 
 

@@ -53,6 +53,7 @@ def test_a_dataset_that_nobody_wants_any_more_is_not_evaluated(project: Project,
     assert run("datasets", "import", path, "--client", "acme").code == 0
     assert "acme / own is not evaluated any more" in run("datasets", "retire", "own", "--client", "acme").out
     [row] = json.loads(run("datasets", "list", "--json").out)
+    assert not row["current"]
     assert row["retired"] is not None
     assert current_datasets(project.database(), "acme") == []
     assert run("datasets", "retire", "own", "--client", "acme", "--undo").code == 0
@@ -223,6 +224,27 @@ def test_datasets_of_a_client_that_there_is_not_are_not_listed(stocked: Project,
         refused(run(*arguments, "--client", "acmee"), "there is no client 'acmee' ('acme' is meant?)")
     ended = run("datasets", "list", "--client", "acme")
     assert (ended.code, "no datasets yet" in ended.out) == (0, True)
+
+
+def test_import_and_ingest_say_that_a_client_is_new_where_another_may_be_meant(stocked: Project, run: Run) -> None:
+    def said(client: str, *arguments: object) -> str:
+        ended = run(*arguments, "--client", client)
+        assert ended.code == 0, ended
+        return ended.err
+
+    questions = stocked.folder / "questions.csv"
+    questions.write_text("question,answer\nWhen does the ferry leave?,At nine.\n", encoding="utf-8")
+    texts = stocked.folder / "texts"
+    texts.mkdir()
+    (texts / "ferry.md").write_text("The ferry leaves at nine.\n", encoding="utf-8")
+    asked, loaded = ("datasets", "import", questions, "--format", "csv"), ("ingest", texts)
+    line = "acmee is a new client; if acme is meant: rageval forget --client acmee"
+    assert line in said("acmee", *asked)
+    assert "is a new client" not in said("acmee", *loaded), "it is known by now"
+    assert line.replace("acmee", "acmes") in said("acmes", *loaded)
+    for other in ("harbour", "harbour-2"):  # as unlike, and one of a row of customers
+        assert "is a new client" not in said(other, *loaded)
+    assert run("forget", "--client", "acmee", "--yes").code == 0
 
 
 def test_a_review_from_the_command_line(stocked: Project, run: Run) -> None:

@@ -118,3 +118,35 @@ openai_base_url = "{server.base_url}"
         found = [row for row in rows(run) if row[2].startswith("openai:")]
     assert [(check, ok) for check, ok, _ in found] == [("embedding model", "yes")]
     assert len(server.requests) == 1
+
+
+def test_systems_of_clients_name_them_and_what_all_override_is_no_failure(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACME_TOKEN", KEY)
+    with ScriptedServer() as server:
+        table = f"""
+[defaults]
+system = ["assistant"]
+[defaults.systems.assistant]
+kind = "http"
+url = "{server.base_url}"
+auth_env = "ASSISTANT_TOKEN"
+response = {{ answer = "answer" }}
+[clients.acme.systems.assistant]
+auth_env = "ACME_TOKEN"
+"""
+        Path("rageval.toml").write_text(table, encoding="utf-8")
+        ended = run("doctor", "--json")
+        found = [row for row in json.loads(ended.out) if row["check"].startswith("system")]
+        assert [(row["check"], row["ok"]) for row in found] == [
+            ("system assistant", "warning"),
+            ("system assistant of acme", "yes"),
+        ]
+        assert "no client is evaluated with it" in found[0]["finding"]
+        # Another client is evaluated with what holds for all.
+        Path("rageval.toml").write_text(f"{table}[clients.beta]\n", encoding="utf-8")
+        ended = run("doctor", "--json")
+    assert ended.code == 2
+    failed = [row["check"] for row in json.loads(ended.out) if row["check"].startswith("system") and row["ok"] == "no"]
+    assert failed == ["system assistant"]

@@ -224,12 +224,12 @@ def test_an_endpoint_that_refuses_and_a_budget_that_is_spent_are_one_line(
         assert "sk-secret" not in ended.err
         assert not Path("out.json").exists()
         assert [path.name for path in folder.iterdir() if path.name.startswith(".rageval-")] == []
-        done = len(server.requests)
-        assert done == 3 if budget else done <= 2
+        assert not budget or len(server.requests) == 3
         monkeypatch.delenv("RAGEVAL_LLM_MAX_TOKENS", raising=False)
         server._faults.clear()
         assert run(*command).code == 0
-        assert len(server.requests) == 12 + (0 if budget else done)
+        # One that was under way when the command gave up may be counted by the server a moment later.
+        assert len(server.requests) == 12 if budget else 12 < len(server.requests) <= 12 + 2
 
 
 def test_rows_that_cannot_be_read_are_named_and_the_rest_is_judged(run: Run, judging: ScriptedServer) -> None:

@@ -41,7 +41,7 @@ def test_the_store_of_a_known_client_need_not_answer(
 
 
 def test_an_unknown_client_is_refused(loaded: Project, run: Run) -> None:
-    refused(run("notify", "--client", "acne"), "has no client 'acne'")
+    refused(run("notify", "--client", "acne"), "has no client 'acne' among its 1 ('acme' is meant?)")
 
 
 def test_a_forgotten_client_is_left_alone(loaded: Project, run: Run) -> None:

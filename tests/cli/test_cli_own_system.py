@@ -53,6 +53,7 @@ def test_a_system_that_fails_is_said_to_with_its_reasons(
         failed_one = run("evaluate", "--client", "acme")
     assert refused_all.code == 2
     assert "assistant failed on 8 of 8 questions: http_status: 401 (8): the system refused its key" in refused_all.err
+    assert "of [systems.assistant] names" in refused_all.err
     assert "declares no version" not in refused_all.out
     page = report_path(loaded.settings.report_dir, "acme").read_text(encoding="utf-8")
     assert "1 question: wrong_shape" in page
@@ -70,6 +71,7 @@ def test_a_system_that_fails_is_said_to_with_its_reasons(
     assert "retrieval.mrr" not in shown
     [incident] = json.loads(run("status", "--client", "acme", "--json").out)[0]["incidents"]
     assert (incident["kind"], incident["details"]["failed"]) == ("errors", 8), "told once, as it was found"
+    assert incident["details"]["reason"] == "http_status: 401"
     shown = run("runs", "show", "2").out
     assert "failed on 1 of 8" in shown
     assert "metrics failed" not in shown

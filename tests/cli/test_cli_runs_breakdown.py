@@ -148,3 +148,24 @@ def test_what_a_judge_found_of_a_question_is_shown(evaluated: Project, run: Run)
         "    - one",
         "    - two",
     ]
+
+
+def test_one_question_is_shown_without_the_table_of_metrics(evaluated: Project, run: Run) -> None:
+    shown = run("runs", "show", 1, "--question", ITEMS[2].item_id)
+    assert shown.code == 0, shown.err
+    said = shown.out.strip().splitlines()
+    assert said[0].startswith("A passage with *")
+    assert said[2].startswith(ITEMS[2].item_id)
+    assert "Question 3?" in shown.out
+    assert not [line for line in shown.out.splitlines() if line.startswith(("metric ", MRR))]
+    refused(run("runs", "show", 1, "--question", "nowhere"), "run 1 has no question 'nowhere'")
+
+
+def test_a_dataset_that_is_no_number_is_refused_with_where_the_numbers_are(evaluated: Project, run: Run) -> None:
+    for arguments in (
+        ("evaluate", "--client", "acme", "--dataset", "foo"),
+        ("runs", "list", "--dataset", "foo"),
+        ("datasets", "show", "foo"),
+    ):
+        refused(run(*arguments), "named by its number, not 'foo'", "`rageval datasets list` shows them")
+    assert run("runs", "list", "--dataset", 1).code == 0

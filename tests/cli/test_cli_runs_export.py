@@ -59,7 +59,7 @@ def test_trec_stays_what_it_was(evaluated: Project, run: Run, tmp_path: Path) ->
     assert ended.code == 0
     assert sorted(path.name for path in (tmp_path / "trec").iterdir()) == ["run1.document.qrels", "run1.document.run"]
     refused(run("runs", "export", 1, "--format", "beir"), "--format", "ragas")
-    refused(run("runs", "export", 7, "--format", "native"), "no such evaluation")
+    refused(run("runs", "export", 7, "--format", "native"), "no evaluation 7")
 
 
 def test_fast_scores_recorded_answers_and_asks_nothing(

@@ -120,7 +120,9 @@ class TestLoadingAgain:
     def test_a_file_that_is_gone_takes_its_document_along(self, store: ChromaStore, docs: Path, embedder) -> None:
         ingest(docs, "acme", store, embedder)
         (docs / "intro.md").unlink()
-        assert counts(ingest(docs, "acme", store, embedder)) == (2, 0, 2, 1)
+        report = ingest(docs, "acme", store, embedder)
+        assert counts(report) == (2, 0, 2, 1)
+        assert report.removed_documents == ["intro.md"]
         assert documents(store) == {"guide/install.md", "notes.txt"}
 
     def test_a_single_file_touches_its_own_document_alone(self, store: ChromaStore, docs: Path, embedder) -> None:

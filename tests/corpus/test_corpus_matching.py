@@ -123,6 +123,14 @@ def test_a_passage_cut_otherwise_is_relevant_where_it_holds_the_quote_itself(
     assert [each.owner for each in placed.hits or ()] == ["own", "own"]
 
 
+def test_a_passage_holds_the_quote_whatever_its_punctuation_and_case(sqlite_db: Database, store: ChromaStore) -> None:
+    """Whoever strips markup puts spaces around it: `<em>file</em>.` is `file .` then."""
+    passage = " ".join(SENTENCES[1:4]).replace(",", " ,").replace(".", " .").replace("red kiosk", "RED  kiosk\u2019")
+    placed = place(sqlite_db, store, hit(passage, "mine-1"))
+    assert seen(placed) == [("1", "ferry.md", "own")]
+    assert placed.resolution.chunks == {"1"}
+
+
 def test_a_passage_of_a_few_words_is_the_clients_where_its_chunks_have_it_and_never_anothers(
     sqlite_db: Database, store: ChromaStore
 ) -> None:

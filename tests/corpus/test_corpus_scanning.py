@@ -17,8 +17,9 @@ from rageval_dagster.errors import StoreError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import get_client
-from rageval_dagster.storage.corpus import ManifestEntry, iter_manifest
+from rageval_dagster.storage.corpus import ManifestEntry, documents_changed, iter_manifest
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.types import utc_now
 
 TEXTS = ["red apples fall", "green pears hang", "blue plums roll", "old trees stand", "new seeds grow"]
 
@@ -82,6 +83,23 @@ def test_what_happened_to_each_chunk_is_told_apart(db: Database, store: ChromaSt
     assert now["c1"].first_seen == seen_first
     assert now["c1"].text_hash == digest("edited pears")
     assert (report.chunk_count, report.document_count) == (5, 4)
+
+
+def test_documents_are_named_by_what_became_of_them(db: Database, store: ChromaStore, fill, embedder) -> None:
+    chunks = fill(store, "acme", TEXTS)
+    scan_corpus(db, store, "acme")
+    scanned_at = utc_now()
+    store.delete("acme", [chunk.id for chunk in chunks if chunk.document_id == "d1"])
+    moved, edited = Chunk("c0", chunks[0].text, "d9"), Chunk("c1", "edited pears", "d0")
+    metadatas = [{"document_id": "d9"}, {"document_id": "d0"}]
+    store.upsert("acme", [moved, edited], embedder.encode([moved.text, edited.text]), metadatas)
+    scan_corpus(db, store, "acme")
+    found = documents_changed(db, "acme", scanned_at, utc_now())
+    assert {name: change.said for name, change in found.items()} == {
+        "d0": "passages: 1 with other text, 1 removed, 1 in all",
+        "d1": "removed",
+        "d9": "passages: 1 with other text, 1 in all",
+    }
 
 
 def test_new_vectors_alone_move_the_index_version_alone(db: Database, store: ChromaStore, fill, embedder) -> None:

@@ -28,6 +28,7 @@ CALLS = {
     **dict.fromkeys(("kind", "UnusableReplyError", "ReadError", "BrokenStreamError", "_WrongShapeError"), 0),
     **dict.fromkeys(("_TroubleError", "_Trouble", "PatternError", "Failure", "dg.SkipReason", "waiting"), 0),
     **dict.fromkeys(("Outcome.undefined", "Outcome.error", "NoDraftError", "kept.append", "bench.warn", "Rule"), 0),
+    "problems.append": 0,
     **dict.fromkeys(("self._client.error", "chat.error"), 0),
     **dict.fromkeys(("RowError", "HTTPException", "instance.report_run_failed"), 1),
 }

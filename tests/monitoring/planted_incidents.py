@@ -18,8 +18,18 @@ from rageval_dagster.storage.comparisons import (
 )
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
+from rageval_dagster.storage.results import save_results, save_retrievals
 from rageval_dagster.storage.tables import clients, evaluation_runs
-from tests.storage.history_builder import finish, make_dataset, make_items, open_run
+from tests.storage.history_builder import (
+    answer_key,
+    finish,
+    make_dataset,
+    make_items,
+    open_run,
+    result_of,
+    retrieval_key,
+    retrieval_of,
+)
 
 MRR = "retrieval.mrr"
 HIT_RATE = "retrieval.hit_rate_at_5"
@@ -67,11 +77,18 @@ def evaluate(
     means: Mapping[str, float | None] | None = None,
     failed: int = 0,
     errors: Mapping[str, int] | None = None,
+    reason: str | None = None,
 ) -> Evaluation:
-    """One more complete evaluation, of 3 questions, and what the gate said of it."""
+    """One more complete evaluation, of 3 questions, and what the gate said of it; the system failed for a reason."""
     number = len(list_evaluations(db, client, limit=None))
-    stored = make_dataset(db, client, make_items(3), name=dataset)
+    items = make_items(3)
+    stored = make_dataset(db, client, items, name=dataset)
     evaluation = open_run(db, stored, f"night:{number}", system=system)
+    if reason is not None:
+        retrievals = [retrieval_of(item, 0, reason, salt=str(number)) for item in items[:failed]]
+        save_retrievals(db, evaluation.id, [(each, retrieval_key(evaluation, each.item_id)) for each in retrievals])
+        results = [result_of(each) for each in retrievals]
+        save_results(db, evaluation.id, [(each, answer_key(evaluation, each.item_id)) for each in results])
     finish(db, evaluation, means or {MRR: 0.8}, foreign=foreign, failed=failed, errors=errors)
     save_comparisons(db, evaluation.id, [compared(metric_id, metric_id in regressed) for metric_id in (MRR, HIT_RATE)])
     save_judgement(db, evaluation.id, Judgement(verdict, 1, tuple(changes), ("item-1", "item-2") if regressed else ()))

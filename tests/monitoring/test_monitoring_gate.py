@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rageval_dagster.cli.gate import newly_failing
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.bridging import dataset_before
 from rageval_dagster.evaluation.summary import report_of
@@ -60,6 +61,8 @@ def test_of_a_system_that_answered_nothing_no_change_is_known(db: Database) -> N
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
     report = evaluated(db, dataset, "n2", dict.fromkeys(ranks(ITEMS), None), declared=None, system_version="2")
     failed = replace(report, evaluation=replace(report.evaluation, error_count=len(ITEMS)))
+    with pytest.raises(RagevalError, match="failed on every question: nothing can be held against it"):
+        accept(db, failed.evaluation)
     [judged] = held(db, failed)
     assert judged.judgement.changes == ()
     assert sentence(judged) == "the system failed on every question: there is nothing to compare"
@@ -85,6 +88,11 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
         assert sentence(fallen).startswith(
             f"regressed against run {first.evaluation.id}: retrieval.mrr 1.000 -> 0.750 (-0.250 ["
         )
+    named, both = newly_failing(fallen)
+    ids = ", ".join(fallen.judgement.newly_failing[:5])
+    assert named.endswith(f"15 questions newly failing, also when asked again: {ids} and 10 more")
+    assert both == f"both answers: rageval runs compare {first.evaluation.id} {fallen.evaluation.id}"
+    assert newly_failing(first) == ()
     [overview] = read_view(db, "fleet_overview")
     assert (overview["verdict"], overview["regressed_metric"], overview["regressed_by"]) == ("regressed", MRR, 0.25)
     [over] = held(db, evaluated(db, dataset, "n4", ranks(ITEMS)))
@@ -281,6 +289,18 @@ def test_runs_of_two_clients_and_unfinished_ones_are_not_compared(db: Database) 
         compare_runs(db, load_settings({}), acme.evaluation.id, going.id)
     with pytest.raises(RagevalError, match="only a complete one can be the baseline"):
         accept(db, going)
+
+
+def test_a_fall_that_the_gate_cannot_prove_is_told_first(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    [first] = held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
+    [fallen] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, wrong=7)))
+    assert (fallen.judgement.verdict, fallen.gated[0].decision) == ("too_few", "unchanged")
+    said = sentence(fallen)
+    assert said.startswith(f"unclear against run {first.evaluation.id}: retrieval.mrr 1.000 -> 0.883 (-0.117 [")
+    assert "it may be chance" in said
+    [same] = held(db, evaluated(db, dataset, "n3", ranks(ITEMS)))
+    assert sentence(same).startswith("too little to tell whether it got worse against run ")
 
 
 def test_what_people_are_told_of_a_metric(db: Database) -> None:

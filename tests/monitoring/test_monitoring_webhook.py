@@ -122,7 +122,7 @@ def test_a_failing_system_and_a_failing_judge_are_told_with_their_numbers(sqlite
         well = evaluate(sqlite_db)
         assert look_and_tell(sqlite_db, settings) == 1
         one = evaluate(sqlite_db, means=judged, errors={"claims.faithfulness": 2, "judge.overall": 4})
-        other = evaluate(sqlite_db, "globex", failed=2)
+        other = evaluate(sqlite_db, "globex", failed=2, reason="http_status: 401")
         assert look_and_tell(sqlite_db, settings, "acme", "globex") == 1
     assert server.texts == [
         "*Many questions failed: `acme`*\n"
@@ -133,7 +133,8 @@ def test_a_failing_system_and_a_failing_judge_are_told_with_their_numbers(sqlite
         "*Many questions failed: 2 clients*\n"
         "• `acme` / `synthetic` / `dense`: of 3 questions these could not be scored: `judge.overall` on 4, "
         f"`claims.faithfulness` on 2, evaluation {one.id}\n"
-        f"• `globex` / `synthetic` / `dense`: the system failed on 2 of 3 questions, evaluation {other.id}\n"
+        f"• `globex` / `synthetic` / `dense`: the system failed on 2 of 3 questions, mostly `http_status: 401`, "
+        f"evaluation {other.id}\n"
         "Next: `rageval status`, `rageval doctor`",
     ]
 

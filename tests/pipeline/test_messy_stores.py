@@ -32,7 +32,7 @@ from tests.pipeline.small_project import Project, documents
 
 __all__ = ["chroma_server"]
 
-TOPICS = ("assert", "with", "raise")
+TOPICS = ("assert", "with", "exceptions")
 
 GERMAN = [
     f"Der Leuchtturm von {place} wurde {1801 + 7 * number} von {name} gegründet. Er steht auf einer Klippe über dem "

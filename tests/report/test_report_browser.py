@@ -15,6 +15,7 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.scores import save_scores, save_summaries
+from tests.monitoring import gated_history
 from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items, summary
 
@@ -274,6 +275,26 @@ def test_why_a_metric_failed_on_a_question_can_be_read_there(
         assert row.locator("td").nth(2).bounding_box()["x"] < width  # pyright: ignore[reportOptionalSubscript]
 
 
+def test_where_the_system_failed_no_rank_is_said_and_nothing_undefined_stands_in_the_page(
+    sqlite_db: Database, settings: Settings, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = make_items(3)
+    real = gated_history.retrieval_of
+    monkeypatch.setattr(
+        gated_history,
+        "retrieval_of",
+        lambda item, salt: real(item, 0, "timeout: no answer", salt) if item is items[1] else real(item, salt=salt),
+    )
+    dataset = make_dataset(sqlite_db, "acme", items)
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(items), items=items), spec=SPEC)
+    page = open_page(write_client_report(sqlite_db, settings, "acme"))
+    failed = page.locator("#rows tr", has_text="system failed")
+    assert failed.locator("td").nth(2).inner_text() == "–"
+    assert page.locator("#gone").text_content() == ""
+    page = open_page(write_client_report(sqlite_db, settings, "acme"), "#question=deleted")
+    assert (page.locator("#gone").text_content() or "").strip() == "Question deleted is not among those of run 1."
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_causes_and_actions_are_stacked_on_a_phone(
     history: Database, settings: Settings, open_page: Open, scheme: str
@@ -286,14 +307,16 @@ def test_causes_and_actions_are_stacked_on_a_phone(
     save_summaries(history, 2, low)
     report = write_client_report(history, settings, NAME)
     page = open_page(report, width=390, color_scheme=scheme)
-    cells = [each.bounding_box() for each in page.locator("table.stacked tr").nth(1).locator("td:visible").all()]
+    causes = page.locator("section[aria-labelledby^=advice]")
+    cells = [each.bounding_box() for each in causes.locator("tr").nth(1).locator("td:visible").all()]
     assert len(cells) >= 3
     assert all(box is not None and box["width"] > 250 for box in cells)
-    assert page.locator("table.stacked td:visible").first.evaluate(
-        "node => getComputedStyle(node, '::before').content"
-    ) == ('"low"')
+    label = "node => getComputedStyle(node, '::before').content"
+    assert causes.locator("td:visible").first.evaluate(label) == '"low, or worse"'
+    for stacked in page.locator("table.stacked").all():
+        assert stacked.evaluate("node => node.parentElement.scrollWidth <= node.parentElement.clientWidth")
     wide = open_page(report, color_scheme=scheme)
-    assert wide.locator("table.stacked thead").is_visible()
+    assert wide.locator("section[aria-labelledby^=advice] thead").first.is_visible()
 
 
 def test_too_few_questions_come_with_what_to_do(sqlite_db: Database, settings: Settings, open_page: Open) -> None:

@@ -1,5 +1,6 @@
 """What the report gathers: groups in the order of their trouble, and how many questions more would tell."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +13,7 @@ from rageval_dagster.report.contents import MoreQuestions, client_contents, more
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.comparisons import MetricComparison
-from rageval_dagster.storage.corpus import ManifestEntry, upsert_manifest
+from rageval_dagster.storage.corpus import ManifestEntry, delete_manifest, upsert_manifest
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import save_summaries
 from rageval_dagster.storage.types import utc_now
@@ -45,22 +46,28 @@ def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None
     held(sqlite_db, evaluated(sqlite_db, before, "n1", ranks, items=items), spec=SPEC)
     now = utc_now()
     entries = [manifest_entry("terms.md", "t1", now), manifest_entry("<new>.md", "n1", now)]
-    upsert_manifest(sqlite_db, "acme", [manifest_entry("terms.md", "t0", now - timedelta(days=1)), *entries])
+    earlier = [manifest_entry(name, name, now - timedelta(days=1)) for name in ("terms.md", "old.md")]
+    upsert_manifest(sqlite_db, "acme", [*earlier, *entries])
+    delete_manifest(sqlite_db, "acme", [digest("old.md")])
     fewer = make_dataset(sqlite_db, "acme", items[1:])
     left = {item.item_id: 1.0 for item in items[1:]}
     held(sqlite_db, evaluated(sqlite_db, fewer, "n2", left, items=items[1:], corpus="corpus-2"), spec=SPEC)
     contents = client_contents(sqlite_db, SETTINGS, "acme")
     [found] = contents.evaluations
-    assert found.new_chunks == {"<new>.md": (1, 1), "terms.md": (1, 2)}
+    assert {name: change.said for name, change in found.documents.items()} == {
+        "<new>.md": "new",
+        "old.md": "removed",
+        "terms.md": "passages: 1 new, 2 in all",
+    }
     assert [(each.item.question, each.why) for each in found.gone] == [
         ("terms.md 0?", "it made room, or was taken out"),
     ]
     page = client_page(contents)
-    assert "2 documents with new text" in page
+    assert "3 documents that changed" in page
     assert "&lt;new&gt;.md" in page
     assert "on 29 shared questions" in page
     [redacted] = client_contents(sqlite_db, SETTINGS, "acme", redact=True).evaluations
-    assert (redacted.new_chunks, redacted.gone) == ({}, [])
+    assert (redacted.documents, redacted.gone) == ({}, [])
 
 
 def manifest_entry(document: str, chunk: str, first_seen: datetime) -> ManifestEntry:
@@ -140,6 +147,15 @@ def test_runs_of_one_day_have_their_times_on_the_axis() -> None:
     assert "21 Nov 11:05" in by_hours
     by_days = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(days=2), 0.6)]})
     assert ">21 Nov<" in by_days
+
+
+def test_of_many_runs_within_minutes_only_a_few_are_labelled() -> None:
+    first = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
+    for apart in (timedelta(seconds=5), timedelta(minutes=3), timedelta(days=1)):
+        for count in range(2, 30):
+            chart = trend_chart("t", {"MRR": [(first + number * apart, 0.5) for number in range(count)]})
+            assert 2 <= len(re.findall(r">\d\d (?:Nov|Dec)[^<]*<", chart)) <= 5
+            assert f">{first + (count - 1) * apart:%d %b}" in chart, "the newest has its label"
 
 
 def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:

@@ -3,6 +3,7 @@
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores, save_summaries
 from tests.monitoring.gated_history import evaluated, held, ranks
+from tests.monitoring.planted_incidents import evaluate
 from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(40)
@@ -115,3 +117,21 @@ def test_of_many_questions_a_judge_s_reasons_stand_with_the_worst_and_most_chang
     monkeypatch.setattr(questions, "MANY", len(ITEMS) - 1)
     monkeypatch.setattr(questions, "WORST", 5)
     assert with_reasons() == {item.item_id for item in ITEMS[:5]}
+
+
+def test_the_page_of_all_clients_counts_each_that_got_worse_leaks_or_fails(
+    sqlite_db: Database, settings: Settings
+) -> None:
+    clients: dict[str, dict[str, Any]] = {
+        "both": {"verdict": "regressed", "regressed": [MRR], "foreign": 2},
+        "down": {"failed": 3, "means": {MRR: None}},
+        "fell": {"verdict": "regressed", "regressed": [MRR]},
+        "leaking": {"foreign": 1},
+        "well": {},
+    }
+    for client, wrong in clients.items():
+        evaluate(sqlite_db, client, **wrong)
+    page = write_fleet_report(sqlite_db, settings).read_text()
+    assert (
+        "2 of 5 clients got worse; the systems of 1 client failed on many questions; 2 returned other clients" in page
+    )

@@ -116,6 +116,15 @@ def test_one_clients_mistake_stops_no_other(load: Load) -> None:
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://u:sk-hush@x'", "systems.a.url"),
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://x'\nheaders = {Authorization='sk-hush'}", "no secrets"),
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://x'\nresponse = {answer='a['}", "a JMESPath expression"),
+        (
+            "[defaults.systems.a]\nkind = 'http'\nurl = 'http://x'\nauth_evn = 'X'",
+            "systems.a.auth_evn is no field here; auth_env is meant?",
+        ),
+        (
+            "[defaults.systems.http]\nkind = 'http'\nurl = 'http://x'\nresponse = {context = {txt = 'a'}}",
+            "response.context.txt is no field here; text is meant?",
+        ),
+        ("[defaults.budget]\ncots_usd = 3", "budget.cots_usd is no field here"),
         ("[defaults.systems.dense]\nkind = 'recorded'\nfile = 'x'", "dense is the name of a built-in system"),
         (
             "[clients.acme]\nllm = 'forbidden'\nembedding_model = 'openai:x'",
@@ -134,6 +143,15 @@ def test_a_mistake_is_one_line_with_its_place_and_no_secret(load: Load, toml: st
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "sk-hush" not in str(raised.value)
+
+
+def test_every_mistake_is_named_at_once(load: Load) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load("[clients.acme]\nclient_feld = 'c'\nk = 0\nlanguage = 'German'\n").for_client("acme")
+    for said in ("there is no 'client_feld'", "k takes a whole number", "language takes"):
+        assert said in str(raised.value)
+    with pytest.raises(SettingsError, match=r"no 'sytem'; system is meant\?; .* names the variable 'XX'"):
+        load("[defaults]\nsytem = 'x'\nopenai_api_key_env = 'XX'\n")
 
 
 @pytest.mark.parametrize("days", ["inf", "1000000"])

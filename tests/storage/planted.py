@@ -10,7 +10,7 @@ from rageval_dagster.storage import benchmark, caches, corpus
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage.benchmark import Sample
 from rageval_dagster.storage.caches import LlmCall
-from rageval_dagster.storage.corpus import ManifestEntry
+from rageval_dagster.storage.corpus import ManifestEntry, Passages
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.incidents import Finding, open_all
@@ -35,7 +35,7 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     items = history_builder.make_items(count)
     dataset = history_builder.make_dataset(db, client, items)
     entry = ManifestEntry("key", "chunk", "document", None, None, "0" * 64, "0" * 64, None, None, utc_now())
-    corpus.upsert_manifest(db, client, [entry], {"added": 1})
+    corpus.upsert_manifest(db, client, [entry], {"added": 1}, {"document": Passages(rewritten=1)})
     client_storage.record_scan(db, client, "corpus", "index", 1, 1, 0, utc_now())
     benchmark.save_sample(db, Sample("sample", client, "corpus", "random", 0, 1, ("key",)))
     benchmark.save_candidates(db, client, [Candidate("key", "extractive", 0, "accepted", items[0])])

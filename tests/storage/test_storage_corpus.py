@@ -9,6 +9,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.storage import corpus
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.types import utc_now
 
 FIRST_SEEN = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -99,3 +100,37 @@ def test_nothing_to_write_or_delete_is_fine(db: Database) -> None:
     assert corpus.manifest_lookup(db, "acme", []) == {}
     assert list(corpus.iter_manifest(db, "acme")) == []
     assert corpus.document_chunks(db, "acme", []) == {}
+
+
+def test_documents_are_told_by_what_became_of_them_in_the_time_between(db: Database) -> None:
+    start = utc_now() - timedelta(days=2)
+    old = [
+        replace(entry(f"{name} {n}", name, n), first_seen=start)
+        for name in ("same", "cut", "edited", "rewritten", "removed", "left")
+        for n in range(2)
+    ]
+    corpus.upsert_manifest(db, "acme", old)
+    corpus.upsert_manifest(db, "other", old)
+    before = utc_now()
+    later = before + timedelta(seconds=1)
+    fresh = [replace(entry(f"{name} of today", name), first_seen=later) for name in ("added", "rewritten", "grown")]
+    grown = replace(entry("grown of then", "grown"), first_seen=start)
+    moved = {"edited": corpus.Passages(rewritten=1), "left": corpus.Passages(removed=2)}
+    corpus.upsert_manifest(db, "acme", [*fresh, grown], {"added": 3}, moved)
+    left = [replace(entry(f"left {n}", "edited", n), first_seen=start) for n in range(2)]
+    corpus.upsert_manifest(db, "acme", left)  # under their old ids they are another document's now
+    gone = ["cut 1", "rewritten 0", "rewritten 1", "removed 0", "removed 1"]
+    corpus.delete_manifest(db, "acme", [digest(chunk_id) for chunk_id in gone])
+
+    found = corpus.documents_changed(db, "acme", before, later + timedelta(seconds=1))
+    assert {name: (change.what, change.said) for name, change in found.items()} == {
+        "added": ("new", "new"),
+        "cut": ("changed", "passages: 1 removed, 1 in all"),
+        "edited": ("changed", "passages: 1 with other text, 4 in all"),
+        "grown": ("changed", "passages: 1 new, 2 in all"),
+        "left": ("removed", "removed"),
+        "removed": ("removed", "removed"),
+        "rewritten": ("rewritten", "rewritten"),
+    }
+    assert corpus.documents_changed(db, "acme", start - timedelta(days=1), start - timedelta(hours=1)) == {}
+    assert corpus.documents_changed(db, "other", before, later) == {}

@@ -199,7 +199,7 @@ def test_evaluations_are_told_apart_and_listed_newest_first(db: Database) -> Non
 
 
 def test_what_does_not_exist_is_one_clear_line(db: Database) -> None:
-    with pytest.raises(RagevalError, match="no such evaluation"):
+    with pytest.raises(RagevalError, match="no evaluation 4711"):
         evaluations.get_evaluation(db, 4711)
     with pytest.raises(RagevalError, match="no evaluation 4711"):
         result_storage.save_retrievals(db, 4711, [])

@@ -35,7 +35,7 @@ from tests.storage.history_builder import MRR, finish, open_run, work
 from tests.storage.planted import fill
 
 FIRST = "0001"
-NEW_TABLES = {"client_systems", "corpus_changes", "metric_comparisons", "baselines", "incidents"}
+NEW_TABLES = {"client_systems", "corpus_changes", "document_changes", "metric_comparisons", "baselines", "incidents"}
 ROWS = {"acme": 3, "globex": 70}
 """Questions of each client."""
 

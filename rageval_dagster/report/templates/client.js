@@ -74,7 +74,7 @@
     return found.map(([text, tone]) => make("span", text, { class: `tag ${tone}` }));
   }
 
-  const rankText = row => row.k === undefined ? "" : row.k === null ? "not found" : String(row.k);
+  const rankText = row => row.k === undefined ? "" : row.k === null ? (row.f ? "–" : "not found") : String(row.k);
   const movedText = row => row.kb === undefined || row.kb === row.k ? rankText(row)
     : `${row.kb === null ? "not found" : row.kb} → ${rankText(row)}`;
 
@@ -223,7 +223,7 @@
     for (const link of document.querySelectorAll(".runs a")) link.setAttribute("aria-current", String(link.dataset.run === run));
     byId("questions").hidden = run === undefined;
     byId("gone").hidden = at.run === undefined || at.run === run;
-    byId("gone").textContent = run === undefined
+    byId("gone").textContent = byId("gone").hidden ? "" : run === undefined
       ? `Run ${at.run} is not in this report; rageval runs list shows which there are. `
       : `Run ${at.run} is not in this report; this is run ${run}, the newest complete one of the same dataset and system. To see run ${at.run}: rageval runs show ${at.run}`;
     if (run === undefined) {
@@ -245,7 +245,7 @@
     const row = at.question === undefined ? undefined : data.rows[data.at.get(at.question)];
     byId("browser").classList.toggle("open", row !== undefined);
     if (at.question !== undefined && row === undefined) {
-      byId("gone").textContent = `${byId("gone").hidden ? "" : byId("gone").textContent} Question ${at.question} is not among those of run ${run}.`;
+      byId("gone").textContent = `${byId("gone").textContent} Question ${at.question} is not among those of run ${run}.`;
       byId("gone").hidden = false;
     }
     list(data, at, rows);

@@ -1,0 +1,70 @@
+"""Likely causes: those of a regression first, and of low metrics none that another one contradicts."""
+
+from rageval_dagster.report.advice import advised, suspected
+from rageval_dagster.report.contents import client_contents
+from rageval_dagster.report.page import MOST_ADVICE, client_page
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.comparisons import Change
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.scores import Summary, save_summaries
+from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.storage.history_builder import make_dataset, make_items, summary
+
+
+def by_id(*means: Summary) -> dict[str, Summary]:
+    return {each.metric_id: each for each in means}
+
+
+def test_what_does_not_come_back_is_not_low_in_the_list() -> None:
+    mrr, good = summary("retrieval.mrr", 0.4), {"retrieval.mrr": 0.8, "retrieval.hit_rate_at_5": 0.9}
+    for hit_rate, low in ((0.45, "retrieval.hit_rate_at_5"), (0.95, "retrieval.mrr")):
+        found = by_id(mrr, summary("retrieval.hit_rate_at_5", hit_rate))
+        assert [each.low for each in advised(found, 5, good)] == [[low]]
+
+
+def test_answers_are_not_blamed_for_not_using_what_was_not_found() -> None:
+    answers, wording = summary("judge.correctness", 0.2), summary("overlap.context_correctness", 0.9)
+    for hit_rate, blamed in ((0.3, False), (0.95, True)):
+        found = by_id(answers, wording, summary("retrieval.hit_rate_at_5", hit_rate))
+        causes = [each.advice.cause for each in advised(found, 5, {"retrieval.hit_rate_at_5": 0.8})]
+        assert any("documents are found" in cause for cause in causes) is blamed
+
+
+def test_what_lacks_most_comes_first() -> None:
+    low = summary("citation.coverage", 0.4), summary("claims.answer_relevancy", 0.1)
+    good = {"citation.coverage": 0.8, "claims.answer_relevancy": 0.8}
+    found = advised(by_id(*low, summary("retrieval.mrr", 1.0)), 5, good)
+    assert [each.low for each in found] == [["claims.answer_relevancy"], ["citation.coverage"]]
+
+
+def test_a_regression_is_laid_to_the_changes_that_questions_got_worse_by() -> None:
+    changes = [Change("index", "re-embedded 9 chunks", 4), Change("dataset", "1 new"), Change("corpus", "1 added", 0)]
+    [found] = suspected(changes, ["retrieval.mrr"])
+    assert found.low == ["retrieval.mrr"]
+    assert "vectors" in found.advice.cause
+    assert suspected(changes, []) == []
+
+
+def test_the_report_starts_from_what_changed_and_folds_what_is_too_much(sqlite_db: Database) -> None:
+    items = make_items(100)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(items), items=items), spec=SPEC)
+    report = evaluated(sqlite_db, dataset, "n2", ranks(items, 30), items=items, index="index-2")
+    low = (
+        "citation.coverage",
+        "citation.accuracy",
+        "claims.answer_relevancy",
+        "quality.refusal_correct",
+        "judge.completeness",
+    )
+    save_summaries(
+        sqlite_db,
+        report.evaluation.id,
+        [*(summary(name, 0.1) for name in low), summary("overlap.context_correctness", 0.9)],
+    )
+    held(sqlite_db, report, spec=SPEC)
+    contents = client_contents(sqlite_db, load_settings({}), "acme")
+    advice = contents.evaluations[0].advice
+    assert "vectors" in advice[0].advice.cause
+    assert len(advice) > MOST_ADVICE
+    assert f"<summary>{len(advice) - MOST_ADVICE} more</summary>" in client_page(contents)

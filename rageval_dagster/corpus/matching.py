@@ -1,5 +1,6 @@
 """What an external system returned, matched by id and by content to chunks: which of the client's it is, or whose."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
-from rageval_dagster.text import word_spans
+from rageval_dagster.text import normalised, separate_characters, word_spans
 
 SHINGLE_WORDS = 6
 """Texts share content where they share runs of so many words."""
@@ -26,6 +27,15 @@ if they have so much more of it: two customers' terms may differ in a few words.
 
 FOREIGN_SCAN_CHUNKS = 200_000
 """Other clients' chunks are searched for pieces of a context only up to so many; equal texts are always found."""
+
+_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+_DASH = re.compile("[\u2010-\u2015\u2212]")
+_SETTING = re.compile(
+    r"""["'`*_#|()\[\]\u2018-\u201f\u2039\u203a\u00ab\u00bb\u2022\u3001\u3002\u300c\u300d]|[.,;:?](?!\w)|!(?!=)"""
+)
+"""What is set otherwise by everybody who strips markup: quotation marks, emphasis, brackets, marks at a word's end."""
+
+_TOKEN = re.compile(r"[^\W_]+|\S")
 
 
 @dataclass(frozen=True)
@@ -62,8 +72,8 @@ def place_hits(
     text; where nobody's have, or it has fewer than six words that the client's do not have, it is `unknown`. One
     without a text is known by its id; an id alone that exactly one other client has is `foreign`.
 
-    A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, case and
-    punctuation aside, and then stands for a chunk that holds it too; each evidence counts once, however many of the
+    A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, case, spaces
+    and punctuation aside, and then stands for a chunk that holds it too; each evidence counts once, however many of the
     store's chunks overlap it. Where a system names documents only, nothing is relevant at chunk level, so that no such
     score is made up.
 
@@ -299,14 +309,24 @@ def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str])
 
 
 def _holds(passage: str, quote: str) -> bool:
-    """Whether a passage holds a quote by the rules for chunks, whatever the case and punctuation of either.
+    """Whether a passage holds a quote by the rules for chunks, however either is set.
 
     A system that strips markup from its documents in its own way has `file .` where the store has `file.`.
     """
-    plain = " ".join(_words(quote))
-    if not plain:
-        return bool(matching_chunks(quote, None, [Chunk("passage", passage, "")]))
-    return bool(matching_chunks(plain, None, [Chunk("passage", " ".join(_words(passage)), "")]))
+    if matching_chunks(quote, None, [Chunk("passage", passage, "")]):
+        return True
+    spelled = _spelling(quote)
+    # With a mark at its ends the quote begins and ends with whole words; the passage may be cut within one.
+    return bool(spelled) and bool(matching_chunks(f"|{spelled}|", None, [Chunk("passage", _spelling(passage), "")]))
+
+
+def _spelling(text: str) -> str:
+    """The words and signs of a text, with marks between: not its case, spaces, quotation marks, emphasis, punctuation.
+
+    What stands within a number stays, as do signs: 1.5 is not 15, and x < y not x > y.
+    """
+    text = _INVISIBLE.sub("", _DASH.sub("-", normalised(text, "NFKC").casefold()))
+    return "|".join(_TOKEN.findall(separate_characters(_SETTING.sub(" ", text))))
 
 
 def _each_once(resolution: Resolution, hit_ids: set[str]) -> Resolution:

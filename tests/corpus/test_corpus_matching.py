@@ -25,13 +25,23 @@ FIRST, SECOND = " ".join(SENTENCES[:3]), " ".join(SENTENCES[3:])
 QUOTE = SENTENCES[1]
 ITEM = Item("Where are tickets sold?", ("at the red kiosk",), (Evidence("ferry.md", quote=QUOTE),))
 SECRET = "The merger of Orinoco with Parana Holdings will be announced on the ninth of May in Caracas."
+NEARLY = [
+    ("Fee: 5 euros", "The coffee 5 euros a cup is sold here."),
+    ("the fee is 1.5 euros for each metre", "the fee is 1,5 euros for each metre"),
+    ("a place costs 1,500 crowns in the summer", "a place costs 1.500 crowns in the summer"),
+    ("refused below a temperature of 5 degrees", "refused below a temperature of -5 degrees"),
+    ("if weight != limit then it is refused", "if weight == limit then it is refused"),
+    ("taken where length > 12 or height > 4", "taken where length < 12 or height < 4"),
+]
+"""What one says the other does not, though its words are the same but for signs and the beginning of one."""
 
 
 @pytest.fixture
 def store(tmp_path: Path, sqlite_db: Database, embedder: HashingEmbedder) -> ChromaStore:
     opened = open_store(load_settings({"RAGEVAL_HOME": str(tmp_path)}, tmp_path / "none.env"))
     corpora = {
-        "acme": [Chunk("1", FIRST, "ferry.md"), Chunk("2", SECOND, "ferry.md"), Chunk("17", "Short.", "note.md")],
+        "acme": [Chunk("1", FIRST, "ferry.md"), Chunk("2", SECOND, "ferry.md"), Chunk("17", "Short.", "note.md")]
+        + [Chunk(f"s{n}", f"{quote}. Or so. {near} And so on.", "s.md") for n, (quote, near) in enumerate(NEARLY)],
         "rival": [Chunk("1", SECRET, "secret.md"), Chunk("99", "Prices rise in June.", "p.md"), Chunk("17", "S.", "n")],
         "third": [Chunk("17", "Something else.", "other.md")],
     }
@@ -129,6 +139,18 @@ def test_a_passage_holds_the_quote_whatever_its_punctuation_and_case(sqlite_db: 
     placed = place(sqlite_db, store, hit(passage, "mine-1"))
     assert seen(placed) == [("1", "ferry.md", "own")]
     assert placed.resolution.chunks == {"1"}
+
+
+@pytest.mark.parametrize(("quote", "near"), NEARLY)
+def test_a_passage_does_not_hold_what_only_looks_alike(
+    sqlite_db: Database, store: ChromaStore, quote: str, near: str
+) -> None:
+    item = Item("What is said?", (), (Evidence("s.md", quote=quote),))
+    beside = place(sqlite_db, store, hit(f"so. {near} And so on"), item=item)
+    assert [each.owner for each in beside.hits or ()] == ["own"]
+    assert not {each.chunk_id for each in beside.hits or ()} & (beside.resolution.chunks or set())
+    itself = place(sqlite_db, store, hit(f"\u201c{quote.replace(' ', '  ').upper()}\u201d *or* so"), item=item)
+    assert {each.chunk_id for each in itself.hits or ()} == itself.resolution.chunks
 
 
 def test_a_passage_of_a_few_words_is_the_clients_where_its_chunks_have_it_and_never_anothers(

@@ -72,11 +72,11 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         vectors = _vector_bytes(page)
         corpus.add(sum(map(chunk_digest, page.chunks)))
         index.add(sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True)))
-        _bring_up_to_date(db, client_id, known, page.chunks, vectors, now)
+        _bring_up_to_date(db, client_id, known, page.chunks, vectors, now, is_first=before.corpus_version is None)
         if progress is not None:
             progress(found["chunks"] + found["without_text"], total)
     if not known.all_seen:
-        _forget_removed(db, store, client_id, known)
+        _forget_removed(db, store, client_id, known, now)
     documents = before.document_count if before.corpus_version == corpus.hex() else _count_documents(db, client_id)
     difference = record_scan(
         db, client_id, corpus.hex(), index.hex(), found["chunks"], documents, before.change_seq, now
@@ -101,6 +101,7 @@ def _bring_up_to_date(
     chunks: Sequence[Chunk],
     vectors: Sequence[bytes],
     now: datetime,
+    is_first: bool,
 ) -> None:
     """Writes the manifest's entries of those chunks that are not as they were."""
     keys, hashes = [digest(chunk.id) for chunk in chunks], [digest(vector) for vector in vectors]
@@ -116,19 +117,23 @@ def _bring_up_to_date(
     kinds = Counter(_kind(stored.get(entry.chunk_key), entry) for entry in entries)
     unlike = [entry for entry in entries if not _is_same(stored.get(entry.chunk_key), entry)]
     found = {kind: count for kind, count in kinds.items() if kind in DIFFERENCES}
-    upsert_manifest(db, client_id, unlike, found, _rewritten(stored, entries))
+    # Before its first scan a client had nothing that anything could be told from.
+    documents = {} if is_first else _passages(stored, entries)
+    upsert_manifest(db, client_id, unlike, found, documents, now)
 
 
-def _rewritten(stored: Mapping[str, ManifestEntry], entries: Sequence[ManifestEntry]) -> dict[str, Passages]:
-    """Of which documents passages got other text under their ids, or went to another document, and how many."""
+def _passages(stored: Mapping[str, ManifestEntry], entries: Sequence[ManifestEntry]) -> dict[str, Passages]:
+    """How many passages of each document are added, changed, or gone to another document."""
     documents: dict[str, Passages] = {}
     for entry in entries:
         known = stored.get(entry.chunk_key)
-        if known is None or _kind(known, entry) != "changed":
-            continue
-        documents.setdefault(entry.document_id, Passages()).rewritten += 1
-        if known.document_id != entry.document_id:
+        if known is None:
+            documents.setdefault(entry.document_id, Passages()).added += 1
+        elif known.document_id != entry.document_id:
+            documents.setdefault(entry.document_id, Passages()).added += 1
             documents.setdefault(known.document_id, Passages()).removed += 1
+        elif _kind(known, entry) == "changed":
+            documents.setdefault(entry.document_id, Passages()).changed += 1
     return documents
 
 
@@ -166,7 +171,7 @@ def _is_same(known: ManifestEntry | None, entry: ManifestEntry) -> bool:
     return known is not None and replace(entry, first_seen=known.first_seen) == known
 
 
-def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: KnownChunks) -> None:
+def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: KnownChunks, now: datetime) -> None:
     """Deletes the manifest's entries of chunks that the store does not have any more.
 
     What the scan did not see is asked for by its id: a chunk may have slipped from one page to one that was read.
@@ -176,7 +181,7 @@ def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Kno
         present = {chunk.id for chunk in store.get(client_id, [entry.chunk_id for entry in unseen])}
         gone = [entry.chunk_key for entry in unseen if entry.chunk_id not in present]
         if gone:
-            delete_manifest(db, client_id, gone)
+            delete_manifest(db, client_id, gone, now)
 
 
 def _count_documents(db: Database, client_id: str) -> int:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -70,36 +70,46 @@ def manifest_lookup(db: Database, client_id: str, chunk_keys: Iterable[str]) -> 
 
 @dataclass(frozen=True)
 class DocumentChange:
-    """How many of a document's `all` passages are new, and how many got other text under their ids, or were removed."""
+    """How many of a document's passages, `before` of them then and `all` now, are new, changed and removed.
+
+    Changed are those with other text, or on another page, under the same id. Of `scans` that saw differences, each
+    counts: a passage may have changed in several. `rewritten` is true where one of them saw nothing left as it was.
+    """
 
     new: int
-    rewritten: int
+    changed: int
     removed: int
+    before: int
     all: int
+    scans: int
+    rewritten: bool
 
     @property
     def what(self) -> str:
-        """In a word: removed, new, rewritten (all passages are new), or changed."""
+        """In a word: removed, new, rewritten, or changed."""
         if not self.all:
             return "removed"
-        if self.new < self.all:
-            return "changed"
-        return "rewritten" if self.removed else "new"
+        if not self.before:
+            return "new"
+        return "rewritten" if self.rewritten else "changed"
 
     @property
     def said(self) -> str:
         """`what`; of a document that changed in part, how many passages."""
         if self.what != "changed":
             return self.what
-        counts = {"new": self.new, "with other text": self.rewritten, "removed": self.removed}
-        return f"passages: {', '.join(f'{count} {name}' for name, count in counts.items() if count)}, {self.all} in all"
+        counts = {"new": self.new, "changed": self.changed, "removed": self.removed}
+        most = "up to " if self.scans > 1 else ""
+        named = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        return f"passages: {most}{named}, {self.all} in all"
 
 
 @dataclass
 class Passages:
-    """How many passages of a document got other text under their ids, or were removed, as far as a scan saw."""
+    """How many passages of a document a scan found to be added to it, changed within it, or removed from it."""
 
-    rewritten: int = 0
+    added: int = 0
+    changed: int = 0
     removed: int = 0
 
 
@@ -110,23 +120,27 @@ def upsert_manifest(
     entries: Sequence[ManifestEntry],
     found: Mapping[str, int] | None = None,
     documents: Mapping[str, Passages] | None = None,
+    found_at: datetime | None = None,
 ) -> None:
     """Writes entries by chunk key; of one that is there, `first_seen` stays as it was.
 
     `found` says how many of them differ and how, for the change that the scan under way will record, and `documents`
     which documents' passages are not what they were, by document id. Counted with the entries, both hold each
-    difference once, also where the scan is killed and run again.
+    difference once, also where the scan is killed and run again. `found_at` is the moment of that scan (now).
     """
     rows = [{"client_id": client_id, **asdict(entry), "document_key": digest(entry.document_id)} for entry in entries]
     with db.begin() as connection:
         upsert(connection, corpus_chunks, rows, update=_MUTABLE)
         _add_found(connection, client_id, found or {})
-        _note_documents(connection, client_id, documents or {})
+        _note_documents(connection, client_id, documents or {}, found_at or utc_now())
 
 
 @retried
-def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str]) -> None:
-    """Forgets the chunks with these keys, and counts them as removed for the change that the scan will record."""
+def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str], found_at: datetime | None = None) -> None:
+    """Forgets the chunks with these keys, and counts them as removed for the change that the scan will record.
+
+    `found_at` is the moment of that scan (now).
+    """
     documents: dict[str, Passages] = {}
     chunks = corpus_chunks.c
     with db.begin() as connection:
@@ -136,7 +150,7 @@ def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str]) -> 
                 documents.setdefault(document_id, Passages()).removed += 1
             connection.execute(sa.delete(corpus_chunks).where(here))
         _add_found(connection, client_id, {"removed": sum(passages.removed for passages in documents.values())})
-        _note_documents(connection, client_id, documents)
+        _note_documents(connection, client_id, documents, found_at or utc_now())
 
 
 def iter_manifest(
@@ -225,14 +239,15 @@ def _add_found(connection: Connection, client_id: str, found: Mapping[str, int])
         connection.execute(sa.update(corpus_changes).where(corpus_changes.c.id == row.id).values(difference=difference))
 
 
-def _note_documents(connection: Connection, client_id: str, documents: Mapping[str, Passages]) -> None:
-    now = utc_now()
+def _note_documents(
+    connection: Connection, client_id: str, documents: Mapping[str, Passages], found_at: datetime
+) -> None:
     rows = [
         {
             "client_id": client_id,
             "document_id": document_id,
             "document_key": digest(document_id),
-            "found_at": now,
+            "found_at": found_at,
             **asdict(passages),
         }
         for document_id, passages in sorted(documents.items())
@@ -282,45 +297,57 @@ def changes_between(db: Database, client_id: str, after: datetime, until: dateti
 def documents_changed(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, DocumentChange]:
     """How the documents changed that scans found to differ later than `after`, at most at `until`; by document id.
 
-    `all` counts what is there now of what was there then, so that it is 0 of a document that was removed.
+    Left out are those that came and went in between.
     """
-    chunks, noted = corpus_chunks.c, document_changes.c
-    is_new = sa.and_(chunks.first_seen > after, chunks.first_seen <= until)
-    new = sa.func.sum(sa.case((is_new, 1), else_=0))
-    with_new = (
-        sa.select(sa.func.min(chunks.document_id).label("document_id"))
-        .where(chunks.client_id == client_id)
-        .group_by(chunks.document_key)
-        .having(new > 0)
-    )
-    with_others = (
-        sa.select(
-            sa.func.min(noted.document_id).label("document_id"),
-            sa.func.sum(noted.rewritten).label("rewritten"),
-            sa.func.sum(noted.removed).label("removed"),
-        )
-        .where(noted.client_id == client_id, noted.found_at > after, noted.found_at <= until)
+    noted, chunks = document_changes.c, corpus_chunks.c
+    here = (noted.client_id == client_id, noted.found_at > after)
+    sums = [sa.func.sum(noted[each.name]).label(each.name) for each in fields(Passages)]
+    per_scan = sa.select(noted.document_key, noted.found_at, *sums).group_by(noted.document_key, noted.found_at)
+    names = (
+        sa.select(noted.document_key, sa.func.min(noted.document_id).label("document_id"))
+        .where(*here, noted.found_at <= until)
         .group_by(noted.document_key)
     )
-    counted = sa.select(chunks.document_key, new.label("new"), sa.func.count().label("all")).group_by(
-        chunks.document_key
-    )
+    present = sa.select(chunks.document_key, sa.func.count().label("all")).group_by(chunks.document_key)
+    found: dict[str, DocumentChange | None] = {}
     with db.connect() as connection:
-        others = {
-            row.document_id: Passages(int(row.rewritten), int(row.removed)) for row in connection.execute(with_others)
-        }
-        names = {digest(name): name for name in {*connection.execute(with_new).scalars(), *others}}
-        present: dict[str, tuple[int, int]] = {}
-        for batch in in_batches(names):
-            here = (chunks.client_id == client_id, chunks.first_seen <= until, chunks.document_key.in_(batch))
-            for row in connection.execute(counted.where(*here)):
-                present[names[row.document_key]] = int(row.new), int(row.all)
-    found = {}
-    for name in sorted(names.values()):
-        count, every = present.get(name, (0, 0))
-        passages = others.get(name, Passages())
-        found[name] = DocumentChange(count, passages.rewritten, passages.removed, every)
-    return found
+        named = {row.document_key: row.document_id for row in connection.execute(names)}
+        for batch in in_batches(named):
+            now = present.where(chunks.client_id == client_id, chunks.document_key.in_(batch))
+            counts = {row.document_key: int(row.all) for row in connection.execute(now)}
+            scans: dict[str, list[tuple[datetime, Passages]]] = {}
+            for row in connection.execute(per_scan.where(*here, noted.document_key.in_(batch))):
+                passages = Passages(int(row.added), int(row.changed), int(row.removed))
+                scans.setdefault(row.document_key, []).append((row.found_at, passages))
+            found |= {named[key]: _became(scans[key], until, counts.get(key, 0)) for key in batch}
+    return {name: change for name, change in sorted(found.items()) if change is not None}
+
+
+def _became(scans: Sequence[tuple[datetime, Passages]], until: datetime, now: int) -> DocumentChange | None:
+    """What became of a document of `now` passages by those scans of its last ones that were at most at `until`."""
+    after = now
+    every, seen, rewritten = now, Passages(), False
+    for found_at, passages in sorted(scans, key=lambda each: each[0], reverse=True):
+        before = max(after - passages.added + passages.removed, 0)
+        if found_at > until:
+            every = before
+        else:
+            seen.added += passages.added
+            seen.changed += passages.changed
+            seen.removed += passages.removed
+            rewritten |= passages.added + passages.changed >= after and passages.removed + passages.changed >= before
+        after = before
+    if not every and not after:
+        return None
+    return DocumentChange(
+        new=min(seen.added, every),
+        changed=min(seen.changed, every),
+        removed=min(seen.removed, after),
+        before=after,
+        all=every,
+        scans=sum(found_at <= until for found_at, _ in scans),
+        rewritten=rewritten,
+    )
 
 
 def chunks_by_words(db: Database, words_hashes: Iterable[str]) -> dict[str, list[tuple[str, ManifestEntry]]]:

@@ -115,15 +115,16 @@ corpus_changes = _table(
     Index(None, "client_id", "found_at"),
 )
 
-# Of documents that lost passages, or whose passages got other text under their ids: how many. What is new, the
-# manifest's times tell.
+# How many of a document's passages a scan found to be added, changed under their ids, or removed; none of a client's
+# first scan.
 document_changes = _table(
     "document_changes",
     Column("id", Integer, primary_key=True),
     _client_id(),
     Column("document_id", LongText, nullable=False),
     Column("document_key", hex_digest(), nullable=False),
-    Column("rewritten", Integer, nullable=False),
+    Column("added", Integer, nullable=False),
+    Column("changed", Integer, nullable=False),
     Column("removed", Integer, nullable=False),
     Column("found_at", UtcTime, nullable=False),
     Index(None, "client_id", "found_at"),

@@ -94,12 +94,18 @@ def test_documents_are_named_by_what_became_of_them(db: Database, store: ChromaS
     metadatas = [{"document_id": "d9"}, {"document_id": "d0"}]
     store.upsert("acme", [moved, edited], embedder.encode([moved.text, edited.text]), metadatas)
     scan_corpus(db, store, "acme")
-    found = documents_changed(db, "acme", scanned_at, utc_now())
+    compared_at = utc_now()
+    store.delete("acme", ["c0", "c1"])
+    scan_corpus(db, store, "acme")
+    found = documents_changed(db, "acme", scanned_at, compared_at)
     assert {name: change.said for name, change in found.items()} == {
-        "d0": "passages: 1 with other text, 1 removed, 1 in all",
+        "d0": "rewritten",  # no passage is as it was
         "d1": "removed",
-        "d9": "passages: 1 with other text, 1 in all",
+        "d9": "new",
     }
+    later = documents_changed(db, "acme", compared_at, utc_now())
+    assert {name: change.said for name, change in later.items()} == {"d0": "removed", "d9": "removed"}
+    assert documents_changed(db, "acme", scanned_at.replace(year=2000), scanned_at) == {}, "of a first scan"
 
 
 def test_new_vectors_alone_move_the_index_version_alone(db: Database, store: ChromaStore, fill, embedder) -> None:

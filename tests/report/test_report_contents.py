@@ -13,7 +13,7 @@ from rageval_dagster.report.contents import MoreQuestions, client_contents, more
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.comparisons import MetricComparison
-from rageval_dagster.storage.corpus import ManifestEntry, delete_manifest, upsert_manifest
+from rageval_dagster.storage.corpus import ManifestEntry, Passages, delete_manifest, upsert_manifest
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import save_summaries
 from rageval_dagster.storage.types import utc_now
@@ -47,7 +47,9 @@ def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None
     now = utc_now()
     entries = [manifest_entry("terms.md", "t1", now), manifest_entry("<new>.md", "n1", now)]
     earlier = [manifest_entry(name, name, now - timedelta(days=1)) for name in ("terms.md", "old.md")]
-    upsert_manifest(sqlite_db, "acme", [*earlier, *entries])
+    upsert_manifest(sqlite_db, "acme", earlier)
+    added = {name: Passages(added=1) for name in ("terms.md", "<new>.md")}
+    upsert_manifest(sqlite_db, "acme", entries, documents=added)
     delete_manifest(sqlite_db, "acme", [digest("old.md")])
     fewer = make_dataset(sqlite_db, "acme", items[1:])
     left = {item.item_id: 1.0 for item in items[1:]}

@@ -35,7 +35,7 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     items = history_builder.make_items(count)
     dataset = history_builder.make_dataset(db, client, items)
     entry = ManifestEntry("key", "chunk", "document", None, None, "0" * 64, "0" * 64, None, None, utc_now())
-    corpus.upsert_manifest(db, client, [entry], {"added": 1}, {"document": Passages(rewritten=1)})
+    corpus.upsert_manifest(db, client, [entry], {"added": 1}, {"document": Passages(changed=1)})
     client_storage.record_scan(db, client, "corpus", "index", 1, 1, 0, utc_now())
     benchmark.save_sample(db, Sample("sample", client, "corpus", "random", 0, 1, ("key",)))
     benchmark.save_candidates(db, client, [Candidate("key", "extractive", 0, "accepted", items[0])])

@@ -102,35 +102,40 @@ def test_nothing_to_write_or_delete_is_fine(db: Database) -> None:
     assert corpus.document_chunks(db, "acme", []) == {}
 
 
-def test_documents_are_told_by_what_became_of_them_in_the_time_between(db: Database) -> None:
-    start = utc_now() - timedelta(days=2)
-    old = [
-        replace(entry(f"{name} {n}", name, n), first_seen=start)
-        for name in ("same", "cut", "edited", "rewritten", "removed", "left")
-        for n in range(2)
-    ]
-    corpus.upsert_manifest(db, "acme", old)
-    corpus.upsert_manifest(db, "other", old)
-    before = utc_now()
-    later = before + timedelta(seconds=1)
-    fresh = [replace(entry(f"{name} of today", name), first_seen=later) for name in ("added", "rewritten", "grown")]
-    grown = replace(entry("grown of then", "grown"), first_seen=start)
-    moved = {"edited": corpus.Passages(rewritten=1), "left": corpus.Passages(removed=2)}
-    corpus.upsert_manifest(db, "acme", [*fresh, grown], {"added": 3}, moved)
-    left = [replace(entry(f"left {n}", "edited", n), first_seen=start) for n in range(2)]
-    corpus.upsert_manifest(db, "acme", left)  # under their old ids they are another document's now
-    gone = ["cut 1", "rewritten 0", "rewritten 1", "removed 0", "removed 1"]
-    corpus.delete_manifest(db, "acme", [digest(chunk_id) for chunk_id in gone])
+def scanned(db: Database, client: str, at: datetime, **documents: tuple[int, int, int]) -> None:
+    """A scan that finds so many passages of each document added, changed and removed."""
+    noted = {name: corpus.Passages(*counts) for name, counts in documents.items()}
+    corpus.upsert_manifest(db, client, [], documents=noted, found_at=at)
 
-    found = corpus.documents_changed(db, "acme", before, later + timedelta(seconds=1))
-    assert {name: (change.what, change.said) for name, change in found.items()} == {
-        "added": ("new", "new"),
-        "cut": ("changed", "passages: 1 removed, 1 in all"),
-        "edited": ("changed", "passages: 1 with other text, 4 in all"),
-        "grown": ("changed", "passages: 1 new, 2 in all"),
-        "left": ("removed", "removed"),
-        "removed": ("removed", "removed"),
-        "rewritten": ("rewritten", "rewritten"),
+
+def test_documents_are_told_by_what_became_of_them_in_the_time_between(db: Database) -> None:
+    first, second, third, fourth = (utc_now() - timedelta(days=day) for day in (4, 3, 2, 1))
+    sizes = {"same": 2, "cut": 1, "edited": 4, "moved": 2, "rewritten": 3, "often": 3, "added": 2, "late": 1, "new": 2}
+    entries = [entry(f"{name} {n}", name, n) for name, size in sizes.items() for n in range(size)]
+    corpus.upsert_manifest(db, "acme", entries)
+    scanned(db, "other", second, same=(2, 0, 0))
+    scanned(db, "acme", first, same=(2, 0, 0))
+    scanned(db, "acme", second, cut=(0, 0, 1), edited=(0, 1, 0), often=(0, 1, 0), passed=(3, 0, 0), new=(1, 0, 0))
+    scanned(db, "acme", second, edited=(1, 0, 0))  # another page of the same scan
+    scanned(db, "acme", third, rewritten=(2, 1, 4), often=(1, 1, 0), gone=(0, 0, 2), passed=(0, 0, 3), new=(1, 1, 0))
+    scanned(db, "acme", fourth, added=(2, 0, 0), late=(1, 0, 2), edited=(0, 0, 3), lost=(0, 0, 2))
+
+    def told(after: datetime, until: datetime) -> dict[str, str]:
+        return {name: change.said for name, change in corpus.documents_changed(db, "acme", after, until).items()}
+
+    assert told(first, third) == {
+        "cut": "passages: 1 removed, 1 in all",
+        "edited": "passages: 1 new, 1 changed, 7 in all",  # as it was then, before three passages were removed
+        "gone": "removed",
+        "new": "new",  # though it changed once more
+        "often": "passages: up to 1 new, 2 changed, 3 in all",
+        "rewritten": "rewritten",
     }
-    assert corpus.documents_changed(db, "acme", start - timedelta(days=1), start - timedelta(hours=1)) == {}
-    assert corpus.documents_changed(db, "other", before, later) == {}
+    assert told(third, fourth) == {
+        "added": "new",
+        "edited": "passages: 3 removed, 4 in all",
+        "late": "rewritten",
+        "lost": "removed",
+    }
+    assert told(fourth, utc_now()) == {}
+    assert told(first - timedelta(days=2), first - timedelta(days=1)) == {}

@@ -2,19 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark import clozes, english
 from rageval_dagster.benchmark.questions import Asked, ask, is_statement, tidy
-from rageval_dagster.benchmark.repeated import repeated_wordings, wording
+from rageval_dagster.benchmark.repeated import wording
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
-from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, sentences, title, without_number, words
+from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, without_number, words
+from rageval_dagster.benchmark.surroundings import READ_CHARACTERS, Surroundings, look_around, prose, spaced
 from rageval_dagster.benchmark.wording import CLEAN, english_rules_hold, noise_kind
 from rageval_dagster.identity import digest
-from rageval_dagster.languages import detect
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item, Progress
 
 REVISION = 5
@@ -25,9 +25,6 @@ TOPIC_QUESTIONS = (
 )
 """Questions about a whole subject in everyday words. Chosen on clapnq, by how well they rank nine retrieval systems as
 the human questions do (benchmarks/synthetic_vs_human.py)."""
-
-READ_CHARACTERS = 50_000
-"""Of a chunk, from its beginning: one question is wanted, and trying those of a whole megabyte takes minutes."""
 
 MAX_ANSWER_CHARACTERS = 300
 MIN_DEFINITION_WORDS = {"the": 3, "a": 5, "an": 5}
@@ -57,7 +54,7 @@ _NO_TERMS = english.NUMBER_WORDS | english.words(
 )
 MIN_TERM_LETTERS = 6
 RARE = 2
-"""In more chunks than this a word tells none of them: what is asked about must hold a rarer one."""
+"""In more chunks of the corpus than this a word tells none of them: what is asked about must hold a rarer one."""
 
 _NO_TOPICS = english.NUMBER_WORDS | english.words(
     "about abstract api appendix author authors background changelog chapter command commands compatibility"
@@ -86,8 +83,7 @@ def generate(
     chunks_per_document: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     language: str | None = None,
-    repeated: Collection[str] | None = None,
-    titles: Mapping[str, str] | None = None,
+    around: Surroundings | None = None,
 ) -> list[Candidate]:
     """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
 
@@ -112,22 +108,17 @@ def generate(
         seed: another seed, other questions.
         chunks_per_document: how many chunks the corpus has of each document; without it, `chunks` are the corpus.
         language: of all chunks; without it, each one's is detected.
-        repeated: the wordings of the chunks' sentences that stand in several documents (`sentences_elsewhere`);
-            without it, `chunks` are compared with each other.
-        titles: of documents by their ids; without it, those that `chunks` tell (`titles_of`).
+        around: what the corpus tells of the chunks; without it, `chunks` are the corpus.
     """
-    if repeated is None:
-        repeated = sentences_elsewhere(chunks, chunks, language)
-    titles = titles_of(chunks) if titles is None else titles
-    sources = [_Source.read(chunk, language, repeated, titles.get(chunk.document_id)) for chunk in chunks]
+    around = around or look_around(chunks, chunks, language)
+    sources = [_Source.read(chunk, language, around) for chunk in chunks]
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     topics = Counter(source.topic for source in sources)
     definitions = _definitions(sources)
-    held_by = Counter(word for source in sources for word in _spaced(source.chunk.text))
     found: list[Candidate] = []
     for number, (chunk, source) in enumerate(zip(chunks, sources, strict=True)):
         alone = topics[source.topic] == 1 and sizes.get(source.chunk.document_id, 1) <= 1
-        item, reason = _write(source, seed, alone, definitions, held_by)
+        item, reason = _write(source, seed, alone, definitions, around.held_by)
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
@@ -141,27 +132,6 @@ def generate(
         if progress:
             progress(number + 1, len(sources))
     return found
-
-
-def sentences_elsewhere(
-    chunks: Iterable[Chunk], corpus: Iterable[Chunk], language: str | None = None
-) -> frozenset[str]:
-    """The wordings of the chunks' sentences that stand in another document of the corpus, too."""
-    found = ((chunk, sentence.text) for chunk in chunks for sentence in _prose(chunk, language)[1])
-    return repeated_wordings(found, corpus)
-
-
-def titles_of(chunks: Iterable[Chunk]) -> dict[str, str]:
-    """The titles of documents by document, told by those chunks that are a document's first."""
-    found = ((chunk.document_id, title(chunk.text[:READ_CHARACTERS])) for chunk in chunks if chunk.position == 0)
-    return {document_id: name for document_id, name in found if name}
-
-
-def _prose(chunk: Chunk, language: str | None) -> tuple[str | None, list[Sentence]]:
-    """The language of what is read of a chunk, as far as it is known, and its complete sentences."""
-    text = chunk.text[:READ_CHARACTERS]
-    language = language or detect(text)
-    return language, sentences(text, language) if eligible(text) else []
 
 
 @dataclass(frozen=True)
@@ -186,21 +156,21 @@ class _Source:
         return _topic(self.chunk, sentence.heading, self.title)
 
     @classmethod
-    def read(cls, chunk: Chunk, language: str | None, repeated: Collection[str], title: str | None) -> "_Source":
-        language, prose = _prose(chunk, language)
+    def read(cls, chunk: Chunk, language: str | None, around: Surroundings) -> "_Source":
+        language, sentences = prose(chunk, language)
+        title = around.titles.get(chunk.document_id)
         chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
-        is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in prose))
+        is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in sentences))
         if is_read or language == "en":
-            prose = [sentence for sentence in prose if is_statement(sentence.text)]
-        own = tuple(sentence for sentence in prose if wording(sentence.text) not in repeated)
-        repeats, prose = bool(prose) and not own, own
-        topic = (_topic(chunk, None, title) or _topic(chunk, prose[0].heading, title)) if prose else None
+            sentences = [sentence for sentence in sentences if is_statement(sentence.text)]
+        own = tuple(sentence for sentence in sentences if wording(sentence.text) not in around.repeated)
+        topic = (_topic(chunk, None, title) or _topic(chunk, own[0].heading, title)) if own else None
         asked = [
             (sentence, question)
-            for sentence in (prose if is_read else ())
+            for sentence in (own if is_read else ())
             for question in ask(sentence.text, _topic(chunk, sentence.heading, title), sentence.previous)
         ]
-        return cls(chunk, prose, topic, tuple(asked), is_read, language, repeats, title)
+        return cls(chunk, own, topic, tuple(asked), is_read, language, bool(sentences) and not own, title)
 
 
 @dataclass(frozen=True)
@@ -342,17 +312,12 @@ def _known_items(source: _Source, held_by: Mapping[str, int]) -> Iterator[_Draft
     for sentence in source.prose:
         topic = source.topic_at(sentence)
         terms = _terms(sentence.text, topic)
-        terms = [term for term in terms if any(held_by[word] <= RARE for word in _spaced(term))][:2]
+        terms = [term for term in terms if any(held_by.get(word, 0) <= RARE for word in spaced(term))][:2]
         if topic is None or not terms or len(sentence.text) > MAX_ANSWER_CHARACTERS or _HANGING.match(sentence.text):
             continue
         named = " and ".join(sorted(terms, key=sentence.text.find))
         question = f"Regarding {topic}, what is said about {named}?"
         yield _Draft(question, sentence.text, ((source.chunk, sentence.quote),), "factual_lookup")
-
-
-def _spaced(text: str) -> set[str]:
-    """The words of a text as spaces part them: a path is one of its own, whatever words it is made of."""
-    return {word.strip("\"'`*_.,;:()[]").lower() for word in text.split()}
 
 
 def _clozes(source: _Source) -> Iterator[list[_Draft]]:

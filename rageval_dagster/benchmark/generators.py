@@ -65,9 +65,7 @@ class ExtractiveGenerator:
         chunks = [task.chunk for task in tasks]
         documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
         sizes = {document_id: len(entries) for document_id, entries in documents.items()}
-        candidates = generate(
-            chunks, self._seed, sizes, language=self._language, repeated=related.repeated, titles=related.titles
-        )
+        candidates = generate(chunks, self._seed, sizes, language=self._language, around=related.surroundings)
         if progress is not None:
             progress(len(tasks), len(tasks))
         return candidates

@@ -1,11 +1,12 @@
 """Which chunks of a sample have to do with each other, told by the words that few of them share."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from math import log, sqrt
 
 from rageval_dagster import languages
+from rageval_dagster.benchmark.surroundings import Surroundings, look_around
 from rageval_dagster.identity import digest
 from rageval_dagster.metrics.answer_match import words_of
 from rageval_dagster.records import Chunk
@@ -43,30 +44,9 @@ class Related:
         self._partners: dict[str, list[Chunk]] = {}
 
     @cached_property
-    def repeated(self) -> frozenset[str]:
-        """The wordings of the sample's sentences that stand in more than one document of the corpus."""
-        return self._of_corpus[0]
-
-    @property
-    def titles(self) -> Mapping[str, str]:
-        """The titles of the sample's documents by document, as far as the corpus holds how they begin."""
-        return self._of_corpus[1]
-
-    @cached_property
-    def _of_corpus(self) -> tuple[frozenset[str], Mapping[str, str]]:
-        """What is looked for in the whole corpus, which is read once."""
-        from rageval_dagster.benchmark.extractive import sentences_elsewhere, titles_of
-
-        sampled = {chunk.document_id for chunk in self._chunks}
-        titles: dict[str, str] = {}
-
-        def watched() -> Iterator[Chunk]:
-            for chunk in self._corpus() if self._corpus else self._chunks:
-                if chunk.document_id in sampled:
-                    titles.update(titles_of([chunk]))
-                yield chunk
-
-        return sentences_elsewhere(self._chunks, watched(), self._language), titles
+    def surroundings(self) -> Surroundings:
+        """What the corpus tells of the sample's chunks."""
+        return look_around(self._chunks, self._corpus() if self._corpus else self._chunks, self._language)
 
     def language(self, chunk: Chunk) -> str | None:
         """The chunk's language as two letters, None where it cannot be told."""

@@ -26,9 +26,12 @@ _NOISE = re.compile(
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
-    r"\s*(?:(?:chapter|section|part|appendix) \w{1,3}[.:]? +|\d{1,2}(?:\.\d{1,2})*\. +|\d{1,2}(?:\.\d{1,2})+ +)",
-    re.IGNORECASE,
+    r"\s*(?:(?i:chapter|section|part|appendix) "
+    r"(?:\d{1,3}|[IVXLC]+|[A-Z]|(?i:one|two|three|four|five|six|seven|eight|nine|ten))[.:]? +"
+    r"|\d{1,2}(?:\.\d{1,2})*\. +|\d{1,2}(?:\.\d{1,2})+ +)(?!\W*[a-z])"
 )
+"""A chapter's or section's number; before a word in lower case it is a part of the heading ("2.0 release notes")."""
+
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")

@@ -209,14 +209,14 @@ def test_what_another_document_of_the_corpus_says_too_is_not_asked_about() -> No
     other = Chunk("b", "Good to know: the *ferry* leaves the\nharbour of Larvik at nine. Bring warm clothes.", "b.md")
     related = Related([page], corpus=lambda: [page, other])
     for seed in range(6):
-        (item,) = items(generate([page], seed, {"ferries.md": 9}, repeated=related.repeated))
+        (item,) = items(generate([page], seed, {"ferries.md": 9}, around=related.surroundings))
         assert item.evidence[0].quote == "The ticket was designed by Ann Lee."
-    assert Related([page]).repeated == frozenset()
+    assert Related([page]).surroundings.repeated == frozenset()
 
 
 def test_chunks_without_a_document_repeat_nothing_since_a_quote_stands_for_all_that_hold_it() -> None:
     chunks = [Chunk(name, "The ferry leaves the harbour of Larvik at nine.", name) for name in ("a", "b")]
-    assert Related(chunks).repeated == frozenset()
+    assert Related(chunks).surroundings.repeated == frozenset()
 
 
 def items(candidates: list[Candidate]) -> list[Item]:
@@ -380,6 +380,9 @@ def test_the_topic_is_the_most_telling_of_heading_title_name_and_folder(
         ("6. Best Practices — handbook 12.18 documentation\n\nNavigation\n\nThe text starts here.", "Best Practices"),
         ("# Mooring a ship\n\nThe ship is moored at night.", "Mooring a ship"),
         ("The ship is moored at night.\n\n## Ropes\n\nA rope is needed.", None),
+        ("# Part of the harbour contract\n\nThe text.", "Part of the harbour contract"),
+        ("Section IV: Fees\n\nThe text.", "Fees"),
+        ("# 2.0 release notes\n\nThe text.", "2.0 release notes"),
         ("", None),
     ],
 )
@@ -395,14 +398,37 @@ def test_a_passage_without_heading_is_asked_about_under_the_title_of_its_documen
         "hbr.html",
         position=7,
     )
-    for chunks, titles in (
+    for chunks, around in (
         ([opening, passage], None),
-        ([passage], Related([passage], corpus=lambda: [opening]).titles),
+        ([passage], Related([passage], corpus=lambda: [opening, passage]).surroundings),
     ):
         for seed in range(4):
-            (item,) = items(generate(chunks, seed, {"hbr.html": 9}, titles=titles))
+            (item,) = items(generate(chunks, seed, {"hbr.html": 9}, around=around))
             assert "hbr" not in item.question
             assert item.question.startswith("Regarding Harbour Rules, ") or "kedge" in item.question
+
+
+def test_a_title_that_another_document_has_too_names_neither() -> None:
+    text = "# Harbour Rules\n\nThe {} was painted by Ann Lee. The harbour is a {} place for ships and their crews."
+    north = Chunk("a", text.format("berth of the old ferry", "quiet"), "north.md", position=0)
+    south = Chunk("b", text.format("crane of the new dock", "loud"), "south.md", position=0)
+    for corpus, topic in (([north], "Harbour Rules"), ([north, south], "north")):
+        around = Related([north], corpus=lambda corpus=corpus: corpus).surroundings
+        made = {items(generate([north], seed, {"north.md": 1}, around=around))[0].question for seed in range(6)}
+        assert made == {question.format(topic=topic) for question in TOPIC_QUESTIONS}
+
+
+def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_come_in_batches() -> None:
+    corpus = [
+        Chunk(str(n), f"In no case may {name} go out to sea without the `retry_count` or so at hand.", f"{name}.md")
+        for n, name in enumerate(("ferries", "moorings", "barges"))
+    ]
+    sizes = {chunk.document_id: 9 for chunk in corpus}
+    alone = Related(corpus[:1], corpus=lambda: corpus[:1]).surroundings
+    (item,) = items(generate(corpus[:1], 0, sizes, around=alone))
+    assert "retry_count" in item.question
+    around = Related(corpus[:1], corpus=lambda: corpus).surroundings
+    assert items(generate(corpus[:1], 0, sizes, around=around)) == items(generate(corpus, 0, sizes)) == []
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ _SAYING = english.words(
     " suggest suggests suggested think thinks thought"
 )
 _CUT_LIST = re.compile(r"\s*,(?:\s[\w'’-]+){1,4}(?:\s*,(?:\s[\w'’-]+){1,4})*\s*,?\s(?:and|or)\s")
-_CUT_PAIR = re.compile(r"\s*,?\s(?:and|or)\s(?:[a-z-]+ly\b|([a-z-]+)\s([\w`]+))")
+_CUT_PAIR = re.compile(r"\s*,?\s(?:and|or)\s(?:[a-z-]+ly\b|[A-Z\d]|([a-z-]+)\s([\w`]+))")
 _THIN = re.compile(rf"(?:the|an?|its|their)\s[a-z\d][\w-]*|{'|'.join(sorted(english.MONTHS))}")
 _HALF_SAID = english.words("able close due either equal likely present relative similar")
 """Words that an answer does not end with: what they belong to follows, or stands in the question."""
@@ -284,10 +284,10 @@ def _read(text: str, tokens: _Tokens, topic: str | None, previous: str | None) -
         if topic is None or not _speaks_of(topic, previous, person):
             return None
         subject_text, resolved = topic, True
-    elif not _is_noun_phrase(subject):
+    elif subject[0].low == "no" or not _is_noun_phrase(subject):
         return None
     person = person or is_person(subject_text, text[verb.end :])
-    if subject[0].low in english.DETERMINERS | {"one", "every", "no"} and not resolved:
+    if subject[0].low in english.DETERMINERS | {"one", "every"} and not resolved:
         subject_text = subject_text[0].lower() + subject_text[1:]
     return _Clause(text, lead, subject, subject_text, verb, rest, person, resolved)
 
@@ -791,9 +791,11 @@ def _is_cut(asked: Asked, text: str) -> bool:
     if _CUT_LIST.match(after) or (_THIN.fullmatch(answer) and re.search(r"\w", after)):
         return True
     pair = _CUT_PAIR.match(after)
-    # "in Debian and derived distributions", but "a tool and called by ..."
+    # "in London and Paris", "by Ann Lee and her brother", "in Debian and derived distributions", but "a tool and called
+    # by ..."
     if pair and (
         pair.group(1) is None
+        or (asked.kind in {"who", "where"} and pair.group(1) in english.DETERMINERS | {"his", "her", "its", "their"})
         or (english.is_participle(pair.group(1)) and pair.group(2) not in english.DETERMINERS | english.PREPOSITIONS)
     ):
         return True

@@ -151,6 +151,9 @@ def test_a_leading_pronoun_is_replaced_by_the_topic_that_the_sentence_before_spe
         "The entire structured output pipeline was shown.",
         "The bug submitter may have forgotten the report.",
         "Maintainers interact with the tracker via email addresses at the harbour.",
+        "No ship is allowed to leave the harbour at night.",
+        "The library is based in London and Paris.",
+        "The museum was founded by Ann Lee and her brother.",
     ],
 )
 def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:

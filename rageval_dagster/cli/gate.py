@@ -209,8 +209,10 @@ def _comparison_row(row: Any) -> dict[str, Any]:
 
 def _decided(row: Any) -> str:
     """The decision; where none could be reached, that."""
-    if row.decision == "unchanged" and (row.looks_worse or row.smallest_drop is None):
-        return "unclear" if row.looks_worse else "too few"
+    if row.is_unclear:
+        return "unclear"
+    if row.decision == "unchanged" and row.smallest_drop is None:
+        return "too few"
     return row.decision.replace("_", " ")
 
 

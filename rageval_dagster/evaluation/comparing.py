@@ -10,7 +10,7 @@ from rageval_dagster.statistics.gating import Gate, decided
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
-from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.comparisons import TOLERATED, MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import Summary
@@ -157,6 +157,8 @@ def compare_metrics(pair: Pair, gate: Gate, gated: Sequence[str], confidence: fl
         lacking = pair.scores[name].lacking(row.n_shared) if row.n_shared else None
         if lacking and row.decision != "regressed":
             rows[name] = replace(row, decision="not_comparable", remark=lacking)
+        elif row.is_unclear and (row.fall or 0.0) <= gate.tolerance:
+            rows[name] = replace(row, remark=f"{row.remark}; {TOLERATED}" if row.remark else TOLERATED)
     return sorted(rows.values(), key=lambda row: (not row.gated, row.metric_id))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rageval_dagster.monitoring.gate import Judged
 from rageval_dagster.monitoring.gate_spec import at_level
-from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.comparisons import TOLERATED, Change, MetricComparison
 
 MOST_IDS = 50
 
@@ -44,10 +44,11 @@ def sentence(judged: Judged) -> str:
     if better:  # else a later fall back to where the baseline was would be none
         moved = ", ".join(map(movement, better))
         changed += f"; better: {moved}: to hold later runs against this one, rageval runs accept {judged.evaluation.id}"
-    fallen = [row for row in judged.gated if row.looks_worse]
+    fallen = [row for row in judged.gated if row.is_unclear]
     if fallen:
         moved = ", ".join(map(movement, fallen))
-        return f"unclear {against}: {moved}: as one look it would be a fall, as one of many it may be chance{changed}"
+        dark = "".join(f"; {row.metric_id}: {_seen(row)}" for row in judged.gated if row.decision == "not_comparable")
+        return f"unclear {against}: {moved}: as one look it would be a fall, as one of many it may be chance{dark}{changed}"
     if judgement.verdict == "too_few":
         return f"too little to tell whether it got worse {against} ({told}){changed}"
     return f"no regression {against} ({told}){changed}"
@@ -112,7 +113,10 @@ def _suffering(worse: int | None) -> str:
 
 
 def _seen(row: MetricComparison) -> str:
-    return row.remark or "nothing" if row.decision == "not_comparable" else _drop(row.smallest_drop)
+    if row.decision == "not_comparable":
+        return row.remark or "nothing"
+    drop = _drop(row.smallest_drop)
+    return f"{TOLERATED} ({row.difference:+.3f}), {drop}" if TOLERATED in (row.remark or "") else drop
 
 
 def _drop(smallest: float | None) -> str:

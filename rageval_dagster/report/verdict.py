@@ -45,7 +45,8 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
 
     `dates` are those of the evaluations that it mentions, by number; `headline` the metrics that a first run is told
     by. It is `unclear` where the gate did not call a fall real and yet the metric's own 95 % interval lies below 0:
-    one look at one metric would have called it so, and over many looks that happens by chance.
+    one look at one metric would have called it so, and over many looks that happens by chance. A fall within the
+    tolerance is none.
     """
     judgement = judged.judgement
     if judgement.verdict is None:
@@ -58,7 +59,7 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
         return Verdict("worse", f"Worse since {since}: {_moved(judged.regressed)}; {why}.")
     # A metric that was held to another's dataset, or judged anew, has no fall of its own to be sure of.
     compared = [row for row in judged.gated if row.difference is not None]
-    fallen = [row for row in compared if row.looks_worse]
+    fallen = [row for row in compared if row.is_unclear]
     improved = [row for row in compared if row.decision == "improved"]
     if fallen:
         return Verdict("unclear", f"Unclear since {since}: {_moved(fallen)}, which may be chance; {why}.")

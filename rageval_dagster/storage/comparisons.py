@@ -26,6 +26,10 @@ class Baseline:
     reason: Reason
 
 
+TOLERATED = "the fall is within the tolerance"
+"""What is remarked of such a metric."""
+
+
 @dataclass(frozen=True)
 class MetricComparison:
     """A metric of an evaluation against its baseline, over the questions that both have scored.
@@ -65,6 +69,11 @@ class MetricComparison:
         """Whether the 95 % interval holds falls only: one look at one metric would call it worse."""
         bound = self.ci_high if self.higher_is_better else self.ci_low
         return bound is not None and (bound < 0 if self.higher_is_better else bound > 0)
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it looks worse, and that may be chance: what is within the tolerance is no fall, proven or not."""
+        return self.decision == "unchanged" and self.looks_worse and TOLERATED not in (self.remark or "")
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from tests.storage.history_builder import (
     MRR,
     finish,
     make_dataset,
+    make_items,
     open_run,
 )
 
@@ -301,6 +302,25 @@ def test_a_fall_that_the_gate_cannot_prove_is_told_first(db: Database) -> None:
     assert "it may be chance" in said
     [same] = held(db, evaluated(db, dataset, "n3", ranks(ITEMS)))
     assert sentence(same).startswith("too little to tell whether it got worse against run ")
+
+
+def test_a_fall_within_the_tolerance_is_none_and_is_told_as_what_it_is(db: Database) -> None:
+    items = make_items(600)
+    dataset = make_dataset(db, "acme", items)
+    held(db, evaluated(db, dataset, "n1", ranks(items), items=items))
+    lower: dict[str, float | None] = {item.item_id: 0.5 if n < 20 else 1.0 for n, item in enumerate(items)}
+    [fallen] = held(db, evaluated(db, dataset, "n2", lower, items=items))
+    [row] = fallen.gated
+    assert (fallen.judgement.verdict, row.decision, row.looks_worse, row.is_unclear) == (
+        "passed",
+        "unchanged",
+        True,
+        False,
+    )
+    assert row.adjusted_p is not None
+    assert row.adjusted_p < 0.001, "it is proven, and yet none"
+    assert sentence(fallen).startswith("no regression against run ")
+    assert "retrieval.mrr: the fall is within the tolerance (-0.017), a drop of " in sentence(fallen)
 
 
 def test_what_people_are_told_of_a_metric(db: Database) -> None:

@@ -48,7 +48,8 @@ def sentence(judged: Judged) -> str:
     if fallen:
         moved = ", ".join(map(movement, fallen))
         dark = "".join(f"; {row.metric_id}: {_seen(row)}" for row in judged.gated if row.decision == "not_comparable")
-        return f"unclear {against}: {moved}: as one look it would be a fall, as one of many it may be chance{dark}{changed}"
+        chance = "as one look it would be a fall, as one of many it may be chance"
+        return f"unclear {against}: {moved}: {chance}{dark}{changed}"
     if judgement.verdict == "too_few":
         return f"too little to tell whether it got worse {against} ({told}){changed}"
     return f"no regression {against} ({told}){changed}"

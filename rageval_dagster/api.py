@@ -37,14 +37,17 @@ _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class GenerateRequest(BaseModel):
-    """What to generate a dataset from, and how large."""
+    """What to generate a dataset from, and how large.
+
+    Without a size or a strategy, a dataset of that name keeps its own, and a new one has those of the settings.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     client_id: _Name
     name: _Name = "synthetic"
-    sample_size: Annotated[int, Field(ge=1, le=100_000)] = 50
-    chunk_sample_strategy: Literal["random", "diverse", "recent"] = "random"
+    sample_size: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    chunk_sample_strategy: Literal["random", "diverse", "recent"] | None = None
 
 
 class DatasetsQuery(BaseModel):
@@ -136,7 +139,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         _check_client(settings, request.client_id)
         _check_free(db, request.client_id)
         arguments = ["datasets", "generate", "--json", f"--client={request.client_id}", f"--name={request.name}"]
-        arguments += [f"--sample-size={request.sample_size}", f"--strategy={request.chunk_sample_strategy}"]
+        arguments += [f"--sample-size={request.sample_size}"] if request.sample_size else []
+        arguments += [f"--strategy={request.chunk_sample_strategy}"] if request.chunk_sample_strategy else []
         [row] = _command(arguments)
         return _dataset(benchmark_storage.get_dataset(db, row["id"]))
 

@@ -87,7 +87,7 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
     reason = _draw_due(dataset, spec)
     if reason is not None:
         # What was drawn larger by hand, or has grown, becomes smaller by hand only.
-        least = 0 if dataset is None or spec.always or spec.exact else planned_size(dataset)
+        least = 0 if dataset is None or spec.exact else planned_size(dataset)
         return Renewal(reason, "draw", max(spec.size, least))
     if dataset is None or not spec.automatic:
         return None
@@ -120,13 +120,18 @@ def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
     return None
 
 
+def asked_size(dataset: Dataset | None, spec: BenchmarkSpec) -> int:
+    """How many questions the dataset is asked to have, before it grows: what was asked for by hand stays so."""
+    return spec.size if dataset is None or spec.exact else max(spec.size, dataset.stats["sample_size"])
+
+
 def planned_size(dataset: Dataset) -> int:
     """How many questions the dataset was to have when it was last renewed: what it was drawn with, or grown to."""
     return dataset.stats.get("planned") or dataset.stats["sample_size"]
 
 
 def _grown(dataset: Dataset, spec: BenchmarkSpec) -> int:
-    """From what there is, by no more than a first draw has: one renewal never costs more than that and a fifth."""
+    """From what there is, by no more than a first draw has: growing never costs more than that and a fifth."""
     goal = max(spec.target, spec.size)
     return max(planned_size(dataset), min(goal, dataset.qa_count + spec.size))
 

@@ -12,7 +12,7 @@ from rageval_dagster.benchmark.coverage import note_corpus
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
 from rageval_dagster.benchmark.difficulty import median_difficulty, with_difficulty
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
-from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, current_dataset, renewal_due
+from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, asked_size, current_dataset, renewal_due
 from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task
 from rageval_dagster.benchmark.mix import Kind, kind_of, plan, within
 from rageval_dagster.benchmark.related import Related
@@ -356,7 +356,7 @@ def _frozen(
             "sample_id": sample.sample_id,
             "strategy": sample.strategy,
             "languages": _languages(chunks, spec),
-            "sample_size": spec.size,
+            "sample_size": asked_size(dataset, spec),
             "planned": renewal.size,
             "renewed_at": renewed_at.isoformat(),
             "generator": spec.generator,

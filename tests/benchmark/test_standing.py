@@ -74,7 +74,7 @@ def test_a_dataset_grows_with_its_age_and_keeps_its_size_when_repaired(corpus: S
     assert renewal_due(corpus.db, "acme", SPEC, now) is None
     other = renewal_due(corpus.db, "acme", replace(SPEC, generator="other"), now)
     assert other == Renewal("the question generator changed", "draw", 30)
-    assert renewal_due(corpus.db, "acme", replace(SPEC, always=True), now) == Renewal("asked for", "draw", 10)
+    assert renewal_due(corpus.db, "acme", replace(SPEC, always=True), now) == Renewal("asked for", "draw", 30)
     smaller = renewal_due(corpus.db, "acme", replace(SPEC, size=5, exact=True), now)
     assert smaller == Renewal("5 questions are wanted, 30 were before", "draw", 5)
     corpus.generated([*items, *(Item(f"What is {n}?") for n in range(10))])

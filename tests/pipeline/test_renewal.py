@@ -64,6 +64,20 @@ def test_documents_that_change_every_day_do_not_keep_a_dataset_young(loaded: Pro
     assert due == Renewal("the dataset is older than 7 days", "rotate", 16)
 
 
+def test_what_was_asked_for_by_hand_is_so_after_a_renewal_too(loaded: Project) -> None:
+    db, spec = loaded.database(), spec_of(loaded, size=2, target=2)
+    renew(loaded, replace(spec, size=4, exact=True))
+    first = items_of(loaded)
+    assert len(first) == 4
+    for choices in ({}, {"always": True}):
+        loaded.ingest("acme", [*documents("lighthouse"), *documents("castle", count=1 + len(choices))])
+        renew(loaded, replace(spec, **choices))
+        assert len(items_of(loaded)) == 4
+    assert renewal_due(db, "acme", replace(spec, size=4, exact=True)) is None
+    renew(loaded, replace(spec, exact=True))
+    assert len(items_of(loaded)) == 2
+
+
 def test_a_chunk_drawn_once_that_two_documents_hold_is_not_asked_about(loaded: Project) -> None:
     shared = "The night ferry leaves the harbour of Larvik at nine, and the crew checks every ticket on board."
     rows = [{"id": name, "text": shared} for name in ("tickets", "timetable")]

@@ -88,21 +88,37 @@ _ALIKE = 0.8
 def meant_instead(settings: Settings, db: "Database", client: str) -> str | None:
     """The known client that a new one's name is like; None where the client is known, or its name like no other.
 
-    Names that differ in their numbers only are a row of customers, and no slip.
+    Names that differ in their numbers only, or in a last part as short as a country's, are a row of customers, and no
+    slip: tenant-de, tenant-es.
     """
     known = _known_clients(settings, db, client)
     if client in known:
         return None
-    unnumbered = re.sub(r"[\d\W_]+", "", client)
-    others = sorted(name for name in known if re.sub(r"[\d\W_]+", "", name) != unnumbered)
-    return next(iter(difflib.get_close_matches(client, others, n=1, cutoff=_ALIKE)), None)
+    same = sorted(name for name in known if _spelt(name) == _spelt(client))
+    others = sorted(name for name in known if _row_of(name) != _row_of(client))
+    return next(iter(same or difflib.get_close_matches(client, others, n=1, cutoff=_ALIKE)), None)
 
 
-def say_new_client(client: str, meant: str | None) -> None:
-    """That a client was made although another may be meant, and how it is undone; nothing where none may be."""
+def _spelt(name: str) -> str:
+    """A name without its case and punctuation."""
+    return re.sub(r"[\W_]+", "", name).casefold()
+
+
+def _row_of(name: str) -> str:
+    """What the names of a row of customers have in common."""
+    parts = [part for part in re.split(r"[\W\d_]+", name.casefold()) if part]
+    return "".join(parts[:-1] if len(parts) > 1 and len(parts[-1]) <= 2 else parts)
+
+
+def say_new_client(client: str, meant: str | None, rest: str = "") -> None:
+    """That a client was made although another may be meant, and how it is undone; nothing where none may be.
+
+    Args:
+        rest: what that leaves.
+    """
     if meant is not None:
         name = shlex.quote(client)
-        say(f"{cell(client)} is a new client; if {cell(meant)} is meant: rageval forget --client {name}")
+        say(f"{cell(client)} is a new client; if {cell(meant)} is meant: rageval forget --client {name}{rest}")
 
 
 def print_json(value: Any) -> None:

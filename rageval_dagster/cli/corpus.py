@@ -39,7 +39,7 @@ def ingest(
     meant = meant_instead(settings, db, client)
     report = load_documents(settings, db, path, client, chunk_size, overlap, embed_again)
     if report.added:
-        say_new_client(client, meant)
+        say_new_client(client, meant, " (which leaves its collection in the document store)")
     if report.foreign_store:
         say("this Chroma was not made by rageval; the documents were written into it as you asked")
     for refusal in report.refused:

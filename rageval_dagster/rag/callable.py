@@ -60,7 +60,8 @@ class CallableEndpoint:
             said = self._function(**{name: given[name] for name in self._takes})
             if inspect.isawaitable(said):
                 said = asyncio.run_coroutine_threadsafe(_result(said), _event_loop()).result()
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the user's function does)
+        except (Exception, SystemExit) as raised:  # noqa: BLE001  (whatever the user's function does)
+            error = raised.__cause__ if isinstance(raised, _EndedError) else raised
             return Retrieval(error=f"raised: {type(error).__name__}")
         latency_s = monotonic() - started
         retrieval = self._reader.read_text(said) if isinstance(said, str) else self._reader.read(said)
@@ -97,8 +98,15 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _STARTING = threading.Lock()
 
 
+class _EndedError(Exception):
+    """Raised from what an async function ends the process with: as itself that would end the loop of all questions."""
+
+
 async def _result(said: Awaitable[Any]) -> Any:
-    return await said
+    try:
+        return await said
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise _EndedError from error
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:

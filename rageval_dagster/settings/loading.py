@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.settings.model import Settings
+from rageval_dagster.settings.model import Settings, unset
 from rageval_dagster.settings.systems import DEFINITIONS
 
 CONFIG_FILE = "rageval.toml"
@@ -191,7 +191,7 @@ class SettingsSource:
             elif (found := self.secret(value) if isinstance(value, str) else None) is not None:
                 values[name] = found
             else:
-                problems.append(f"{where}: {key} names the variable {value!r}, which is not set (nor {value}_FILE)")
+                problems.append(f"{where}: {key} names {unset(str(value))}")
         return _Layer(values, dict.fromkeys(values, where), problems)
 
 

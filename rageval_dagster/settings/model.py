@@ -1,5 +1,6 @@
 """The settings as one frozen object: every one with its default, its variable, and what it takes."""
 
+import re
 import tempfile
 from functools import cached_property
 from pathlib import Path
@@ -332,7 +333,7 @@ class Settings(BaseModel):
         """
         found = self._source.secret(variable)
         if found is None:
-            raise SettingsError(f"{variable}, which rageval.toml names, is not set (nor is {variable}_FILE)")
+            raise SettingsError(f"rageval.toml names {unset(variable)}")
         return found
 
     def path(self, name: str) -> Path:
@@ -390,3 +391,10 @@ class Settings(BaseModel):
 def _scope(settings: type[Settings], name: str) -> str:
     extra: Any = settings.model_fields[name].json_schema_extra
     return extra["scope"]
+
+
+def unset(variable: str) -> str:
+    """What is said of a variable that is not set: not its name where a secret may have been put in the name's place."""
+    if re.fullmatch(r"[A-Z_][A-Z0-9_]{0,63}", variable):
+        return f"the variable {variable!r}, which is not set (nor is {variable}_FILE)"
+    return "a variable that is not set (it is named if its name is in capitals: a secret itself never stands here)"

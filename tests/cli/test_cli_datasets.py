@@ -242,7 +242,8 @@ def test_import_and_ingest_say_that_a_client_is_new_where_another_may_be_meant(s
     assert line in said("acmee", *asked)
     assert "is a new client" not in said("acmee", *loaded), "it is known by now"
     assert line.replace("acmee", "acmes") in said("acmes", *loaded)
-    for other in ("harbour", "harbour-2"):  # as unlike, and one of a row of customers
+    assert "Acme is a new client; if acme is meant" in said("Acme", *loaded)
+    for other in ("harbour", "harbour-2", "harbour-de", "harbour-es"):  # as unlike, and of a row of customers
         assert "is a new client" not in said(other, *loaded)
     assert run("forget", "--client", "acmee", "--yes").code == 0
 

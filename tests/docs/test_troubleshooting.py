@@ -65,6 +65,7 @@ PARTS = {
     "rag/recorded.py": {"_trouble"},
     "resources/textless.py": {"_described"},
     "settings/loading.py": {"takes", "kinds"},
+    "settings/model.py": {"unset"},
 }
 """Functions that give, and variables that hold, what messages are made of."""
 

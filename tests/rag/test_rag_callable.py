@@ -31,6 +31,8 @@ def anything(**given):
 async def later(question):
     loops.append(asyncio.get_running_loop())
     await asyncio.sleep(0)
+    if question == "exit":
+        raise SystemExit(3)
     return question
 
 class Pipeline:
@@ -145,6 +147,10 @@ def test_one_that_raises_is_an_error_without_its_words(folder: Path) -> None:
         "t",
         "b",
     ]
+
+
+def test_one_that_ends_the_process_ends_no_other_question_s_loop(folder: Path) -> None:
+    assert ask(system(folder, "later"), "a", "exit", "b") == ["a", "raised: SystemExit", "b"]
 
 
 def test_as_many_at_once_as_set(folder: Path) -> None:

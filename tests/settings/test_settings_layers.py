@@ -110,7 +110,11 @@ def test_one_clients_mistake_stops_no_other(load: Load) -> None:
         ("[defaults]\nsystem = 'x'", "there is no 'x': define [defaults.systems.x]"),
         ("[clients.acme]\nchroma_url = 'x'", "chroma_url holds for all clients: [defaults]"),
         ("[defaults]\nopenai_api_key = 'sk-hush'", "name its variable: openai_api_key_env"),
-        ("[defaults]\nopenai_api_key_env = 'XX'", "names the variable 'XX', which is not set (nor XX_FILE)"),
+        ("[defaults]\nopenai_api_key_env = 'XX'", "names the variable 'XX', which is not set (nor is XX_FILE)"),
+        (
+            "[defaults]\nopenai_api_key_env = 'sk-hush'",
+            "openai_api_key_env names a variable that is not set (it is named",
+        ),
         ("[defaults.systems.a]\nurl = 'x'", "systems.a has no kind (http, callable or recorded)"),
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'ftp://x'", "systems.a.url"),
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://u:sk-hush@x'", "systems.a.url"),

@@ -233,6 +233,12 @@ class Result:
     tells_contexts: bool = True
     texts_deleted: bool = False
 
+    def is_relevant(self, hit: Hit) -> bool:
+        """Whether a hit holds the evidence, or is of its document where only that is known."""
+        if self.relevant_chunks is not None:
+            return hit.chunk_id in self.relevant_chunks
+        return hit.document_id in (self.relevant_documents or ())
+
 
 OutcomeStatus = Literal["scored", "undefined", "error"]
 

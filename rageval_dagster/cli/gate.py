@@ -235,9 +235,7 @@ def _print_worse(each: Any) -> None:
         said = result.answer.text if result.answer is not None else result.error or "(deleted, or no answer)"
         print(f"  {name:6} answered: {cell(said)}")
         for hit in result.hits[: result.k]:
-            by_document = result.relevant_chunks is None
-            relevant = (result.relevant_documents if by_document else result.relevant_chunks) or frozenset()
-            mark = "*" if (hit.document_id if by_document else hit.chunk_id) in relevant else " "
+            mark = "*" if result.is_relevant(hit) else " "
             print(f"  {hit.rank:>9}{mark} {cell(hit.document_id)}  {cell(hit.text)[:100]}")
 
 

@@ -160,7 +160,7 @@ def _print_questions(questions: Any, all_texts: bool) -> None:
         print(f"  expected: {cell(' | '.join(item.answers)) or _nothing_expected(item)}")
         print(f"  answered: {cell(question.answer)}")
         for hit in question.hits:
-            mark = "*" if {hit.chunk_id, hit.document_id} & question.relevant else " "
+            mark = "*" if hit.rank in question.relevant else " "
             print(f"  {hit.rank:>3}{mark} {cell(hit.document_id)}  {cell(hit.chunk_id)}")
             if all_texts:
                 print(f"       {cell(hit.text) or '(its text is not kept)'}")

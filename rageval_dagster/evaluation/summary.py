@@ -66,13 +66,16 @@ def is_by_model(metric_id: str) -> bool:
 
 @dataclass(frozen=True)
 class Question:
-    """One question of an evaluation with what happened to it, for reading."""
+    """One question of an evaluation with what happened to it, for reading.
+
+    `relevant` are the ranks of the hits that hold the evidence, or are of its document where only that is known.
+    """
 
     item: Item
     rank: int | None
     answer: str
     hits: tuple[Hit, ...]
-    relevant: frozenset[str]
+    relevant: frozenset[int]
     verdicts: Mapping[str, Outcome]
     """What a judge model found, by metric id, with its reasons."""
 
@@ -135,7 +138,6 @@ def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[st
     return [
         _question(
             results[item_id],
-            report.level,
             {name: column[item_id] for name, column in outcomes.items() if item_id in column},
         )
         for item_id in item_ids
@@ -268,10 +270,7 @@ def _unsaid(result: Result) -> str:
     return "(no answer)"
 
 
-def _question(result: Result, level: str, verdicts: Mapping[str, Outcome]) -> Question:
-    relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
-    ids = [hit.chunk_id if level == "chunk" else hit.document_id for hit in result.hits]
-    ranks = [hit.rank for hit, known in zip(result.hits, ids, strict=True) if known in relevant]
-    answer = result.answer
-    said = result.error or (_unsaid(result) if answer is None else answer.text)
-    return Question(result.item, min(ranks, default=None), said, result.hits, relevant, verdicts)
+def _question(result: Result, verdicts: Mapping[str, Outcome]) -> Question:
+    relevant = frozenset(hit.rank for hit in result.hits if result.is_relevant(hit))
+    said = result.error or (_unsaid(result) if result.answer is None else result.answer.text)
+    return Question(result.item, min(relevant, default=None), said, result.hits, relevant, verdicts)

@@ -48,7 +48,7 @@ class Texts:
 class Questions:
     """What the page's questions are made of: `rows` for the script of the page, and what the page itself counts.
 
-    `level` is that at which evidence is marked; `pair` the comparison with the baseline, None where there is none.
+    `pair` is the comparison with the baseline, None where there is none.
     """
 
     rows: list[dict[str, Any]]
@@ -116,13 +116,13 @@ def questions_of(
             row["d"] = round(falls[item_id], 4)
         result = results.get(item_id)
         if result is not None:
-            row |= _numbers(result, before.get(item_id), report.level)
+            row |= _numbers(result, before.get(item_id))
             if not redact:
                 row |= _words(result, before.get(item_id))
                 if item_id in told or len(item_ids) <= MANY:
                     row |= _reasons(scores, metric_ids)
                 if item_id in told:
-                    row["h"] = _hits(result, report.level, texts)
+                    row["h"] = _hits(result, texts)
         rows.append(row)
     return Questions(rows, texts.texts, quadrants, outcomes, results, pair)
 
@@ -132,11 +132,9 @@ def language_of(item: Item) -> str:
     return detect(item.question) or "not told"
 
 
-def rank_of(result: Result, level: str) -> int | None:
+def rank_of(result: Result) -> int | None:
     """The rank of the first piece of evidence; None where none came back."""
-    relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
-    ids = ((hit.rank, hit.chunk_id if level == "chunk" else hit.document_id) for hit in result.hits)
-    return min((rank for rank, known in ids if known in relevant), default=None)
+    return min((hit.rank for hit in result.hits if result.is_relevant(hit)), default=None)
 
 
 def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
@@ -163,11 +161,11 @@ def _value(outcome: Outcome | None) -> float | None:
     return None if outcome is None or outcome.value is None else round(outcome.value, 4)
 
 
-def _numbers(result: Result, before: Result | None, level: str) -> dict[str, Any]:
+def _numbers(result: Result, before: Result | None) -> dict[str, Any]:
     """What is no text: the evidence's rank now and before, and whether it failed, declined, or can be answered."""
-    found: dict[str, Any] = {"k": rank_of(result, level)}
+    found: dict[str, Any] = {"k": rank_of(result)}
     if before is not None:
-        found["kb"] = rank_of(before, level)
+        found["kb"] = rank_of(before)
     if result.error is not None:
         found["f"] = 1
     if not result.item.answerable:
@@ -234,12 +232,11 @@ def _said(detail: Mapping[str, Any]) -> list[str]:
     return lines[:MOST_REASONS]
 
 
-def _hits(result: Result, level: str, texts: Texts) -> list[list[Any]]:
+def _hits(result: Result, texts: Texts) -> list[list[Any]]:
     """Of each passage: number of its text, document, chunk, page, rank, whether it holds evidence, is cited, was seen.
 
     A chunk of another client is named, never shown.
     """
-    relevant = (result.relevant_chunks if level == "chunk" else result.relevant_documents) or frozenset()
     cited = set(CitedResult(result).cited_places) if result.answer is not None and all(result.contexts) else set()
     return [
         [
@@ -248,7 +245,7 @@ def _hits(result: Result, level: str, texts: Texts) -> list[list[Any]]:
             hit.chunk_id,
             hit.page,
             hit.rank,
-            int((hit.chunk_id if level == "chunk" else hit.document_id) in relevant),
+            int(result.is_relevant(hit)),
             int(place in cited),
             int(place < len(result.contexts)),
         ]

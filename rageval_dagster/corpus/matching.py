@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rageval_dagster.corpus.evidence import Resolution, matching_chunks, normalise
 from rageval_dagster.corpus.store import ChromaStore
@@ -13,6 +13,9 @@ from rageval_dagster.records import Chunk, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
 from rageval_dagster.text import normalised, separate_characters, word_spans
+
+MATCHING_REVISION = 2
+"""What was matched by other rules is not reused."""
 
 SHINGLE_WORDS = 6
 """Texts share content where they share runs of so many words."""
@@ -68,7 +71,8 @@ def place_hits(
 
     A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of, else the
     chunk that shares most with it where at least half of its words stand in the client's chunks in runs of six (all, of
-    fewer than six). Where another client's chunks have all of it, or clearly more, it is `foreign` and kept without its
+    fewer than six); a chunk of the document that the hit names goes first, if that document has half of them. Where
+    another client's chunks have all of it, or clearly more, it is `foreign` and kept without its
     text; where nobody's have, or it has fewer than six words that the client's do not have, it is `unknown`. One
     without a text is known by its id; an id alone that exactly one other client has is `foreign`.
 
@@ -156,10 +160,10 @@ def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     if not hits:
         return {}
     passages = _Passages(hits)
-    # Where the system names documents that the client has, their chunks are looked at first.
-    named = [entry.chunk_id for entries in known.documents.values() for entry in entries]
+    named = sorted({hit.document_id for hit in hits} & known.documents.keys())
     if named:
-        passages.look_in(known.client_id, [known.store.get(known.client_id, named)])
+        chunk_ids = [entry.chunk_id for document_id in named for entry in known.documents[document_id]]
+        passages.look_in(known.client_id, [known.store.get(known.client_id, chunk_ids)], named_only=True)
     if passages.uncertain():
         passages.look_in(known.client_id, _texts_of(known.store, known.client_id))
     # A few words that stand among another client's prove nothing.
@@ -176,8 +180,26 @@ def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     return passages.matches(known.client_id)
 
 
+@dataclass
+class _Found:
+    """What of a passage stands in some chunks: the places of its words, and the chunk that has most of them."""
+
+    places: set[int] = field(default_factory=set)
+    most: int = 0
+    chunk: Chunk | None = None
+
+    def add(self, places: set[int], chunk: Chunk) -> None:
+        self.places |= places
+        # Of equal ones always the same, in whatever order they come.
+        if self.chunk is None or (-len(places), _name(chunk)) < (-self.most, _name(self.chunk)):
+            self.most, self.chunk = len(places), chunk
+
+
 class _Passages:
-    """Passages to be found, and how much of each stands in whose chunks."""
+    """Passages to be found, and how much of each stands in whose chunks.
+
+    Each is decided for itself, whatever else is looked for with it.
+    """
 
     def __init__(self, hits: Sequence[Hit]) -> None:
         self._words = {hit: _words(hit.text) for hit in hits}
@@ -190,10 +212,15 @@ class _Passages:
         self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits if self._words[hit]}
         self._short: dict[Hit, dict[str, _Match]] = {}
 
-    def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]]) -> None:
-        """Notes what of each passage stands in the client's chunks, and which of them has most of it."""
-        covered: dict[Hit, set[int]] = {}
-        nearest: dict[Hit, tuple[int, Chunk]] = {}
+    def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]], named_only: bool = False) -> None:
+        """Notes what of each passage that is not found yet stands in the client's chunks, and which has most of it.
+
+        Args:
+            named_only: of each passage only in the document that it names.
+        """
+        sure = {hit for hit, found in self._best.items() if _share(found) >= SURELY_OWN}
+        everywhere: dict[Hit, _Found] = {}
+        as_named: dict[Hit, _Found] = {}
         for chunks in pages:
             for chunk in chunks:
                 own: dict[Hit, set[int]] = {}
@@ -202,12 +229,20 @@ class _Passages:
                     for hit, start in self._holders.get(run, ()):
                         own.setdefault(hit, set()).update(range(start, start + len(run)))
                 for hit, places in own.items():
-                    covered.setdefault(hit, set()).update(places)
-                    if hit not in nearest or len(places) > nearest[hit][0]:
-                        nearest[hit] = len(places), chunk
-        for hit, (_, chunk) in nearest.items():
-            share = len(covered[hit]) / len(self._words[hit])
-            self._best[hit][client_id] = _Match(client_id, chunk.id, chunk.document_id, chunk.page, False, share)
+                    is_named = hit.document_id == chunk.document_id
+                    if is_named:
+                        as_named.setdefault(hit, _Found()).add(places, chunk)
+                    if is_named or not named_only:
+                        everywhere.setdefault(hit, _Found()).add(places, chunk)
+        for hit, found in everywhere.items():
+            if hit in sure:
+                continue
+            named = as_named.get(hit)
+            trusted = named is not None and len(named.places) >= MIN_SHARED * len(self._words[hit])
+            chunk = named.chunk if named is not None and trusted else found.chunk
+            if chunk is not None:
+                share = len(found.places) / len(self._words[hit])
+                self._best[hit][client_id] = _Match(client_id, chunk.id, chunk.document_id, chunk.page, False, share)
 
     def leave_out_short(self) -> None:
         """From here on passages that are too short for a run are not looked for any more."""
@@ -217,9 +252,7 @@ class _Passages:
 
     def uncertain(self) -> bool:
         """Whether some passage may still be found better elsewhere."""
-        return any(
-            max((match.share for match in found.values()), default=0.0) < SURELY_OWN for found in self._best.values()
-        )
+        return any(_share(found) < SURELY_OWN for found in self._best.values())
 
     def matches(self, client_id: str) -> dict[Hit, _Match]:
         """Whose each passage is; the client's own unless another one has clearly more of it."""
@@ -232,6 +265,14 @@ class _Passages:
             if best is not None and best.share >= MIN_SHARED:
                 decided[hit] = best
         return decided
+
+
+def _share(found: Mapping[str, _Match]) -> float:
+    return max((match.share for match in found.values()), default=0.0)
+
+
+def _name(chunk: Chunk) -> tuple[str, str]:
+    return chunk.document_id, chunk.id
 
 
 def _words(text: str) -> list[str]:
@@ -255,26 +296,29 @@ def _placed(
 ) -> Placed:
     placed: list[Hit] = []
     used: set[str] = set()
+    own_cut: set[str] = set()
+    # A passage that is a chunk of the store stands for it, wherever among the others it came.
+    whole = {match.chunk_id for hit in hits if (match := matches.get(hit)) is not None and match.whole}
     for hit in hits:
         match = matches.get(hit)
         if match is None:
             placed.append(_unmatched(known, hit))
         elif match.client_id != known.client_id:
             # Not a word of another client's chunk is kept: `forget` could not find it here.
-            name = match.chunk_id if match.chunk_id not in known.own_ids else _by_content(hit)
+            taken = match.chunk_id in known.own_ids or (not match.whole and match.chunk_id in used)
+            name = _by_content(hit) if taken else match.chunk_id
             placed.append(replace(hit, chunk_id=name, document_id=name, page=None, text="", owner="foreign"))
         elif match.whole:
             text = hit.text or texts.get(match.chunk_id, "")
-            placed.append(_as_chunk(hit, match.chunk_id, match.document_id, match.page, text))
+            chunk_id = _by_content(hit) if match.chunk_id in own_cut else match.chunk_id
+            placed.append(_as_chunk(hit, chunk_id, match.document_id, match.page, text))
         else:
-            chunk_id = _stands_for(hit, match, resolution, used)
+            chunk_id = _stands_for(hit, match, resolution, used, whole)
+            own_cut.add(chunk_id)
             placed.append(_as_chunk(hit, chunk_id, match.document_id, hit.page or match.page, hit.text))
         used.add(placed[-1].chunk_id)
     if any(_is_document(hit) for hit in hits):
         return Placed(tuple(placed), replace(resolution, chunks=None))
-    own_cut = any(
-        match is not None and not match.whole and match.client_id == known.client_id for match in map(matches.get, hits)
-    )
     return Placed(tuple(placed), _each_once(resolution, used) if own_cut else resolution)
 
 
@@ -291,21 +335,24 @@ def _is_document(hit: Hit) -> bool:
     return bool(hit.document_id) and not hit.chunk_id and not hit.text
 
 
-def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str]) -> str:
-    """The chunk that a passage of the system's own cut stands for."""
-    held = [
-        (evidence, chunk_ids)
+def _stands_for(hit: Hit, match: _Match, resolution: Resolution, used: set[str], whole: set[str]) -> str:
+    """The chunk that a passage of the system's own cut stands for; itself where another one stands for that.
+
+    Args:
+        used: what the passages before it stand for.
+        whole: chunks that are among the passages as they are.
+    """
+    candidates = [
+        chunk_id
         for evidence, chunk_ids in resolution.of_each.items()
         if evidence.quote and _holds(hit.text, evidence.quote)
+        for chunk_id in (match.chunk_id, *sorted(chunk_ids))
+        if chunk_id in chunk_ids
     ]
-    if held:
-        candidates = [chunk_id for _, chunk_ids in held for chunk_id in sorted(chunk_ids)]
-        unused = [chunk_id for chunk_id in candidates if chunk_id not in used]
-        return match.chunk_id if match.chunk_id in unused else [*unused, candidates[0]][0]
-    if match.chunk_id in (resolution.chunks or ()):
-        # The chunk is relevant for words that this passage does not hold.
-        return _by_content(hit)
-    return match.chunk_id
+    # Without the quote it is not what the chunk is relevant for.
+    others = () if match.chunk_id in whole or match.chunk_id in (resolution.chunks or ()) else (match.chunk_id,)
+    free = [chunk_id for chunk_id in candidates or others if chunk_id not in used]
+    return free[0] if free else _by_content(hit)
 
 
 def _holds(passage: str, quote: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
-from rageval_dagster.corpus.matching import Placed, place_hits
+from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.evaluation.answers import answer_key, result_record
 from rageval_dagster.evaluation.stages import StageReport, in_batches
@@ -113,6 +113,7 @@ def _retrieval_key(evaluation: Evaluation, system: RagSystem, item_id: str) -> s
         evaluation.versions.corpus,
         evaluation.versions.index,
         str(evaluation.depth),
+        *([f"matching {MATCHING_REVISION}"] if system.answers_at_once else []),
     )
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
 from rageval_dagster.corpus.matching import Placed, place_hits
@@ -36,11 +38,16 @@ NEARLY = [
 """What one says the other does not, though its words are the same but for signs and the beginning of one."""
 
 
+SHARED = "Whoever loses a ticket pays a fine of forty crowns at the office beside the customs house."
+"""A sentence that two documents hold."""
+
+
 @pytest.fixture
 def store(tmp_path: Path, sqlite_db: Database, embedder: HashingEmbedder) -> ChromaStore:
     opened = open_store(load_settings({"RAGEVAL_HOME": str(tmp_path)}, tmp_path / "none.env"))
     corpora = {
         "acme": [Chunk("1", FIRST, "ferry.md"), Chunk("2", SECOND, "ferry.md"), Chunk("17", "Short.", "note.md")]
+        + [Chunk(name, f"The terms of {name}. {SHARED} And so on.", f"terms-{name}.md") for name in ("b", "a")]
         + [Chunk(f"s{n}", f"{quote}. Or so. {near} And so on.", "s.md") for n, (quote, near) in enumerate(NEARLY)],
         "rival": [Chunk("1", SECRET, "secret.md"), Chunk("99", "Prices rise in June.", "p.md"), Chunk("17", "S.", "n")],
         "third": [Chunk("17", "Something else.", "other.md")],
@@ -139,6 +146,42 @@ def test_a_passage_holds_the_quote_whatever_its_punctuation_and_case(sqlite_db: 
     placed = place(sqlite_db, store, hit(passage, "mine-1"))
     assert seen(placed) == [("1", "ferry.md", "own")]
     assert placed.resolution.chunks == {"1"}
+
+
+def test_no_two_passages_stand_for_one_chunk_so_that_each_keeps_its_rank(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    """Scored as one, the passages before the quote would have made its rank a better one."""
+    pieces = [SENTENCES[3], SENTENCES[4], SENTENCES[5], SENTENCES[1], f"{SENTENCES[1]} {SENTENCES[2]}"]
+    placed = place(sqlite_db, store, *(hit(piece, rank=rank) for rank, piece in enumerate(pieces, 1)))
+    ids = [each.chunk_id for each in placed.hits or ()]
+    assert len(set(ids)) == len(pieces)
+    assert [name in (placed.resolution.chunks or ()) for name in ids] == [False, False, False, True, False]
+    assert [each.document_id for each in placed.hits or ()] == ["ferry.md"] * len(pieces)
+    # The chunk as it is stands for itself, though a piece of it came first.
+    placed = place(sqlite_db, store, hit(SENTENCES[3]), hit(SECOND, rank=2), hit(SENTENCES[1], rank=3))
+    assert [each.chunk_id for each in placed.hits or ()][1:] == ["2", "1"]
+
+
+def test_the_document_that_a_passage_names_is_its_own_where_its_words_stand_there(
+    sqlite_db: Database, store: ChromaStore
+) -> None:
+    for name in ("terms-a.md", "terms-b.md"):
+        assert seen(place(sqlite_db, store, hit(SHARED, document_id=name)))[0][1] == name
+    assert seen(place(sqlite_db, store, hit(SHARED, document_id="ferry.md")))[0][1] == "terms-a.md"
+    assert seen(place(sqlite_db, store, hit(SHARED, document_id="elsewhere.md")))[0][1] == "terms-a.md"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.permutations([*range(12)]), st.integers(1, 12))
+def test_what_a_passage_is_does_not_depend_on_the_others_that_are_placed_with_it(
+    sqlite_db: Database, store: ChromaStore, order: list[int], count: int
+) -> None:
+    texts = (SHARED, f"{SHARED} {SENTENCES[0]}", SENTENCES[2], "Words of nobody, cut from a place that is not known.")
+    pool = [hit(text, document_id=name) for text in texts for name in ("terms-a.md", "terms-b.md", "")]
+    asked = [(Resolution(None, None), (pool[number],)) for number in order[:count]]
+    together = [seen(placed) for placed in place_hits(sqlite_db, store, "acme", asked)]
+    assert together == [seen(placed) for each in asked for placed in place_hits(sqlite_db, store, "acme", [each])]
 
 
 @pytest.mark.parametrize(("quote", "near"), NEARLY)

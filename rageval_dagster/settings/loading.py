@@ -200,14 +200,21 @@ def load_settings(
 ) -> Settings:
     """Reads the settings that hold for all clients; `settings.for_client(NAME)` gives those of one.
 
-    The environment is read, `.env` of the working directory, and rageval.toml there (or where RAGEVAL_CONFIG says).
+    The environment is read, `.env` of the working directory, and rageval.toml there (or where RAGEVAL_CONFIG says, with
+    `.env` beside it if the working directory has none).
     An empty value counts as not set. A secret may come from a file: NAME_FILE names it.
 
     Raises:
         SettingsError: naming the variable or the place in the file, the value unless secret, and what it takes.
     """
     given = _Variables(os.environ if environment is None else environment)
-    return SettingsSource(given, env_file or Path(".env"), config_file).settings()
+    return SettingsSource(given, env_file or _env_file(given.get(CONFIG_VARIABLE)), config_file).settings()
+
+
+def _env_file(config_file: str | None) -> Path:
+    """`.env` of the working directory; where it has none, the one beside the file that RAGEVAL_CONFIG names."""
+    here = Path(".env")
+    return here if here.exists() or not config_file else Path(config_file).expanduser().parent / here
 
 
 def describe(settings: Settings, client_id: str | None) -> list[Setting]:

@@ -195,3 +195,19 @@ def test_misspelt_variables_are_noticed(load: Load, tmp_path: Path) -> None:
 def test_a_file_that_is_named_and_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="RAGEVAL_CONFIG: there is no file"):
         load_settings({"RAGEVAL_CONFIG": str(tmp_path / "gone.toml")}, tmp_path / "none.env")
+
+
+def test_the_env_file_beside_a_named_config_is_read_where_the_working_folder_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the UI is started in another folder than the commands."""
+    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    for folder in (own, elsewhere):
+        folder.mkdir()
+    (own / "rageval.toml").write_text("[defaults]\nopenai_api_key_env = 'OWN_KEY'\n", encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    for folder, key in ((own, "sk-own"), (elsewhere, "sk-here")):
+        (folder / ".env").write_text(f"OWN_KEY={key}\n", encoding="utf-8")
+        settings = load_settings({"RAGEVAL_CONFIG": str(own / "rageval.toml")})
+        assert settings.openai_api_key is not None
+        assert settings.openai_api_key.get_secret_value() == key

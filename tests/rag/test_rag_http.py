@@ -139,7 +139,7 @@ def test_secrets_are_headers_and_come_from_files_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "variables", "said"),
     [
-        ({"auth_env": "TOKEN"}, {}, "TOKEN, which rageval.toml names, is not set"),
+        ({"auth_env": "TOKEN"}, {}, "names the variable 'TOKEN', which is not set"),
         ({"auth_env": "TOKEN"}, {"TOKEN": f"{SECRET}\r\nX: y"}, "TOKEN cannot be sent as Authorization"),
         ({"headers_env": {"X-Key": "KEY"}}, {"KEY": f"{SECRET}ä"}, "KEY cannot be sent as X-Key"),
         ({"headers": {"X-A": "b\r\nX-C: d"}}, {}, "headers takes values of one line"),

@@ -57,17 +57,25 @@ RARE = 2
 """In more chunks of the corpus than this a word tells none of them: what is asked about must hold a rarer one."""
 
 _NO_TOPICS = english.NUMBER_WORDS | english.words(
-    "about abstract api appendix author authors background changelog chapter command commands compatibility"
-    " conclusion contents contributing contribution copyright credits description detail details development doc docs"
-    " document documentation documents download example examples faq features general getting guide help home how http"
-    " index info information install installation introduction issues items known legacy licence license main manual"
-    " menu more motivation navigation news next note notes options other overview own page part preface previous"
-    " purpose quick readme reference references related remarks requirements scope search section see settings setup"
-    " start started step steps summary support synopsis table testing tips title tutorial untitled usage use using"
-    " version welcome what why your"
+    "about abstract api appendix argument arguments author authors background bug bugs caveats changelog chapter"
+    " command commands compatibility conclusion configuration conforming contents contributing contribution"
+    " copyright credits description detail details development diagnostics doc docs document documentation documents"
+    " download environment error errors example examples exit faq features file files general getting guide help"
+    " history home how http index info information install installation introduction issues items known legacy"
+    " licence license main manual menu more motivation name names navigation news next note notes options other"
+    " overview own page pages parameter parameters part preface previous purpose quick readme reference references"
+    " related remarks requirements restrictions return returns scope search section see settings setup start started"
+    " status step steps summary support synopsis syntax table testing tips title tutorial untitled usage use using"
+    " value values version welcome what why your"
 )
 """Names of files and headings that many documents have: they tell nobody what a passage is about."""
 _IDENTIFIER = re.compile(r".*(?:\w[_./]\w|[a-z][A-Z]|\d|\(\))")
+_LANGUAGE_ENDING = re.compile(
+    r"(?<=[^.])\.(?:ar|cs|da|de|el|en|es|fi|fr|hu|it|ja|ko|nl|pl|pt|ru|sv|tr|uk|zh)(?:[-_]\w{2,4})?$"
+)
+"""Of names such as "choosing.en.html"."""
+
+_POINTING = frozenset({"this", "these", "that", "those"})
 MAX_TOPIC_WORDS = 8
 
 _PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
@@ -139,7 +147,7 @@ class _Source:
     """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence.
 
     `english` is whether they hold for it, `language` its language as far as that is known, `repeats` whether it has
-    sentences, but none that stands in its document alone, `title` its document's.
+    sentences, but none that stands in its document alone, `title` its document's, `shared` the headings of several.
     """
 
     chunk: Chunk
@@ -150,27 +158,28 @@ class _Source:
     language: str | None
     repeats: bool
     title: str | None
+    shared: frozenset[str]
 
     def topic_at(self, sentence: Sentence) -> str | None:
         """What a sentence of the chunk is about."""
-        return _topic(self.chunk, sentence.heading, self.title)
+        return _topic(self.chunk, sentence.heading, self.title, self.shared)
 
     @classmethod
     def read(cls, chunk: Chunk, language: str | None, around: Surroundings) -> "_Source":
         language, sentences = prose(chunk, language)
-        title = around.titles.get(chunk.document_id)
+        title, shared = around.titles.get(chunk.document_id), around.shared_headings
         chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
         is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in sentences))
         if is_read or language == "en":
             sentences = [sentence for sentence in sentences if is_statement(sentence.text)]
         own = tuple(sentence for sentence in sentences if wording(sentence.text) not in around.repeated)
-        topic = (_topic(chunk, None, title) or _topic(chunk, own[0].heading, title)) if own else None
+        topic = (_topic(chunk, None, title, shared) or _topic(chunk, own[0].heading, title, shared)) if own else None
         asked = [
             (sentence, question)
             for sentence in (own if is_read else ())
-            for question in ask(sentence.text, _topic(chunk, sentence.heading, title), sentence.previous)
+            for question in ask(sentence.text, _topic(chunk, sentence.heading, title, shared), sentence.previous)
         ]
-        return cls(chunk, own, topic, tuple(asked), is_read, language, bool(sentences) and not own, title)
+        return cls(chunk, own, topic, tuple(asked), is_read, language, bool(sentences) and not own, title, shared)
 
 
 @dataclass(frozen=True)
@@ -418,23 +427,26 @@ def _category(asked: Asked, answer: str) -> str:
     return "factual_lookup"
 
 
-def _topic(chunk: Chunk, heading: str | None, title: str | None) -> str | None:
+def _topic(chunk: Chunk, heading: str | None, title: str | None, shared: frozenset[str]) -> str | None:
     """What a sentence of the chunk is about; the id of a chunk without a document names nothing."""
-    return topic_of(chunk.document_id if chunk.has_document else "", heading, title)
+    return topic_of(chunk.document_id if chunk.has_document else "", heading, title, heading in shared)
 
 
 @lru_cache(maxsize=4096)
-def topic_of(document_id: str, heading: str | None, title: str | None = None) -> str | None:
+def topic_of(document_id: str, heading: str | None, title: str | None = None, is_shared: bool = False) -> str | None:
     """What a sentence is about: the heading above it where that is telling, else its document's title, name or folder.
 
-    A heading of one word ("Scope") is a part of a subject, and the subject only where nothing else names it.
+    A heading of one word ("Scope"), or one that several documents have (`is_shared`), is a part of a subject, and the
+    subject only where nothing else names it.
     """
     path = PurePosixPath(document_id.replace("\\", "/"))
-    name, folder = (re.sub(r"[\s_-]+", " ", part).strip() for part in (path.stem, path.parent.name))
+    name, folder = (
+        re.sub(r"[\s_-]+", " ", part).strip() for part in (_LANGUAGE_ENDING.sub("", path.stem), path.parent.name)
+    )
     section, title = _plain(heading or ""), _plain(title or "")
     content = [word for word in words(section) if word not in english.STOPWORDS | _NO_TOPICS]
     by_rank = [
-        section if len(content) > 1 or name.lower() in section.lower().split() else "",
+        section if (len(content) > 1 and not is_shared) or name.lower() in section.lower().split() else "",
         title,
         name if _is_readable(name) else "",
         section,
@@ -461,5 +473,11 @@ def _is_readable(name: str) -> bool:
 
 def _tells(topic: str) -> bool:
     """Whether a topic tells one document from another: no "README", no "Chapter 3", no question, no sentence."""
-    telling = [word for word in words(topic) if word not in _NO_TOPICS and not word.isdigit()]
-    return bool(telling) and len(topic.split()) <= MAX_TOPIC_WORDS and not topic.endswith(("?", "!", ".", "()"))
+    found = words(topic)
+    telling = [word for word in found if word not in english.STOPWORDS | _NO_TOPICS and not word.isdigit()]
+    return (
+        bool(telling)
+        and _POINTING.isdisjoint(found)
+        and len(topic.split()) <= MAX_TOPIC_WORDS
+        and not topic.endswith(("?", "!", ".", "()"))
+    )

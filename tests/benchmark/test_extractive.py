@@ -369,6 +369,13 @@ def test_a_quote_over_two_lines_is_exact_and_its_answer_on_one() -> None:
         ("greenlet/README.md", "Getting started", None, "greenlet"),
         ("chapter-3.html", "Moorings", None, "Moorings"),
         ("README.md", "Usage", "Contents", None),
+        ("git-config.html", "NAME", "NAME", "git config"),
+        ("git-config.html", "SEE ALSO", None, "git config"),
+        ("git-config.html", "EXIT STATUS", "git-config", "git-config"),
+        ("git/1.html", "Configuration File", None, "git"),
+        ("stats.html", "Number of hits in this table", None, "stats"),
+        ("nextrelease.en.html", None, None, "nextrelease"),
+        ("faq/node.js.html", None, None, "node.js"),
     ],
 )
 def test_the_topic_is_the_most_telling_of_heading_title_name_and_folder(
@@ -386,6 +393,11 @@ def test_the_topic_is_the_most_telling_of_heading_title_name_and_folder(
         ("# Part of the harbour contract\n\nThe text.", "Part of the harbour contract"),
         ("Section IV: Fees\n\nThe text.", "Fees"),
         ("# 2.0 release notes\n\nThe text.", "2.0 release notes"),
+        ("git-config(1) Manual Page\n\nNAME\n\ngit-config - Get options\n\nSYNOPSIS", "git-config"),
+        ("LS(1)      User Commands      LS(1)\n\nNAME\n       ls - list directory contents", "LS"),
+        ("NAME\n       git-config, git-cfg - Get options\n\nSYNOPSIS\n", "git-config"),
+        ("## NAME\n\nssl — sockets\n\n## SYNOPSIS\n", "ssl"),
+        ("close(2) ends it.\n\n# Ships at sea\n\nThe text.", None),
         ("", None),
     ],
 )
@@ -419,6 +431,21 @@ def test_a_title_that_another_document_has_too_names_neither() -> None:
         around = Related([north], corpus=lambda corpus=corpus: corpus).surroundings
         made = {items(generate([north], seed, {"north.md": 1}, around=around))[0].question for seed in range(6)}
         assert made == {question.format(topic=topic) for question in TOPIC_QUESTIONS}
+
+
+def test_a_heading_that_another_document_has_too_names_neither_where_something_else_does() -> None:
+    text = "## Filling the Tanks\n\nIn the harbour of the town, the berth of the old ferry was painted by {}."
+    north = Chunk("a", text.format("Ann Lee"), "north.md", position=3)
+    south = Chunk("b", text.format("John Hall"), "south.md", position=3)
+    unnamed = Chunk("c", text.format("Anna Berg"), "17.md", position=3)
+    for chunk, corpus, topic in (
+        (north, [north], "Filling the Tanks"),
+        (north, [north, south], "north"),
+        (unnamed, [unnamed, south], "Filling the Tanks"),
+    ):
+        around = Related([chunk], corpus=lambda corpus=corpus: corpus).surroundings
+        (item,) = items(generate([chunk], 0, {chunk.document_id: 9}, around=around))
+        assert item.question == f"Regarding {topic}, who was the berth of the old ferry painted by?"
 
 
 def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_come_in_batches() -> None:

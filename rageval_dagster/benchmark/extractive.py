@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark import clozes, english
-from rageval_dagster.benchmark.questions import Asked, ask, is_statement, tidy
+from rageval_dagster.benchmark.questions import Asked, ask, is_balanced, is_statement, tidy
 from rageval_dagster.benchmark.repeated import wording
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, without_number, words
@@ -356,13 +357,14 @@ def _terms(text: str, topic: str | None) -> list[str]:
         if code:
             runs.append([])
             is_known = known.issuperset(part[:5] for part in words(code))
-            several += [] if is_known or code in _NO_TERMS else [code]
+            several += [] if is_known or code in _NO_TERMS or not is_balanced(code) else [code]
         elif (
-            before not in {"@", ".", "/"}
-            and word.lower()[:5] not in known
-            and _may_be_noun(word, before, after, bool(runs[-1]))
+            not _is_torn(match) and word.lower()[:5] not in known and _may_be_noun(word, before, after, bool(runs[-1]))
         ):
             runs[-1].append(word)
+        # "TFTP net | booting" is one thing.
+        elif runs[-1] and word.lower().endswith("ing") and word.lower() not in english.PREPOSITIONS:
+            runs[-1] = []
         elif runs[-1]:
             runs.append([])
     several += [" ".join(run) for run in runs if _is_specific(run, opening)]
@@ -370,10 +372,20 @@ def _terms(text: str, topic: str | None) -> list[str]:
     return [term for term in longest if len(term) >= MIN_TERM_LETTERS]
 
 
+def _is_torn(match: re.Match[str]) -> bool:
+    """Whether a word is a piece of a path, an option or another name: "perl" in "git-add--interactive.perl"."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    return (
+        re.search(r"[\w$@/.\\=~+*<-]$", before) is not None or re.match(r"[@/\\=~+*]|[-<(\[:.]+\w", after) is not None
+    )
+
+
 def _is_specific(run: Sequence[str], opening: str) -> bool:
     """Whether words that may be nouns name something: an identifier, a name, or what the sentence is about."""
     if not 1 <= len(run) <= 3 or (len(run) > 1 and english.is_verb_form(run[-1].lower())):
         return False  # "where replacements exist"
+    if any(_IDENTIFIER.match(a) and english.third_to_base(b) for a, b in pairwise(run)):
+        return False  # "dpkg-source packs"
     opens = re.match(rf"(?:(?:the|an?) )?{re.escape(' '.join(run))}\b", opening, re.IGNORECASE) is not None
     is_name = any(word[0].isupper() for word in (run[1:] if opens else run))
     return is_name or any(map(_IDENTIFIER.match, run)) or (opens and len(run) > 1)

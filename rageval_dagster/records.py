@@ -159,6 +159,9 @@ class Item:
 
 CandidateStatus = Literal["new", "accepted", "rejected", "retired", "failed"]
 
+NOT_RETURNED = 0
+"""The difficulty of a question whose own passage the store does not return among the first."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -166,7 +169,8 @@ class Candidate:
 
     `chunk_key` is the `content_key` of the chunk it was made from; `attempt` tells several from one chunk apart;
     `generator` names generator, prompt version and model in one string. `difficulty` is the round-trip rank:
-    the rank (1-based) at which the source chunk comes back for the question, None if it does not or was not asked.
+    the rank (1-based) at which the source chunk comes back for the question, `NOT_RETURNED` if it does not, None if
+    that was not measured.
     """
 
     chunk_key: str

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark import clozes, english
-from rageval_dagster.benchmark.questions import Asked, ask, is_statement, tidy
+from rageval_dagster.benchmark.questions import Asked, ask, is_balanced, is_statement, tidy
 from rageval_dagster.benchmark.repeated import wording
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.sentences import Sentence, eligible, is_english, without_number, words
@@ -57,17 +58,25 @@ RARE = 2
 """In more chunks of the corpus than this a word tells none of them: what is asked about must hold a rarer one."""
 
 _NO_TOPICS = english.NUMBER_WORDS | english.words(
-    "about abstract api appendix author authors background changelog chapter command commands compatibility"
-    " conclusion contents contributing contribution copyright credits description detail details development doc docs"
-    " document documentation documents download example examples faq features general getting guide help home how http"
-    " index info information install installation introduction issues items known legacy licence license main manual"
-    " menu more motivation navigation news next note notes options other overview own page part preface previous"
-    " purpose quick readme reference references related remarks requirements scope search section see settings setup"
-    " start started step steps summary support synopsis table testing tips title tutorial untitled usage use using"
-    " version welcome what why your"
+    "about abstract api appendix argument arguments author authors background bug bugs caveats changelog chapter"
+    " command commands compatibility conclusion configuration conforming contents contributing contribution"
+    " copyright credits description detail details development diagnostics doc docs document documentation documents"
+    " download environment error errors example examples exit faq features file files general getting guide help"
+    " history home how http index info information install installation introduction issues items known legacy"
+    " licence license main manual menu more motivation name names navigation news next note notes options other"
+    " overview own page pages parameter parameters part preface previous purpose quick readme reference references"
+    " related remarks requirements restrictions return returns scope search section see settings setup start started"
+    " status step steps summary support synopsis syntax table testing tips title tutorial untitled usage use using"
+    " value values version welcome what why your"
 )
 """Names of files and headings that many documents have: they tell nobody what a passage is about."""
 _IDENTIFIER = re.compile(r".*(?:\w[_./]\w|[a-z][A-Z]|\d|\(\))")
+_LANGUAGE_ENDING = re.compile(
+    r"(?<=[^.])\.(?:ar|cs|da|de|el|en|es|fi|fr|hu|it|ja|ko|nl|pl|pt|ru|sv|tr|uk|zh)(?:[-_]\w{2,4})?$"
+)
+"""Of names such as "choosing.en.html"."""
+
+_POINTING = frozenset({"this", "these", "that", "those"})
 MAX_TOPIC_WORDS = 8
 
 _PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
@@ -139,7 +148,7 @@ class _Source:
     """A chunk as it is read: its complete sentences, its topic, and what the English rules can ask of each sentence.
 
     `english` is whether they hold for it, `language` its language as far as that is known, `repeats` whether it has
-    sentences, but none that stands in its document alone, `title` its document's.
+    sentences, but none that stands in its document alone, `title` its document's, `shared` the headings of several.
     """
 
     chunk: Chunk
@@ -150,27 +159,28 @@ class _Source:
     language: str | None
     repeats: bool
     title: str | None
+    shared: frozenset[str]
 
     def topic_at(self, sentence: Sentence) -> str | None:
         """What a sentence of the chunk is about."""
-        return _topic(self.chunk, sentence.heading, self.title)
+        return _topic(self.chunk, sentence.heading, self.title, self.shared)
 
     @classmethod
     def read(cls, chunk: Chunk, language: str | None, around: Surroundings) -> "_Source":
         language, sentences = prose(chunk, language)
-        title = around.titles.get(chunk.document_id)
+        title, shared = around.titles.get(chunk.document_id), around.shared_headings
         chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
         is_read = english_rules_hold(language) and is_english(" ".join(sentence.text for sentence in sentences))
         if is_read or language == "en":
             sentences = [sentence for sentence in sentences if is_statement(sentence.text)]
         own = tuple(sentence for sentence in sentences if wording(sentence.text) not in around.repeated)
-        topic = (_topic(chunk, None, title) or _topic(chunk, own[0].heading, title)) if own else None
+        topic = (_topic(chunk, None, title, shared) or _topic(chunk, own[0].heading, title, shared)) if own else None
         asked = [
             (sentence, question)
             for sentence in (own if is_read else ())
-            for question in ask(sentence.text, _topic(chunk, sentence.heading, title), sentence.previous)
+            for question in ask(sentence.text, _topic(chunk, sentence.heading, title, shared), sentence.previous)
         ]
-        return cls(chunk, own, topic, tuple(asked), is_read, language, bool(sentences) and not own, title)
+        return cls(chunk, own, topic, tuple(asked), is_read, language, bool(sentences) and not own, title, shared)
 
 
 @dataclass(frozen=True)
@@ -347,13 +357,14 @@ def _terms(text: str, topic: str | None) -> list[str]:
         if code:
             runs.append([])
             is_known = known.issuperset(part[:5] for part in words(code))
-            several += [] if is_known or code in _NO_TERMS else [code]
+            several += [] if is_known or code in _NO_TERMS or not is_balanced(code) else [code]
         elif (
-            before not in {"@", ".", "/"}
-            and word.lower()[:5] not in known
-            and _may_be_noun(word, before, after, bool(runs[-1]))
+            not _is_torn(match) and word.lower()[:5] not in known and _may_be_noun(word, before, after, bool(runs[-1]))
         ):
             runs[-1].append(word)
+        # "TFTP net | booting" is one thing.
+        elif runs[-1] and word.lower().endswith("ing") and word.lower() not in english.PREPOSITIONS:
+            runs[-1] = []
         elif runs[-1]:
             runs.append([])
     several += [" ".join(run) for run in runs if _is_specific(run, opening)]
@@ -361,10 +372,20 @@ def _terms(text: str, topic: str | None) -> list[str]:
     return [term for term in longest if len(term) >= MIN_TERM_LETTERS]
 
 
+def _is_torn(match: re.Match[str]) -> bool:
+    """Whether a word is a piece of a path, an option or another name: "perl" in "git-add--interactive.perl"."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    return (
+        re.search(r"[\w$@/.\\=~+*<-]$", before) is not None or re.match(r"[@/\\=~+*]|[-<(\[:.]+\w", after) is not None
+    )
+
+
 def _is_specific(run: Sequence[str], opening: str) -> bool:
     """Whether words that may be nouns name something: an identifier, a name, or what the sentence is about."""
     if not 1 <= len(run) <= 3 or (len(run) > 1 and english.is_verb_form(run[-1].lower())):
         return False  # "where replacements exist"
+    if any(_IDENTIFIER.match(a) and english.third_to_base(b) for a, b in pairwise(run)):
+        return False  # "dpkg-source packs"
     opens = re.match(rf"(?:(?:the|an?) )?{re.escape(' '.join(run))}\b", opening, re.IGNORECASE) is not None
     is_name = any(word[0].isupper() for word in (run[1:] if opens else run))
     return is_name or any(map(_IDENTIFIER.match, run)) or (opens and len(run) > 1)
@@ -418,23 +439,26 @@ def _category(asked: Asked, answer: str) -> str:
     return "factual_lookup"
 
 
-def _topic(chunk: Chunk, heading: str | None, title: str | None) -> str | None:
+def _topic(chunk: Chunk, heading: str | None, title: str | None, shared: frozenset[str]) -> str | None:
     """What a sentence of the chunk is about; the id of a chunk without a document names nothing."""
-    return topic_of(chunk.document_id if chunk.has_document else "", heading, title)
+    return topic_of(chunk.document_id if chunk.has_document else "", heading, title, heading in shared)
 
 
 @lru_cache(maxsize=4096)
-def topic_of(document_id: str, heading: str | None, title: str | None = None) -> str | None:
+def topic_of(document_id: str, heading: str | None, title: str | None = None, is_shared: bool = False) -> str | None:
     """What a sentence is about: the heading above it where that is telling, else its document's title, name or folder.
 
-    A heading of one word ("Scope") is a part of a subject, and the subject only where nothing else names it.
+    A heading of one word ("Scope"), or one that several documents have (`is_shared`), is a part of a subject, and the
+    subject only where nothing else names it.
     """
     path = PurePosixPath(document_id.replace("\\", "/"))
-    name, folder = (re.sub(r"[\s_-]+", " ", part).strip() for part in (path.stem, path.parent.name))
+    name, folder = (
+        re.sub(r"[\s_-]+", " ", part).strip() for part in (_LANGUAGE_ENDING.sub("", path.stem), path.parent.name)
+    )
     section, title = _plain(heading or ""), _plain(title or "")
     content = [word for word in words(section) if word not in english.STOPWORDS | _NO_TOPICS]
     by_rank = [
-        section if len(content) > 1 or name.lower() in section.lower().split() else "",
+        section if (len(content) > 1 and not is_shared) or name.lower() in section.lower().split() else "",
         title,
         name if _is_readable(name) else "",
         section,
@@ -461,5 +485,11 @@ def _is_readable(name: str) -> bool:
 
 def _tells(topic: str) -> bool:
     """Whether a topic tells one document from another: no "README", no "Chapter 3", no question, no sentence."""
-    telling = [word for word in words(topic) if word not in _NO_TOPICS and not word.isdigit()]
-    return bool(telling) and len(topic.split()) <= MAX_TOPIC_WORDS and not topic.endswith(("?", "!", ".", "()"))
+    found = words(topic)
+    telling = [word for word in found if word not in english.STOPWORDS | _NO_TOPICS and not word.isdigit()]
+    return (
+        bool(telling)
+        and _POINTING.isdisjoint(found)
+        and len(topic.split()) <= MAX_TOPIC_WORDS
+        and not topic.endswith(("?", "!", ".", "()"))
+    )

@@ -50,6 +50,15 @@ _VAGUE_SUBJECTS = english.words(
 )
 """Of what, another sentence says; and adjectives, whose noun was taken for a verb ("the entire structured output")."""
 
+_GENERIC_SUBJECTS = english.NUMBER_WORDS | english.words(
+    "another answer argument chapter column command current default each entry example field figure file first"
+    " following format function item last latter list method name new number old option options other others output"
+    " parameter result same second section setting settings situation string table third type value values variable"
+    " version"
+)
+"""Subjects made of these alone are many things in one document: "the default value", "Table 9.45"."""
+
+_VAGUE_ANSWERS = english.words("certain different few lots many no other several some such these various")
 _AFTER_VERBS = english.DETERMINERS | english.PREPOSITIONS - {"of"} | {""}
 _CAUSING = english.words("allow cause enable encourage force help lead permit require")
 _SAYING = english.words(
@@ -57,6 +66,13 @@ _SAYING = english.words(
     " suggest suggests suggested think thinks thought"
 )
 _CUT_LIST = re.compile(r"\s*,(?:\s[\w'’-]+){1,4}(?:\s*,(?:\s[\w'’-]+){1,4})*\s*,?\s(?:and|or)\s")
+_CUT_NAME = re.compile(
+    r"\(|\s(?:[A-Z\d]|\+|[$<]\w)|\s\([^)]*\)\s(?!(?:in|on|for|from|by|with|when|if|and|or|as|to|at|after)\b)\w"
+)
+"""What goes on with a name, a number or behind brackets: "PostgreSQL | 11", "the most recent | (latest) versions"."""
+_CUT_ADJECTIVE = re.compile(
+    r",\s(?!(?:and|or|but|so|which|who|where|when|while|if|as|in|on|for|with|e\.g)\b)[a-z][\w-]*\s\w"
+)
 _CUT_PAIR = re.compile(r"\s*,?\s(?:and|or)\s(?:[a-z-]+ly\b|[A-Z\d]|([a-z-]+)\s([\w`]+))")
 _THIN = re.compile(rf"(?:the|an?|its|their)\s[a-z\d][\w-]*|{'|'.join(sorted(english.MONTHS))}")
 _HALF_SAID = english.words("able close due either equal likely present relative similar")
@@ -171,6 +187,8 @@ def is_statement(text: str) -> bool:
     tokens = _main_clause(tokens)
     if len(tokens) < 3 or _NO_OPENING.match(text) or tokens[0].low in {"not", "and", "or", "but", "nor"}:
         return False
+    if tokens[0].low in english.ADVERBS and _is_past(tokens[1]):
+        return False  # "Only used if ..."
     first, second = tokens[0].low, tokens[1]
     follows_imperative = second.low in _AFTER_IMPERATIVES or not second.text[0].isalpha()
     auxiliary = any(token.low in english.AUXILIARIES for token in tokens[1:])
@@ -281,15 +299,31 @@ def _read(text: str, tokens: _Tokens, topic: str | None, previous: str | None) -
     subject_text, resolved, person = text[subject[0].start : subject[-1].end], False, False
     if len(subject) == 1 and subject[0].low in {"it", "he", "she", "they"}:
         person = subject[0].low in {"he", "she"}
+        if subject[0].low == "it" and any(token.low in {"to", "that"} for token in rest[1:3]):
+            return None  # "It is recommended to ..." is said of nothing
         if topic is None or not _speaks_of(topic, previous, person):
             return None
         subject_text, resolved = topic, True
     elif subject[0].low == "no" or not _is_noun_phrase(subject):
         return None
+    if _is_reduced(subject, verb, rest):
+        return None
     person = person or is_person(subject_text, text[verb.end :])
     if subject[0].low in english.DETERMINERS | {"one", "every"} and not resolved:
         subject_text = subject_text[0].lower() + subject_text[1:]
     return _Clause(text, lead, subject, subject_text, verb, rest, person, resolved)
+
+
+def _is_reduced(subject: _Tokens, verb: _Token, rest: _Tokens) -> bool:
+    """Whether a form in -ed belongs to the noun before it, as far as can be told: "the guidelines used to ... are"."""
+    if verb.low in english.AUXILIARIES or not english.past_to_base(verb.low):
+        return False
+    # Each clause after it has an auxiliary of its own at most: one more is that of the sentence.
+    own = sum(token.low in english.AUXILIARIES for token in rest)
+    others = sum(token.low in _SUBORDINATORS | {"and", "or", "but"} for token in rest)
+    named = any(token.is_name for token in subject[1:] or subject) and not english.is_base_verb(subject[0].low)
+    follows = rest[0].low in english.PREPOSITIONS | english.CONJUNCTIONS | {"to"} or not rest[0].text[0].isalnum()
+    return own > others or english.is_participle(rest[0].low) or (not named and follows and not _date(rest))
 
 
 def _split_lead(tokens: _Tokens) -> tuple[_Tokens, _Tokens | None]:
@@ -374,6 +408,10 @@ def _is_noun_phrase(tokens: _Tokens) -> bool:
         return False
     if any(re.split("['’]", token.low)[0] in _ANAPHORA for token in tokens):
         return False  # "It's needed when ..."
+    if all(token.low in _GENERIC_SUBJECTS | english.DETERMINERS or token.text[0].isdigit() for token in tokens):
+        return False
+    if tokens[0].low in english.LEADING_LINKS | {"otherwise", "similarly"} or any(t.low == "cannot" for t in tokens):
+        return False
     if tokens[0].low in english.PREPOSITIONS | english.ADVERBS or tokens[-1].low in english.STOPWORDS:
         return False
     if len(tokens) <= 2 and tokens[-1].low in _VAGUE_SUBJECTS:
@@ -541,6 +579,10 @@ def _ask_consequence(text: str, tokens: _Tokens) -> Asked | None:
     finite = any(_starts_clause(token) for token in condition[2:])
     if not result or not finite or result[0].low in {"and", "or", "but", "then"} or len(result) > MAX_ANSWER_WORDS:
         return None
+    if condition[1].low in english.AUXILIARIES:
+        return None  # "If * is specified"
+    if condition[1].low in english.PRONOUNS and not (condition[1].low in {"you", "it"} and len(condition) > 3):
+        return None  # "if both are specified"
     if _is_participle(condition[1]) or result[0].low in english.PREPOSITIONS:
         return None  # "When creating ..." and "if set to ..." do not say who or what
     if len(commas) > 1 and any(token.low in {"and", "or"} for token in result[:4]):
@@ -620,6 +662,8 @@ def _ask_time_place_cause(clause: _Clause) -> Iterator[Asked | None]:
     for index, token in enumerate(rest[:-3]):
         if index and rest[index - 1].low in english.ADVERBS | {"as", "even"}:
             continue
+        if not _SUBORDINATORS.isdisjoint(each.low for each in rest[:index]):
+            break  # "means that if ...": when is said of the inner clause
         if token.low in {"when", "if"} and index <= 10 and not {t.text for t in rest[:index]} & _BREAKS:
             kept = clause.words(_kept(rest[:index]))
             condition = _until_break(rest[index + 1 :])
@@ -668,6 +712,8 @@ def _ask_agent(clause: _Clause) -> Iterator[Asked | None]:
         following = _noun_phrase(tail[1:])
         if not following or _date(tail) or following[0].low.endswith("ing"):
             continue
+        if tail[0].low == "by" and index and (_is_participle(rest[index - 1]) or len(_kept(rest[:index])) < index):
+            continue  # "measured in units determined by ...": who determines is said
         if tail[0].low == "by":
             person = is_person(clause.words(following))
             words = ["who" if person else "what", *before, clause.subject_text, verb, kept, "by"]
@@ -743,6 +789,9 @@ def _ask_subject(clause: _Clause) -> Iterator[Asked | None]:
     kept = _kept(clause.rest)
     if clause.rest[0].low == "that" or clause.verb.low in _SAYING:
         return  # "Who argues that the curve": what they argue is cut
+    tail = clause.rest[len(kept) :]
+    if tail and tail[0].text not in _BREAKS and tail[0].low not in {"and", "but"}:
+        return  # "What allows the application developer | to ...?" is true of many things
     if 2 <= len(kept) <= MAX_CONTEXT_WORDS + 4 and not english.is_base_verb(kept[-1].low):
         word: Kind = "who" if clause.person else "what"
         yield _make(clause, [word, clause.verb.low, clause.words(kept)], clause.subject, word, False)
@@ -766,16 +815,32 @@ def _well_formed(asked: Asked, text: str) -> bool:
         and not _ANAPHORA & set(words)
         and asked.question.count("(") == asked.question.count(")")
         and not _ELSEWHERE.search(f"{asked.question} {text[asked.start : asked.end]}")
-        and _balanced(text[asked.start : asked.end])
+        and is_balanced(text[asked.start : asked.end])
         and not _ANAPHORA & set(answer[:1])
         and not {"this", "these", "those"} & set(answer)
         and not _HALF_SAID & set(answer[-1:])
         and not ({"and", "or", "both", "either", "neither"} | _ELLIPTICAL) & set(answer[:1])
         and not re.search(r"\bof that\b|^the same\b", text[asked.start : asked.end])
         and not _is_cut(asked, text)
-        and words[-1] not in {"the", "a", "an", "and", "or", "its", "their", "his", "her", "not"}
+        and words[-1] not in {"the", "a", "an", "and", "or", "its", "their", "his", "her", "not", "one", "ones", "able"}
+        and not re.search(r"\b(?:as \w+ed|and (?:the \w+ )?[a-z]+s|to (?!do\b)[a-z]+)\?$", asked.question)
+        and _says_something(asked, text[asked.start : asked.end], text[asked.end :])
         and not re.search(r"[;:]|--", asked.question)
     )
+
+
+def _says_something(asked: Asked, answer: str, after: str) -> bool:
+    """Whether an answer is more than "many options", "if it was run", or a common noun that the text says more of."""
+    found = answer.split()
+    if asked.kind == "how_many":
+        return True
+    if asked.kind in {"what", "who"} and len(found) == 1 and re.fullmatch(r"[a-z][a-z-]*", answer):
+        return answer not in {"default", "well"} and not re.search(r"\w", after)
+    if asked.kind == "what" and found[0].lower() in {"if", "whether", "though"}:
+        return asked.question.startswith(("What happens", "When"))
+    if re.match(r"(?:a (?:little|bit|lot)|much|more|very|quite|rather) ", answer):
+        return False
+    return not (len(found) <= 2 and found[0].lower() in _VAGUE_ANSWERS)
 
 
 def _is_cut(asked: Asked, text: str) -> bool:
@@ -788,6 +853,14 @@ def _is_cut(asked: Asked, text: str) -> bool:
         found = re.findall(r"\w+", answer.lower())
         if not english.AUXILIARIES.isdisjoint(found) and _SUBORDINATORS.isdisjoint(found):
             return True
+    if not asked.question.startswith("What happens") and _CUT_NAME.match(after):
+        return True
+    if re.search(r"\b(?:to \w+|(?:an?|the) [\w-]+)$", answer) and _CUT_ADJECTIVE.match(after):
+        return True
+    if re.match(r"\w", after.lstrip()) and re.search(
+        r"\b(?:every|each|any|beginning|appearing|containing|including|using|most \w+)$", answer
+    ):
+        return True
     if _CUT_LIST.match(after) or (_THIN.fullmatch(answer) and re.search(r"\w", after)):
         return True
     pair = _CUT_PAIR.match(after)
@@ -800,14 +873,15 @@ def _is_cut(asked: Asked, text: str) -> bool:
     ):
         return True
     ending = re.search(r"\b(?:the|an?|its|their|his|her) [\w-]+(?=\?$)", asked.question)
-    return ending is not None and re.search(rf"\b{re.escape(ending.group())}\s*[,–—-]", text) is not None
+    return ending is not None and re.search(rf"\b{re.escape(ending.group())}\s*[,–—+$<-]", text) is not None
 
 
-def _balanced(text: str) -> bool:
+def is_balanced(text: str) -> bool:
     """Whether quotation marks, backquotes and brackets come in pairs, so that the text is no torn piece."""
     return (
         all(text.count(mark) % 2 == 0 for mark in ('"', "`", "*", "**"))
-        and all(text.count(left) == text.count(right) for left, right in ("()", "[]", "“”"))
+        and all(text.count(left) == text.count(right) for left, right in ("()", "[]", "{}", "“”", "‘’"))
+        and len(re.findall(r"(?<!\w)'|'(?!\w)", text)) % 2 == 0
         and text.count("``") + text.count("''") != 1
         and not text.endswith("_")
     )

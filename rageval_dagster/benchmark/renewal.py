@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.coverage import note_corpus
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
-from rageval_dagster.benchmark.difficulty import median_difficulty, with_difficulty
+from rageval_dagster.benchmark.difficulty import difficulty_stats, with_difficulty
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
 from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, asked_size, current_dataset, renewal_due
 from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task
@@ -364,7 +364,7 @@ def _frozen(
             "rejected": dict(Counter(report.rejections) + Counter(_reasons(filter(was_turned_down, written)))),
             "categories": dict(sorted(Counter(item.category for item in items).items())),
             "unanswerable": sum(not item.answerable for item in items),
-            "median_difficulty": median_difficulty(measured),
+            **difficulty_stats(measured),
             "rules": [asdict(result) for result in report.rule_results],
         },
     )

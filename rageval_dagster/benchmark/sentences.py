@@ -33,6 +33,13 @@ _NUMBERING = re.compile(
 """A chapter's or section's number; before a word in lower case it is a part of the heading ("2.0 release notes")."""
 
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
+_MANUAL_PAGE = re.compile(r"(?:#+ )?([\w.:+-]*[^\W\d][\w.:+-]*)\([1-9][a-z]{0,4}\)(?!\S)(?![^\n]*[.,:;!?]\s*(?:\n|\Z))")
+_MANUAL_NAME = re.compile(
+    r"(?:#+ )?(?i:name)[ \t]*\n(?:[-=]+[ \t]*\n)?\s*([\w.:+-]*[^\W\d][\w.:+-]*)(?:, [\w.:+, -]+?)? (?:--?|—|–) +\S"
+)
+"""How manual pages open, in lower case mostly: "git-config(1) Manual Page", or "NAME" and "git-config - Get options".
+"""
+
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
@@ -111,6 +118,9 @@ def title(text: str) -> str | None:
     Args:
         text: the beginning of a document.
     """
+    manual = _MANUAL_PAGE.match(text.lstrip()) or _MANUAL_NAME.match(text.lstrip())
+    if manual:
+        return manual.group(1)
     # With its number it would look like the item of a list.
     for block in _blocks(_running_text(without_number(text))):
         heading, body = _split_heading(block)
@@ -134,7 +144,8 @@ def _pieces(body: str, language: str) -> Iterator[str]:
             yield quote
 
 
-def _clean_heading(line: str) -> str:
+def clean_heading(line: str) -> str:
+    """A line as the heading that it may be: without markup."""
     line = line.strip()
     if " " not in line:
         line = line.replace("_", " ")  # as in the names of wiki pages
@@ -195,11 +206,11 @@ def _split_heading(block: str) -> tuple[str | None, str]:
     lines = block.strip("\n").split("\n")
     marked = _MARKDOWN_HEADING.match(lines[0].strip())
     if marked:
-        return _clean_heading(marked.group(1)), "\n".join(lines[1:])
+        return clean_heading(marked.group(1)), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
-        return _clean_heading(lines[0]), "\n".join(lines[2:])
+        return clean_heading(lines[0]), "\n".join(lines[2:])
     if _looks_like_title(lines[0]) and (len(lines) == 1 or _starts_anew(lines[1])):
-        return _clean_heading(lines[0]), "\n".join(lines[1:])
+        return clean_heading(lines[0]), "\n".join(lines[1:])
     return None, block
 
 

@@ -75,13 +75,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Health:
-    """What the benchmark is like: its questions by origin, what kept others out, and what it touches of the corpus."""
+    """What the benchmark is like: its questions by origin, what kept others out, and what it touches of the corpus.
+
+    `difficulty` is the rank at which half of the questions get their own passage, None where fewer do among the first
+    `difficulty_depth`; that is None where it was not measured.
+    """
 
     dataset: Dataset
     origins: Mapping[str, int]
     verified: int
     flagged: int
-    difficulty: float | None
+    difficulty: int | None
+    difficulty_depth: int | None
     rejected: Mapping[str, int]
     document_coverage: float | None
     topic_coverage: float | None
@@ -416,6 +421,7 @@ def _health(db: Database, dataset: Dataset, results: Mapping[str, Result]) -> He
         verified=sum(result.item.human_verified for result in results.values()),
         flagged=len(dataset.flagged),
         difficulty=dataset.stats.get("median_difficulty"),
+        difficulty_depth=dataset.stats.get("difficulty_depth") if dataset.stats.get("difficulty_measured") else None,
         rejected=Counter(dataset.stats.get("rejected", {})),
         document_coverage=coverage.get("document_coverage"),
         topic_coverage=coverage.get("topic_coverage"),

@@ -154,10 +154,30 @@ def test_a_leading_pronoun_is_replaced_by_the_topic_that_the_sentence_before_spe
         "No ship is allowed to leave the harbour at night.",
         "The library is based in London and Paris.",
         "The museum was founded by Ann Lee and her brother.",
+        "PostgreSQL allows the application developer to specify the level of isolation of each statement.",
+        "Guidelines used to determine if a work is free are provided by the project.",
+        "The estimated cost charged when vacuum modifies a block.",
+        "Otherwise, turns on pagination for the subcommand.",
+        "The default value includes the actual command.",
+        "Table 9.45 shows the operators for JSON data.",
+        "Partitions cannot have columns that are not present in the parent.",
+        "Users can address questions to individual package maintainers.",
+        "The tool can be invoked with many options.",
+        "The server performs a checkpoint every so often.",
+        "If both are specified, the command-line argument takes precedence.",
+        "The costs are measured in arbitrary units determined by the planner of the database.",
+        "The rows value is a little tricky in a loop.",
     ],
 )
 def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:
     assert asked(sentence) == {}
+
+
+def test_a_subject_is_asked_for_by_the_whole_predicate_alone() -> None:
+    whole = "The AAA component identifies the processor of the package."
+    assert asked(whole)["What identifies the processor of the package?"] == "The AAA component"
+    cut = "The AAA component identifies the processor for which the package was built."
+    assert not any(question.startswith("What identifies") for question in asked(cut))
 
 
 @pytest.mark.parametrize(
@@ -183,6 +203,7 @@ def test_what_cannot_be_asked_safely_is_not_asked(sentence: str) -> None:
         ("Please read the code of conduct for more information.", False),
         ("Whatever changes you need, always try not to fork from the upstream sources.", False),
         ("Always use the newest version of the tool.", False),
+        ("Only used if httpd is Apache.", False),
     ],
 )
 def test_a_statement_says_something_of_a_subject(sentence: str, expected: bool) -> None:
@@ -369,6 +390,13 @@ def test_a_quote_over_two_lines_is_exact_and_its_answer_on_one() -> None:
         ("greenlet/README.md", "Getting started", None, "greenlet"),
         ("chapter-3.html", "Moorings", None, "Moorings"),
         ("README.md", "Usage", "Contents", None),
+        ("git-config.html", "NAME", "NAME", "git config"),
+        ("git-config.html", "SEE ALSO", None, "git config"),
+        ("git-config.html", "EXIT STATUS", "git-config", "git-config"),
+        ("git/1.html", "Configuration File", None, "git"),
+        ("stats.html", "Number of hits in this table", None, "stats"),
+        ("nextrelease.en.html", None, None, "nextrelease"),
+        ("faq/node.js.html", None, None, "node.js"),
     ],
 )
 def test_the_topic_is_the_most_telling_of_heading_title_name_and_folder(
@@ -386,6 +414,11 @@ def test_the_topic_is_the_most_telling_of_heading_title_name_and_folder(
         ("# Part of the harbour contract\n\nThe text.", "Part of the harbour contract"),
         ("Section IV: Fees\n\nThe text.", "Fees"),
         ("# 2.0 release notes\n\nThe text.", "2.0 release notes"),
+        ("git-config(1) Manual Page\n\nNAME\n\ngit-config - Get options\n\nSYNOPSIS", "git-config"),
+        ("LS(1)      User Commands      LS(1)\n\nNAME\n       ls - list directory contents", "LS"),
+        ("NAME\n       git-config, git-cfg - Get options\n\nSYNOPSIS\n", "git-config"),
+        ("## NAME\n\nssl — sockets\n\n## SYNOPSIS\n", "ssl"),
+        ("close(2) ends it.\n\n# Ships at sea\n\nThe text.", None),
         ("", None),
     ],
 )
@@ -421,6 +454,21 @@ def test_a_title_that_another_document_has_too_names_neither() -> None:
         assert made == {question.format(topic=topic) for question in TOPIC_QUESTIONS}
 
 
+def test_a_heading_that_another_document_has_too_names_neither_where_something_else_does() -> None:
+    text = "## Filling the Tanks\n\nIn the harbour of the town, the berth of the old ferry was painted by {}."
+    north = Chunk("a", text.format("Ann Lee"), "north.md", position=3)
+    south = Chunk("b", text.format("John Hall"), "south.md", position=3)
+    unnamed = Chunk("c", text.format("Anna Berg"), "17.md", position=3)
+    for chunk, corpus, topic in (
+        (north, [north], "Filling the Tanks"),
+        (north, [north, south], "north"),
+        (unnamed, [unnamed, south], "Filling the Tanks"),
+    ):
+        around = Related([chunk], corpus=lambda corpus=corpus: corpus).surroundings
+        (item,) = items(generate([chunk], 0, {chunk.document_id: 9}, around=around))
+        assert item.question == f"Regarding {topic}, who was the berth of the old ferry painted by?"
+
+
 def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_come_in_batches() -> None:
     corpus = [
         Chunk(str(n), f"In no case may {name} go out to sea without the `retry_count` or so at hand.", f"{name}.md")
@@ -452,6 +500,9 @@ def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_co
             "In no case may a crew of ours go out to sea at all without the POSIX shells at hand.",
             "what is said about POSIX shells?",
         ),
+        ("In no case may a crew of ours go out to sea at all with (`foo') and data (`?`) or so at hand.", None),
+        ("In no case may a crew of ours go out to sea at all with git-add--interactive.perl or so at hand.", None),
+        ("In no case may a crew of ours go out to sea at all by means of TFTP net booting as of now.", None),
     ],
 )
 def test_what_is_said_is_asked_of_identifiers_names_and_what_a_sentence_is_about(
@@ -504,9 +555,9 @@ def test_real_paragraphs_mostly_get_a_question_and_most_of_them_a_wh_question() 
     rows = [json.loads(line) for line in (DATA / "xquad_en" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
     chunks = [Chunk(row["id"], f"{row['title']}\n{row['text']}", row["id"]) for row in rows]
     made = items(generate(chunks, 0))
-    assert len(made) >= 0.8 * len(chunks)
+    assert len(made) >= 0.75 * len(chunks)
     openings = Counter("what is said about" in item.question or "____" in item.question for item in made)
-    assert openings[False] >= 0.7 * len(made)
+    assert openings[False] >= 0.65 * len(made)
     categories = Counter(item.category for item in made)
     assert set(categories) == set(CATEGORIES)
     for item in made:

@@ -12,6 +12,7 @@ from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import MoreQuestions, client_contents, more_questions
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.benchmark import save_stats
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.corpus import ManifestEntry, Passages, delete_manifest, upsert_manifest
 from rageval_dagster.storage.database import Database
@@ -172,3 +173,29 @@ def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     assert "as in the baseline" in page
     assert "+.00 against" not in page
+
+
+@pytest.mark.parametrize(
+    ("stats", "said"),
+    [
+        (
+            {"median_difficulty": 3, "difficulty_measured": 9, "difficulty_depth": 50},
+            "for half of the questions the store returns their own passage at rank 3 or better",
+        ),
+        (
+            {"median_difficulty": None, "difficulty_measured": 9, "difficulty_depth": 50},
+            "for less than half of the questions does the store return their own passage among the first 50",
+        ),
+        ({"median_difficulty": None, "difficulty_measured": 0, "difficulty_depth": 50}, None),
+        ({}, None),
+    ],
+)
+def test_difficulty_tells_what_was_not_found_from_what_was_not_measured(
+    sqlite_db: Database, stats: dict[str, int | None], said: str | None
+) -> None:
+    items = items_of("terms.md", 3)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    save_stats(sqlite_db, dataset.id, stats)
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", {item.item_id: 1.0 for item in items}, items=items), spec=SPEC)
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert re.findall(r"<li>Difficulty: (.*?)</li>", page) == ([] if said is None else [said])

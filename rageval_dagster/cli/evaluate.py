@@ -118,7 +118,7 @@ def evaluate(
         say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {chosen} failed")
-    verdict = say_gate(db, reports) if gated else 0
+    verdict = say_gate(settings, db, reports) if gated else 0
     if leaking or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if failures == chosen or (reports and all(report.evaluation.answered_nothing for report in reports)):

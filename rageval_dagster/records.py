@@ -13,15 +13,24 @@ Progress = Callable[[int, int], None]
 """Called with (done, total) now and then during long work."""
 
 
-SLOW = 0.1
-"""A second: of what is slower, a rate by the second would read as none."""
+class Pace:
+    """How fast long work goes: by the second, or by the minute where it is slower than one a second.
 
+    Which of them the first telling decides, so that the numbers of one work can be compared.
+    """
 
-def pace(done: int, total: int, seconds: float) -> str:
-    """How fast long work goes, and how long the rest takes so: `0.8/s, 0:01:20 left`; what is slow, by the minute."""
-    rate = done / max(seconds, 1e-9)
-    left = f", {timedelta(seconds=round((total - done) / rate))} left" if 0 < done < total else ""
-    return (f"{rate:.1f}/s" if rate >= SLOW or not done else f"{60 * rate:.1f}/min") + left
+    def __init__(self) -> None:
+        self._by_minute: bool | None = None
+
+    def told(self, done: int, total: int, seconds: float) -> str:
+        """The pace of `done` in so many seconds, and how long the rest takes so: `1.8/s, 0:01:20 left`."""
+        if not done:
+            return "none yet"
+        rate = done / max(seconds, 1e-9)
+        if self._by_minute is None:
+            self._by_minute = rate < 1.0
+        left = f", {timedelta(seconds=round((total - done) / rate))} left" if done < total else ""
+        return (f"{60 * rate:.1f}/min" if self._by_minute else f"{rate:.1f}/s") + left
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,34 @@
 
 import pytest
 
-from rageval_dagster.records import Hit, Item, Result, pace
+from rageval_dagster.records import Hit, Item, Pace, Result
 
 
 @pytest.mark.parametrize(
     ("done", "seconds", "said"),
     [
-        (8, 10.0, "0.8/s, 0:00:02 left"),
+        (8, 4.0, "2.0/s, 0:00:01 left"),
+        (8, 10.0, "48.0/min, 0:00:02 left"),
         (2, 100.0, "1.2/min, 0:06:40 left"),
         (10, 1000.0, "0.6/min"),
-        (0, 10.0, "0.0/s"),
+        (0, 10.0, "none yet"),
     ],
 )
 def test_a_slow_pace_is_told_by_the_minute(done: int, seconds: float, said: str) -> None:
-    assert pace(done, 10, seconds) == said
+    assert Pace().told(done, 10, seconds) == said
+
+
+def test_one_work_is_told_in_one_unit() -> None:
+    slow, fast = Pace(), Pace()
+    assert [slow.told(done, 100, 10.0) for done in (0, 1, 50)] == [
+        "none yet",
+        "6.0/min, 0:16:30 left",
+        "300.0/min, 0:00:10 left",
+    ]
+    assert [fast.told(20, 100, seconds) for seconds in (10.0, 40.0)] == [
+        "2.0/s, 0:00:40 left",
+        "0.5/s, 0:02:40 left",
+    ]
 
 
 @pytest.mark.parametrize(

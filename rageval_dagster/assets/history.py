@@ -93,8 +93,8 @@ def evaluation_runs(
     judged = judge_all(db, reports, bench)
     note_evaluated(db, client_id, plan.default_systems(client_id))
     thresholds = plan.thresholds(client_id)
-    page = run_page(db, reports, judged, plan.links(), thresholds, plan.max_error_share(client_id))
-    metadata = run_metadata(reports, thresholds) | gate_metadata(judged)
+    page = run_page(db, reports, judged, plan.links(), bench.spec, thresholds)
+    metadata = run_metadata(reports, thresholds) | gate_metadata(judged, bench.spec.effect)
     return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
 
 

@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from rageval_dagster.records import Progress, pace
+from rageval_dagster.records import Pace, Progress
 from rageval_dagster.resources import HistoryDatabase
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -19,6 +19,7 @@ def log_progress(context: dg.AssetExecutionContext, what: str, database: History
     before = model_usage(db, client_id, context.run.run_id)
     started = time.monotonic()
     last_line, said = started, -1
+    pace = Pace()
 
     def report(done: int, total: int) -> None:
         nonlocal last_line, said
@@ -27,6 +28,7 @@ def log_progress(context: dg.AssetExecutionContext, what: str, database: History
             return
         last_line, said = now, done
         spent = (model_usage(db, client_id, context.run.run_id) - before).described()
-        context.log.info(f"{what}: {done}/{total} ({pace(done, total, now - started)}{f'; {spent}' if spent else ''})")
+        going = pace.told(done, total, now - started)
+        context.log.info(f"{what}: {done}/{total} ({going}{f'; {spent}' if spent else ''})")
 
     return report

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, StoreError
-from rageval_dagster.records import Progress, pace
+from rageval_dagster.records import Pace, Progress
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
 
@@ -175,13 +175,14 @@ def progress_bar(what: str) -> Iterator[Progress]:
 def _progress_lines(what: str) -> Progress:
     """Says how many are done, how fast, and how long the rest takes so, at most every LINE_EVERY_S."""
     started = told = time.monotonic()
+    pace = Pace()
 
     def tell(done: int, total: int) -> None:
         nonlocal told
         now = time.monotonic()
         if now - told >= LINE_EVERY_S:
             told = now
-            say(f"{what}: {done}/{total} ({pace(done, total, now - started)})")
+            say(f"{what}: {done}/{total} ({pace.told(done, total, now - started)})")
 
     return tell
 

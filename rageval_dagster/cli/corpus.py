@@ -55,6 +55,12 @@ def ingest(
         )
         if report.removed_documents:
             print(f"{plural(len(report.removed_documents), 'document')} removed: {named(report.removed_documents)}")
+        if report.elsewhere:
+            stays = "stays" if report.elsewhere == 1 else "stay"
+            print(
+                f"{plural(report.elsewhere, 'document')} from other folders (or paths) {stays}: to be rid of one, load "
+                "its own folder again without its file"
+            )
     if report.refused:
         raise typer.Exit(DONE_IN_PART)
 

@@ -399,6 +399,8 @@ def _say_unresolved(unresolved: "list[Unresolved]") -> None:
             "quote_not_found": "the quote does not stand in the document",
         }[reason]
         hint = f"; nearest: {', '.join(map(repr, nearest))}" if nearest else ""
+        if nearest and reason == "quote_not_found":  # ids of passages, which tell a person nothing
+            hint = "; --json has the ids of the passages most like it"
         say(f"{what} {_shortened(document_id)!r} ({plural(count, 'question')}){hint}")
     if len(questions) > MAX_LISTED:
         say(f"and {len(questions) - MAX_LISTED} more like these: --json lists them all")

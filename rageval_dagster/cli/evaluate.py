@@ -15,6 +15,7 @@ from rageval_dagster.cli.console import (
     SCORE_COLUMNS,
     cell,
     dataset_number,
+    named,
     open_all,
     plural,
     print_json,
@@ -30,6 +31,7 @@ from rageval_dagster.settings import Settings
 
 LEAK_CHECK = "no_foreign_chunks"
 MAX_NAMES = 10
+MOST_LEAKED = 5
 MAX_REASONS = 3
 
 FORECAST_TOTALS = ("tokens", "cost_usd", "seconds", "models")
@@ -84,12 +86,15 @@ def evaluate(
         "sample_size": sample_size or 0,
         "strategy": strategy or "",
     }
+    if client is not None:  # before the document store is read, which may take long
+        with_usable_settings(settings, [client], k, None if dry_run else system or [])
     client_ids = chosen_clients(settings, db, client, every)
     refused = open_store(settings).refused() if every else []
     for _, reason in refused:
         say(f"left out: {reason}")
     chosen = len(client_ids)
-    client_ids = with_usable_settings(settings, client_ids, k)
+    if every:
+        client_ids = with_usable_settings(settings, client_ids, k, None if dry_run else system or [])
     failures = chosen - len(client_ids)
     check_plan(settings, db, client_ids, plan)
     if dry_run:
@@ -118,7 +123,7 @@ def evaluate(
         say(line)
     if failures:
         say(f"{plural(failures, 'client')} of {chosen} failed")
-    verdict = say_gate(db, reports) if gated else 0
+    verdict = say_gate(settings, db, reports) if gated else 0
     if leaking or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if failures == chosen or (reports and all(report.evaluation.answered_nothing for report in reports)):
@@ -261,19 +266,27 @@ def strange_tables(tables: Sequence[str], known: Sequence[str], client: str | No
     return found
 
 
-def with_usable_settings(settings: Settings, client_ids: list[str], k: int | None) -> list[str]:
+def with_usable_settings(
+    settings: Settings, client_ids: list[str], k: int | None, systems: Sequence[str] | None
+) -> list[str]:
     """The clients whose tables in rageval.toml can be used, at cutoff k; of the others it says why not.
+
+    Args:
+        systems: those that will be asked, none for those of each client's settings; None where nothing will be.
 
     Raises:
         SettingsError: none of them can.
     """
     from rageval_dagster.evaluation.request import check_metrics
+    from rageval_dagster.rag.external import check_access
 
     usable: list[str] = []
     for number, client_id in enumerate(client_ids, start=1):
         try:
             own = settings.for_client(client_id)
             check_metrics(own, k or own.k)
+            for name in () if systems is None else systems or own.system:
+                check_access(name, own, client_id)
             usable.append(client_id)
         except SettingsError as error:
             if number == len(client_ids) and not usable:
@@ -412,7 +425,8 @@ def leak(report: Any, leaked: list[Any]) -> str | None:
     chunks, questions = sorted({stray.chunk_id for stray in leaked}), sorted({stray.item_id for stray in leaked})
     return (
         f"{report.evaluation.client_id}: LEAK: {report.evaluation.system} returned {plural(len(chunks), 'chunk')} of "
-        f"other clients for {plural(len(questions), 'question')}: chunks {_some(chunks)}; questions {_some(questions)}"
+        f"other clients for {plural(len(questions), 'question')}: chunks {named(chunks, MOST_LEAKED)}; "
+        f"questions {named(questions, MOST_LEAKED)}"
     )
 
 
@@ -459,9 +473,11 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
         for line in gate_lines(db, own, evaluation):
             print(f"  {line}")
-        if lost := without_evidence(db, evaluation.dataset_id):
-            said = f"{plural(lost, 'question')} whose evidence the documents do not hold (any more), for you to look at"
-            print(f"  {said}: rageval datasets show {evaluation.dataset_id}")
+        lost, flagged = flagged_questions(db, evaluation.dataset_id)
+        if lost:
+            said = f"{plural(lost, 'question')} whose evidence the documents do not hold (any more)"
+            others = f"; {flagged - lost} more flagged for other reasons" if flagged > lost else ""
+            print(f"  {said}{others}: rageval datasets show {evaluation.dataset_id}")
         print(f"  the questions that went worst: rageval runs show {evaluation.id}")
     print("\nIn brackets: 95 % intervals.")
     if any(report.evaluation.system_reference for report in reports):
@@ -495,12 +511,14 @@ def print_reports(settings: Settings, db: Any, reports: list[Any]) -> None:
     print("In the Dagster UI: make ui")
 
 
-def without_evidence(db: Any, dataset_id: int) -> int:
-    """How many of a dataset's questions have evidence that stands nowhere in the documents."""
+def flagged_questions(db: Any, dataset_id: int) -> tuple[int, int]:
+    """How many of a dataset's questions have evidence that stands nowhere in the documents, and how many are flagged
+    for that or for a rule that they break."""
     from rageval_dagster.benchmark.coverage import LACKS
     from rageval_dagster.storage.benchmark import get_dataset
 
-    return sum(not LACKS.isdisjoint(reasons) for reasons in get_dataset(db, dataset_id).flagged.values())
+    flagged = get_dataset(db, dataset_id).flagged
+    return sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()), len(flagged)
 
 
 def model_spending(db: Any, reports: list[Any]) -> list[str]:

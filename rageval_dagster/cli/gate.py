@@ -110,7 +110,7 @@ def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number."
     )
 
 
-def say_gate(db: Any, reports: Sequence[Any]) -> int:
+def say_gate(settings: Any, db: Any, reports: Sequence[Any]) -> int:
     """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (too few to tell)."""
     from rageval_dagster.monitoring.gate import judged_before
     from rageval_dagster.monitoring.told import sentence
@@ -118,7 +118,8 @@ def say_gate(db: Any, reports: Sequence[Any]) -> int:
     judged = [judged_before(db, report.evaluation) for report in reports]
     for each in judged:
         evaluation = each.evaluation
-        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(each)}")
+        said = sentence(each, settings.for_client(evaluation.client_id).gate_effect)
+        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {said}")
         for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):
             say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}
@@ -133,7 +134,7 @@ def gate_lines(db: Any, settings: Any, evaluation: Any) -> Iterator[str]:
     from rageval_dagster.monitoring.told import sentence
 
     judged = judged_before(db, evaluation)
-    yield sentence(judged)
+    yield sentence(judged, settings.gate_effect)
     yield from newly_failing(judged)
     if blind := _few_questions(db, settings, judged):
         yield blind
@@ -155,7 +156,7 @@ def newly_failing(judged: Any, most: int = FEW_IDS) -> Sequence[str]:
 def _few_questions(db: Any, settings: Any, judged: Any) -> str | None:
     """Of a first run: that with so few questions later ones could hardly be told from it; None where they can."""
     from rageval_dagster.monitoring.gate import visible_drop
-    from rageval_dagster.monitoring.gate_spec import GateSpec
+    from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
 
     spec = GateSpec.from_settings(settings)
     if judged.judgement.verdict != "first":
@@ -163,7 +164,7 @@ def _few_questions(db: Any, settings: Any, judged: Any) -> str | None:
     drop = visible_drop(db, judged.evaluation, spec)
     if drop is not None and drop <= spec.effect:
         return None
-    seen = "no drop" if drop is None else f"no drop below {drop:.2f}"
+    seen = "no drop" if drop is None else f"no drop below {seen_from(drop):.2f}"
     return (
         f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would show {seen}, and say "
         f"too_few until one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): "
@@ -201,10 +202,16 @@ def _comparison_row(row: Any) -> dict[str, Any]:
         "p": "" if row.p_value is None else f"{row.p_value:.2g}",
         "corrected p": "" if row.adjusted_p is None else f"{row.adjusted_p:.2g}",
         # Of what was found nobody asks how small it might have been.
-        "visible from": row.smallest_drop if row.decision in ("unchanged", "not_comparable") else None,
+        "visible from": _seen_from(row) if row.decision in ("unchanged", "not_comparable") else None,
         "questions": row.n_shared,
         "decision": _decided(row),
     }
+
+
+def _seen_from(row: Any) -> float | None:
+    from rageval_dagster.monitoring.gate_spec import seen_from
+
+    return None if row.smallest_drop is None else seen_from(row.smallest_drop, 3)
 
 
 def _decided(row: Any) -> str:

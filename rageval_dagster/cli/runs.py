@@ -155,7 +155,7 @@ def _print_questions(questions: Any, all_texts: bool) -> None:
         print("\nA passage with * holds the evidence, or is of its document where only that is known.")
     for question in questions:
         item = question.item
-        print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {question.rank or 'not found'}")
+        print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {_rank(question)}")
         print(f"  Q: {cell(item.question)}")
         print(f"  expected: {cell(' | '.join(item.answers)) or _nothing_expected(item)}")
         print(f"  answered: {cell(question.answer)}")
@@ -230,6 +230,15 @@ def _objection(entry: Mapping[str, Any]) -> str | None:
     name = next((name for name, value in entry.items() if value is False), None)
     what = next((value for key, value in entry.items() if key not in (name, "reason")), "")
     return None if name is None else f"not {name}: {cell(str(what))}"
+
+
+def _rank(question: Any) -> str:
+    """Where the evidence stands among the passages; a question that names none has no rank to be missed."""
+    if question.rank is not None:
+        return str(question.rank)
+    if question.item.evidence:
+        return "not found"
+    return "none is named" if question.item.answerable else "it has none: unanswerable"
 
 
 def _nothing_expected(item: Any) -> str:

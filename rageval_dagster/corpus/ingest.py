@@ -3,7 +3,8 @@
 Which documents an ingestion may remove: every chunk remembers the folder it was loaded from (as a hash) and its file's
 path in it. Loading a path again removes the documents of files under that path which are gone, and of .jsonl rows which
 are gone; documents of files or rows that cannot be read just now stay as they were. A path inside a folder that
-was loaded before keeps that folder's document ids. Nothing else is ever removed.
+was loaded before keeps that folder's document ids. A document that comes from another folder under an id that is known
+takes the place of the one before. Nothing else is ever removed: what other folders brought stays, and is counted.
 """
 
 import os
@@ -46,7 +47,8 @@ class Refusal(NamedTuple):
 class IngestReport:
     """What an ingestion did. `documents` are those read; `added`, `unchanged` and `removed` count chunks.
 
-    `removed_documents` are the ids of documents that went with their files. `ignored` counts files of other kinds.
+    `removed_documents` are the ids of documents that went with their files; `elsewhere` counts the documents that were
+    loaded from other folders, which stay. `ignored` counts files of other kinds.
     `foreign_store` is whether the embedded store was not made by rageval: the chunks were written into it all the
     same, because the user asked for that.
     """
@@ -56,6 +58,7 @@ class IngestReport:
     unchanged: int
     removed: int
     removed_documents: list[str]
+    elsewhere: int
     refused: list[Refusal]
     ignored: int
     foreign_store: bool
@@ -128,6 +131,7 @@ def ingest(
         unchanged=work.unchanged,
         removed=work.removed,
         removed_documents=sorted(work.removed_documents),
+        elsewhere=work.count_elsewhere(),
         refused=work.refused,
         ignored=ignored,
         foreign_store=foreign_store,
@@ -325,3 +329,12 @@ class _Ingestion:
                     self.removed_documents.add(document_id)
         self.store.delete(self.client_id, gone)
         self.removed += len(gone)
+
+    def count_elsewhere(self) -> int:
+        """How many documents of the client were loaded from folders that are not this one."""
+        found: set[str] = set()
+        for page in self.store.metadata(self.client_id, ROOT_FIELD, [_root_name(self.root)], others=True):
+            found.update(
+                str(metadata.get(self.fields.document)) for metadata in page.values() if ROOT_FIELD in metadata
+            )
+        return len(found)

@@ -335,15 +335,18 @@ class ChromaStore:
                 self._collection(place).delete(ids=batch, where=self._where(place))
 
     def metadata(
-        self, client_id: str, field: str, values: Sequence[str], page_size: int = PAGE_SIZE
+        self, client_id: str, field: str, values: Sequence[str], page_size: int = PAGE_SIZE, others: bool = False
     ) -> Iterator[dict[str, dict[str, Any]]]:
-        """Chunk id -> all its metadata, a page at a time, of the client's chunks whose field has one of `values`."""
+        """Chunk id -> all its metadata, a page at a time, of the client's chunks whose field has one of `values`.
+
+        With `others`, of those whose field has none of them, be it that they have no such field.
+        """
         place = self._place(client_id)
         offset = 0
         while True:
             with self._backend.translated():
                 found: Any = self._collection(place).get(
-                    where=self._where(place, {field: {"$in": list(values)}}),
+                    where=self._where(place, {field: {"$nin" if others else "$in": list(values)}}),
                     include=["metadatas"],
                     limit=page_size,
                     offset=offset,

@@ -1,5 +1,6 @@
 """What a client's settings say of the gate: its metrics, how sure it must be, and what a drop must be to count."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -53,6 +54,11 @@ class GateSpec:
     def gate(self, gated: Sequence[str], groups: int) -> Gate:
         """What decides on these metrics of one of so many (dataset, system) pairs: alpha holds for all of them."""
         return Gate(self.alpha, self.tolerance, max(len(gated), 1) * groups)
+
+
+def seen_from(drop: float, digits: int = 2) -> float:
+    """A smallest drop that would have been seen as it is told: rounded up, since one below it is not promised."""
+    return math.ceil(round(drop * 10**digits, 6)) / 10**digits
 
 
 def at_level(pattern: str, level: str) -> str:

@@ -5,27 +5,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.monitoring.gate_spec import at_level
+from rageval_dagster.monitoring.gate_spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import TOLERATED, Change, MetricComparison
 
 MOST_IDS = 50
 
 
-def gate_metadata(judged: Sequence[Judged]) -> dict[str, Any]:
+def gate_metadata(judged: Sequence[Judged], effect: float) -> dict[str, Any]:
     """For each evaluation its sentence, and of each metric of the gate the difference, as numbers that are plotted."""
     several = len({each.evaluation.system for each in judged}) > 1
     metadata: dict[str, Any] = {}
     for each in judged:
         name = each.evaluation.dataset_name + (f"/{each.evaluation.system}" if several else "")
-        metadata[f"{name}/gate"] = sentence(each)
+        metadata[f"{name}/gate"] = sentence(each, effect)
         for row in each.gated:
             if row.difference is not None:
                 metadata[f"{name}/{row.metric_id}/against_baseline"] = row.difference
     return metadata
 
 
-def sentence(judged: Judged) -> str:
-    """`regressed against run 3: retrieval.mrr .820 -> .610 (-.210, p .0004); since run 14 changed: index (...)`."""
+def sentence(judged: Judged, effect: float) -> str:
+    """`regressed against run 3: retrieval.mrr .820 -> .610 (-.210, p .0004); since run 14 changed: index (...)`.
+
+    `effect` is the drop that the gate wants to see.
+    """
     judgement = judged.judgement
     if judged.evaluation.answered_nothing:
         return "the system failed on every question: there is nothing to compare"
@@ -51,7 +54,11 @@ def sentence(judged: Judged) -> str:
         chance = "as one look it would be a fall, as one of many it may be chance"
         return f"unclear {against}: {moved}: {chance}{dark}{changed}"
     if judgement.verdict == "too_few":
-        return f"too little to tell whether it got worse {against} ({told}){changed}"
+        wanted = f"; the gate wants {effect:g}: RAGEVAL_GATE_EFFECT"
+        missed = (
+            wanted if any(row.smallest_drop is not None and row.smallest_drop > effect for row in judged.gated) else ""
+        )
+        return f"too little to tell whether it got worse {against} ({told}{missed}){changed}"
     return f"no regression {against} ({told}){changed}"
 
 
@@ -124,4 +131,4 @@ def _drop(smallest: float | None) -> str:
     """Which drops the shared questions could have shown."""
     if smallest is None:
         return "no drop, however large, would have been seen: its questions are too few, or come from too few documents"
-    return f"a drop of {smallest:.2f} or more would have been seen"
+    return f"a drop of {seen_from(smallest):.2f} or more would have been seen"

@@ -120,6 +120,16 @@ def load_external(name: str, settings: Settings, client_id: str) -> RagSystem:
     return ExternalSystem(name, _definition_version(definition, settings), endpoint, names_version)
 
 
+def check_access(name: str, settings: Settings, client_id: str) -> None:
+    """Finds out, without asking it anything, whether a system behind HTTP can be asked; other systems pass.
+
+    Raises:
+        SettingsError: a secret is not set, cannot be a header, or would travel unencrypted; a host is none.
+    """
+    if isinstance(settings.systems.get(name), HttpDefinition):
+        load_external(name, settings, client_id)
+
+
 def _definition_version(definition: SystemDefinition, settings: Settings) -> str:
     """Of all that decides what the system is asked and what is made of its responses."""
     return digest_json(

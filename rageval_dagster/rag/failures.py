@@ -10,6 +10,10 @@ _BY_KIND = {
     "wrong_shape": "the response is not what [systems.{system}] says of it: mend the paths under response",
     "raised": "your function raised it: call it with the question",
 }
+_BY_REASON = {
+    "wrong_shape: the body is no JSON": "the response is no JSON: look at what url returns, which may be a page of a "
+    "proxy or a login; where the answer is streamed or plain text, say so in stream of [systems.{system}]",
+}
 _BY_STATUS = {
     "401": "the system refused its key: see the variable that auth_env or headers_env of [systems.{system}] names",
     "403": "the system refused its key: see the variable that auth_env or headers_env of [systems.{system}] names",
@@ -33,5 +37,5 @@ def remedy(reason: str, system: str) -> str | None:
     if kind == "http_status":
         said = _BY_STATUS.get(what.strip()[:3], "the system answered with an error: see its log")
     else:
-        said = _BY_KIND.get(kind)
+        said = _BY_REASON.get(reason) or _BY_KIND.get(kind)
     return None if said is None else said.format(system=system)

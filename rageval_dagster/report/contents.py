@@ -9,7 +9,7 @@ from datetime import datetime
 from rageval_dagster.evaluation.differences import GoneItem, gone_items
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, failures, report_of
 from rageval_dagster.monitoring.gate import Judged, judged_before
-from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
 from rageval_dagster.rag.failures import remedy
 from rageval_dagster.records import Result
 from rageval_dagster.report.advice import Advised, advised, good_value, suspected
@@ -235,8 +235,8 @@ def evaluation_contents(
         report=report,
         earlier=[run for run in runs if run != evaluation.id],
         judged=judged,
-        verdict=verdict(judged, mentioned_dates(db, judged), report.headline(), settings.max_error_share),
-        more_questions=more_questions(judged.gated, spec.effect, settings.target_items)
+        verdict=verdict(judged, mentioned_dates(db, judged), report.headline(), spec),
+        more_questions=more_questions(judged.gated, spec.effect, settings.target_items, evaluation.item_count)
         if judged.judgement.verdict == "too_few"
         else None,
         failures=[
@@ -305,7 +305,7 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
     for row in (row for row in judged.gated if row.decision != "regressed"):
         if row.smallest_drop is not None:
             said.append(
-                f"Drops in {metric_name(row.metric_id)} of less than {number(row.smallest_drop)}: "
+                f"Drops in {metric_name(row.metric_id)} of less than {number(seen_from(row.smallest_drop))}: "
                 f"{plural(row.n_shared, 'question')} in both runs are too few to see them"
             )
         elif row.difference is not None:
@@ -329,23 +329,24 @@ def _cannot_tell(report: EvaluationReport, judged: Judged, health: Health, quest
     return said
 
 
-def more_questions(gated: Sequence[MetricComparison], effect: float, target: int) -> MoreQuestions | None:
+def more_questions(gated: Sequence[MetricComparison], effect: float, target: int, asked: int) -> MoreQuestions | None:
     """Where the shared questions are too few to see a drop of `effect` in some metric of the gate, how many would do.
 
     The smallest drop to be seen is made of what varies between runs, which shrinks with the root of the number of
     questions, and of what one question more weighs, which shrinks with the number itself: the need lies in between,
-    if the new questions are spread over documents as these are.
+    if the new questions are spread over documents as these are, and as many of them are shared. So it is more than the
+    `asked` ones, which do not do.
     """
     blind = [
         row for row in gated if row.difference is not None and (row.smallest_drop is None or row.smallest_drop > effect)
     ]
     if not blind:
         return None
-    needs = [(row.n_shared, row.smallest_drop / effect) for row in blind if row.smallest_drop is not None]
-    if len(needs) < len(blind):
+    ratios = [row.smallest_drop / effect for row in blind if row.smallest_drop is not None]
+    if len(ratios) < len(blind):
         return MoreQuestions(effect, target, None, None)
-    least = max(_next_ten(n * ratio) for n, ratio in needs)
-    return MoreQuestions(effect, target, least, max(_next_ten(n * ratio**2) for n, ratio in needs))
+    worst = max(ratios)
+    return MoreQuestions(effect, target, _next_ten(asked * worst), _next_ten(asked * worst**2))
 
 
 def _next_ten(count: float) -> int:

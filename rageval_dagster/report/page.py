@@ -16,6 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from rageval_dagster.monitoring.gate_spec import seen_from
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
@@ -226,6 +227,7 @@ def _environment() -> Any:
     )
     environment.filters |= {
         "score": _score,
+        "seen_from": seen_from,
         "signed": _signed,
         "percent": _percent,
         "p_value": _p_value,

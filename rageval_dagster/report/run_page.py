@@ -7,6 +7,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS
 from rageval_dagster.markdown import escaped, sparkline, table
 from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.report.advice import advised, good_value, suspected
 from rageval_dagster.report.links import ReportLinks
 from rageval_dagster.report.names import metric_name, number, plural
@@ -26,14 +27,12 @@ def run_page(
     reports: Sequence[EvaluationReport],
     judged: Sequence[Judged],
     links: ReportLinks,
+    spec: GateSpec,
     thresholds: Mapping[str, float] = NO_THRESHOLDS,
-    max_error_share: float = 0.0,
 ) -> str:
     """A part for each evaluation of a trigger, in their order; where a report is served, question ids link into it."""
     at_gate = {each.evaluation.id: each for each in judged}
-    parts = [
-        _part(db, report, at_gate.get(report.evaluation.id), links, thresholds, max_error_share) for report in reports
-    ]
+    parts = [_part(db, report, at_gate.get(report.evaluation.id), links, spec, thresholds) for report in reports]
     return "\n\n".join(parts) or "Nothing was evaluated."
 
 
@@ -48,13 +47,13 @@ def _part(
     report: EvaluationReport,
     judged: Judged | None,
     links: ReportLinks,
+    spec: GateSpec,
     thresholds: Mapping[str, float],
-    max_error_share: float,
 ) -> str:
     evaluation = report.evaluation
     lines = [f"### {escaped(evaluation.dataset_name)} / {escaped(evaluation.system)} (run {evaluation.id})"]
     if judged is not None:
-        said = verdict(judged, mentioned_dates(db, judged), report.headline(), max_error_share)
+        said = verdict(judged, mentioned_dates(db, judged), report.headline(), spec)
         lines.append(f"**{escaped(said.sentence, 600)}**")
         if changed := what_changed(judged.judgement.changes):
             lines.append("\n".join(f"- {escaped(line)}" for line in changed))

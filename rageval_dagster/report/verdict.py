@@ -8,6 +8,7 @@ from typing import Any, Literal
 from rageval_dagster.evaluation.differences import UNVERSIONED
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
 from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, number, plural
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.scores import Summary
@@ -26,12 +27,10 @@ class Verdict:
     sentence: str
 
 
-def verdict(
-    judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary], max_error_share: float
-) -> Verdict:
+def verdict(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary], spec: GateSpec) -> Verdict:
     """The verdict on an evaluation that was at the gate; first of all, whether its system failed on many questions."""
-    said, evaluation = _of_scores(judged, dates, headline), judged.evaluation
-    if not too_many_errors(evaluation.error_count, evaluation.item_count, max_error_share):
+    said, evaluation = _of_scores(judged, dates, headline, spec.effect), judged.evaluation
+    if not too_many_errors(evaluation.error_count, evaluation.item_count, spec.max_error_share):
         return said
     failed = f"The system failed on {evaluation.error_count} of {plural(evaluation.item_count, 'question')}"
     if evaluation.answered_nothing:
@@ -40,7 +39,9 @@ def verdict(
     return Verdict(tone, f"{failed}; of the others: {said.sentence[0].lower()}{said.sentence[1:]}")
 
 
-def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary]) -> Verdict:
+def _of_scores(
+    judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary], effect: float
+) -> Verdict:
     """What the scores say.
 
     `dates` are those of the evaluations that it mentions, by number; `headline` the metrics that a first run is told
@@ -66,9 +67,8 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
     if improved:
         return Verdict("better", f"Better since {since}: {_moved(improved)}; {why}.")
     if judgement.verdict == "too_few":
-        return Verdict(
-            "too_few", f"Too few questions to tell whether it got worse since {since}: {_unseen(judged)}; {why}."
-        )
+        unseen = _unseen(judged, effect)
+        return Verdict("too_few", f"Too few questions to tell whether it got worse since {since}: {unseen}; {why}.")
     return Verdict("same", f"As good as on {since}: {why}.")
 
 
@@ -117,8 +117,8 @@ def _moved(rows: Sequence[MetricComparison]) -> str:
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
 
 
-def _unseen(judged: Judged) -> str:
-    """Of the metric that could have seen least: how great a drop would have had to be."""
+def _unseen(judged: Judged, effect: float) -> str:
+    """Of the metric that could have seen least: how great a drop would have had to be, beside the one it must see."""
     rows = judged.gated
     dark = next((row for row in rows if row.decision == "not_comparable"), None)
     if dark is not None:
@@ -127,7 +127,8 @@ def _unseen(judged: Judged) -> str:
     drops = [row.smallest_drop for row in rows if row.smallest_drop is not None]
     if not drops or len(drops) < len(rows):
         return f"with {shared} no drop could have been seen"
-    return f"with {shared} only a drop of {number(max(drops))} or more would have been seen"
+    wanted = f" (the gate wants {number(effect)}: RAGEVAL_GATE_EFFECT)" if max(drops) > effect else ""
+    return f"with {shared} only a drop of {number(seen_from(max(drops)))} or more would have been seen{wanted}"
 
 
 def _levels(headline: Mapping[str, Summary]) -> str:

@@ -54,10 +54,6 @@ class EvaluationPlan(dg.ConfigurableResource):
         """The client's own good values by metric id."""
         return load_settings().for_client(client_id).thresholds
 
-    def max_error_share(self, client_id: str) -> float:
-        """The share of errors above which an evaluation of the client says little."""
-        return load_settings().for_client(client_id).max_error_share
-
     def links(self) -> ReportLinks:
         """Addresses into the reports, where somebody serves them."""
         return ReportLinks(load_settings().report_base_url)

@@ -223,6 +223,15 @@ def test_an_ingestion_names_the_documents_that_went_with_their_files(project: Pr
     assert f"1 document removed: {gone}\n" in run("ingest", source, "--client", "acme").out
 
 
+def test_an_ingestion_counts_the_documents_that_other_folders_brought(project: Project, run: Run) -> None:
+    for name in ("one", "two"):
+        (project.folder / name).mkdir()
+        (project.folder / name / f"{name}.md").write_text(f"# {name}\n\nSome words of {name}.\n", encoding="utf-8")
+    assert "other folders" not in run("ingest", project.folder / "two", "--client", "acme").out
+    told = run("ingest", project.folder / "one", "--client", "acme").out
+    assert "0 removed\n1 document from other folders (or paths) stays: " in told
+
+
 def test_a_refused_ingestion_leaves_no_client_behind(project: Project, run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")

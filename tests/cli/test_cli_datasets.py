@@ -105,6 +105,17 @@ def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run:
     }
 
 
+def test_of_a_quote_that_is_not_there_no_ids_of_passages_are_said(stocked: Project, run: Run) -> None:
+    rows = [
+        {"question": "When?", "evidence": [{"document_id": "docs/ferries.md", "quote": "The boat of noon was burnt."}]}
+    ]
+    path = stocked.folder / "own.jsonl"
+    path.write_text(json.dumps(rows[0]), encoding="utf-8")
+    ended = run("datasets", "import", path, "--client", "acme", "--format", "native", "--name", "own")
+    assert "the quote does not stand in the document 'docs/ferries.md' (1 question)" in ended.err
+    assert "nearest" not in ended.err
+
+
 def test_questions_by_id_with_a_file_of_their_texts(project: Project, run: Run) -> None:
     truth = write(project.folder, "truth.json", {"Test_1": {"answer": "At nine.", "document": {"ferries.pdf": [3]}}})
     queries = write(project.folder, "queries.json", {"Test_1": "When does the ferry leave?"})

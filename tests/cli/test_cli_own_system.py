@@ -2,11 +2,16 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from rageval_dagster.cli.evaluate import leak
+from rageval_dagster.cli.runs import _print_questions
+from rageval_dagster.evaluation.summary import Question
+from rageval_dagster.records import Evidence, Item
 from rageval_dagster.report.links import report_path
-from tests.cli.running import Run
+from tests.cli.running import Run, refused
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
@@ -39,6 +44,45 @@ def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     shown = run("runs", "show", str(row["run_id"]))
     assert WORDS not in shown.out
     assert kept == [], "the other customer's words are stored with nobody"
+
+
+@pytest.mark.parametrize(
+    ("rank", "item", "said"),
+    [
+        (2, Item("q", evidence=(Evidence("a.md"),)), "2"),
+        (None, Item("q", evidence=(Evidence("a.md"),)), "not found"),
+        (None, Item("q", answerable=False), "it has none: unanswerable"),
+        (None, Item("q"), "none is named"),
+    ],
+)
+def test_evidence_that_a_question_does_not_have_is_not_missed(
+    rank: int | None, item: Item, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _print_questions([Question(item, rank, "", (), frozenset(), {})], all_texts=False)
+    assert f"rank of the evidence: {said}\n" in capsys.readouterr().out
+
+
+def test_of_many_leaked_chunks_a_few_are_named() -> None:
+    report = SimpleNamespace(evaluation=SimpleNamespace(client_id="acme", system="assistant"))
+    line = leak(report, [SimpleNamespace(chunk_id=f"c{n:02}", item_id=f"q{n % 6}") for n in range(30)])
+    assert line == (
+        "acme: LEAK: assistant returned 30 chunks of other clients for 6 questions: chunks c00, c01, c02, c03, c04 and "
+        "25 more; questions q0, q1, q2, q3, q4 and 1 more"
+    )
+
+
+def test_a_secret_that_is_not_set_is_said_before_anything_is_done(loaded: Project, run: Run) -> None:
+    with serving(OtherRag(documents("lighthouse"))) as assistant:
+        configure(loaded, assistant)
+        missing = ("'ASSISTANT_TOKEN'", "which is not set")
+        ended = run("evaluate", "--client", "acme")
+        refused(ended, *missing)
+        assert "scan" not in ended.err
+        refused(run("evaluate", "--client", "acme", "--system", "bm25", "--system", "assistant"), *missing)
+        refused(run("evaluate", "--all"), *missing)
+        assert run("evaluate", "--client", "acme", "--dry-run").code == 0, "nothing is asked"
+        assert run("evaluate", "--client", "acme", "--system", "bm25").code == 0
+    assert assistant.asked == []
 
 
 def test_a_system_that_fails_is_said_to_with_its_reasons(

@@ -147,8 +147,15 @@ class TestLoadingAgain:
         other = tmp_path / "other"
         other.mkdir()
         (other / "more.md").write_text("More.")
-        assert counts(ingest(other, "acme", store, embedder)) == (1, 1, 0, 0)
+        report = ingest(other, "acme", store, embedder)
+        assert counts(report) == (1, 1, 0, 0)
+        assert report.elsewhere == 3
         assert documents(store) == {"intro.md", "guide/install.md", "notes.txt", "more.md"}
+        (docs / "notes.txt").unlink()
+        report = ingest(docs, "acme", store, embedder)
+        assert (report.removed_documents, report.elsewhere) == (["notes.txt"], 1)
+        (other / "intro.md").write_text("# Intro\n\nAnother one.\n")
+        assert ingest(other, "acme", store, embedder).elsewhere == 1, "the intro is of the other folder now"
 
     def test_the_first_file_of_a_client_is_named_by_its_name_or_under_the_root(
         self, store, docs: Path, embedder

@@ -15,6 +15,7 @@ from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.monitoring.baselines import accept
 from rageval_dagster.monitoring.comparing_runs import compare_runs
 from rageval_dagster.monitoring.gate import Bench, judge_all, judged_before, visible_drop
+from rageval_dagster.monitoring.gate_spec import seen_from
 from rageval_dagster.monitoring.told import finding_of, gate_metadata, sentence
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
@@ -66,7 +67,7 @@ def test_of_a_system_that_answered_nothing_no_change_is_known(db: Database) -> N
         accept(db, failed.evaluation)
     [judged] = held(db, failed)
     assert judged.judgement.changes == ()
-    assert sentence(judged) == "the system failed on every question: there is nothing to compare"
+    assert sentence(judged, SPEC.effect) == "the system failed on every question: there is nothing to compare"
 
 
 def test_the_smallest_drop_is_told_before_there_is_a_second_run(db: Database) -> None:
@@ -86,7 +87,7 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
         [row] = fallen.regressed
         assert (row.baseline_mean, row.mean, row.difference) == (1.0, 0.75, -0.25)
         assert set(fallen.judgement.newly_failing) == {item.item_id for item in ITEMS[:15]}
-        assert sentence(fallen).startswith(
+        assert sentence(fallen, SPEC.effect).startswith(
             f"regressed against run {first.evaluation.id}: retrieval.mrr 1.000 -> 0.750 (-0.250 ["
         )
     named, both = newly_failing(fallen)
@@ -297,11 +298,18 @@ def test_a_fall_that_the_gate_cannot_prove_is_told_first(db: Database) -> None:
     [first] = held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
     [fallen] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, wrong=7)))
     assert (fallen.judgement.verdict, fallen.gated[0].decision) == ("too_few", "unchanged")
-    said = sentence(fallen)
+    said = sentence(fallen, SPEC.effect)
     assert said.startswith(f"unclear against run {first.evaluation.id}: retrieval.mrr 1.000 -> 0.883 (-0.117 [")
     assert "it may be chance" in said
     [same] = held(db, evaluated(db, dataset, "n3", ranks(ITEMS)))
-    assert sentence(same).startswith("too little to tell whether it got worse against run ")
+    said = sentence(same, SPEC.effect)
+    assert said.startswith("too little to tell whether it got worse against run ")
+    assert said.endswith(" or more would have been seen; the gate wants 0.2: RAGEVAL_GATE_EFFECT)")
+
+
+@pytest.mark.parametrize(("drop", "said"), [(0.2539, 0.26), (0.25, 0.25), (0.07, 0.07), (0.29, 0.29), (0.2501, 0.26)])
+def test_a_smallest_drop_is_told_as_one_that_would_have_been_seen(drop: float, said: float) -> None:
+    assert seen_from(drop) == said
 
 
 def test_a_fall_within_the_tolerance_is_none_and_is_told_as_what_it_is(db: Database) -> None:
@@ -319,8 +327,8 @@ def test_a_fall_within_the_tolerance_is_none_and_is_told_as_what_it_is(db: Datab
     )
     assert row.adjusted_p is not None
     assert row.adjusted_p < 0.001, "it is proven, and yet none"
-    assert sentence(fallen).startswith("no regression against run ")
-    assert "retrieval.mrr: the fall is within the tolerance (-0.017), a drop of " in sentence(fallen)
+    assert sentence(fallen, SPEC.effect).startswith("no regression against run ")
+    assert "retrieval.mrr: the fall is within the tolerance (-0.017), a drop of " in sentence(fallen, SPEC.effect)
 
 
 def test_what_people_are_told_of_a_metric(db: Database) -> None:
@@ -332,7 +340,7 @@ def test_what_people_are_told_of_a_metric(db: Database) -> None:
     assert not finding.passed
     assert finding.metadata["human/dense/shared_questions"] == 60
     assert finding_of(fallen, "retrieval.hit_rate_at_k").passed
-    assert gate_metadata(fallen)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
+    assert gate_metadata(fallen, SPEC.effect)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
 
 
 @given(

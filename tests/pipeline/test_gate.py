@@ -90,7 +90,7 @@ def test_nothing_changed_then_the_index_broke_then_it_was_mended(small: Project)
     [change] = broken.judgement.changes
     assert (change.what, change.detail) == ("index", "re-embedded 32 chunks")
     assert change.worse == len(broken.judgement.newly_failing) >= 20
-    assert "index (re-embedded 32 chunks" in sentence(broken)
+    assert "index (re-embedded 32 chunks" in sentence(broken, 0.25)
 
     # The day after nothing has changed since, but the index is still what broke it.
     still = judged(small, "day-4")

@@ -15,6 +15,7 @@ import pytest
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.rag import http as http_module
+from rageval_dagster.rag.failures import remedy
 from rageval_dagster.rag.system import RagSystem, Retrieval
 from rageval_dagster.records import Answer, Hit, Item
 from tests.loopback import free_port
@@ -650,3 +651,11 @@ def test_a_version_kept_elsewhere_is_asked_for_without_secrets(tmp_path: Path) -
         assert text_of(one(ours)) == "fine"
     assert [asked.headers.get("authorization") for asked in elsewhere.asked] == [None]
     assert [asked.headers.get("authorization") for asked in server.asked] == [f"Bearer {SECRET}"]
+
+
+def test_what_is_no_json_is_told_as_that_and_what_is_of_another_shape_as_that() -> None:
+    no_json = remedy("wrong_shape: the body is no JSON", "theirs")
+    assert no_json is not None
+    assert no_json.startswith("the response is no JSON: ")
+    assert "stream of [systems.theirs]" in no_json
+    assert "paths under response" in (remedy("wrong_shape: contexts is missing", "theirs") or "")

@@ -106,15 +106,20 @@ def compared(smallest_drop: float | None, n: int = 40, difference: float | None 
         ([0.2, 0.25], None),  # what must not go unseen would be seen
         ([0.5], MoreQuestions(0.25, 200, 80, 160)),
         ([0.1, 0.3, 0.5], MoreQuestions(0.25, 200, 80, 160)),
+        ([0.2539], MoreQuestions(0.25, 200, 50, 50)),  # more than there are
         ([0.5, None], MoreQuestions(0.25, 200, None, None)),  # from no drop at all nothing can be told
     ],
 )
 def test_how_many_questions_would_see_a_drop(drops: list[float | None], wanted: MoreQuestions | None) -> None:
-    assert more_questions([compared(drop) for drop in drops], 0.25, 200) == wanted
+    assert more_questions([compared(drop) for drop in drops], 0.25, 200, 40) == wanted
+
+
+def test_more_questions_are_wanted_than_there_are_also_where_not_all_are_shared() -> None:
+    assert more_questions([compared(0.2539, n=97)], 0.25, 200, asked=100) == MoreQuestions(0.25, 200, 110, 110)
 
 
 def test_what_was_not_compared_wants_no_questions() -> None:
-    assert more_questions([compared(None, difference=None)], 0.25, 200) is None
+    assert more_questions([compared(None, difference=None)], 0.25, 200, 40) is None
 
 
 def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Database) -> None:

@@ -4,7 +4,7 @@ from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.report.links import ReportLinks, report_file
 from rageval_dagster.report.run_page import run_page
 from rageval_dagster.storage.database import Database
-from tests.monitoring.gated_history import evaluated, held, ranks
+from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items
 
 ITEMS = make_items(80)
@@ -15,7 +15,7 @@ def page_of(db: Database, links: ReportLinks, name: str = "human") -> str:
     dataset = make_dataset(db, "acme", ITEMS, name=name)
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS), items=ITEMS))
     [judged] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, 30), items=ITEMS, corpus="corpus-2"))
-    return run_page(db, [report_of(db, judged.evaluation)], [judged], links)
+    return run_page(db, [report_of(db, judged.evaluation)], [judged], links, SPEC)
 
 
 def test_the_verdict_stands_first_and_questions_link_into_the_report(sqlite_db: Database) -> None:

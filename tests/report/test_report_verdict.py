@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.monitoring.gate import Judged
+from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.report.contents import WORST_FIRST, client_contents
 from rageval_dagster.report.page import TONES, client_page
 from rageval_dagster.report.run_page import mentioned_dates
@@ -30,9 +31,9 @@ def dataset(sqlite_db: Database) -> Dataset:
     return make_dataset(sqlite_db, "acme", ITEMS)
 
 
-def told(db: Database, judged: Judged) -> Verdict:
+def told(db: Database, judged: Judged, spec: GateSpec = SPEC) -> Verdict:
     report = report_of(db, judged.evaluation)
-    return verdict(judged, mentioned_dates(db, judged), {"mrr": report.summaries[MRR]}, 0.05)
+    return verdict(judged, mentioned_dates(db, judged), {"mrr": report.summaries[MRR]}, spec)
 
 
 def night(db: Database, dataset: Dataset, trigger: str, wrong: int = 0, **versions: Any) -> Judged:
@@ -52,9 +53,9 @@ def test_the_time_is_told_where_the_day_does_not_tell_runs_apart(sqlite_db: Data
     judged = replace(judged, evaluation=replace(judged.evaluation, started_at=now))
     # Ten in the evening of the 20th in New York is the 21st in UTC.
     same_day = datetime(2026, 11, 20, 22, 5, tzinfo=timezone(-timedelta(hours=5)))
-    said = verdict(judged, {earlier: same_day}, {}, 0.05).sentence
+    said = verdict(judged, {earlier: same_day}, {}, SPEC).sentence
     assert said == "As good as on 21 November 2026, 03:05 UTC: nothing changed."
-    said = verdict(judged, {earlier: same_day - timedelta(days=1)}, {}, 0.05).sentence
+    said = verdict(judged, {earlier: same_day - timedelta(days=1)}, {}, SPEC).sentence
     assert said == "As good as on 20 November 2026: nothing changed."
 
 
@@ -119,11 +120,12 @@ def test_too_few_questions(sqlite_db: Database) -> None:
     spec = replace(SPEC, effect=0.1)
     held(sqlite_db, evaluated(sqlite_db, small, "n1", ranks(few, 4), items=few), spec=spec)
     [judged] = held(sqlite_db, evaluated(sqlite_db, small, "n2", ranks(few, 4), items=few), spec=spec)
-    too_few = told(sqlite_db, judged)
+    too_few = told(sqlite_db, judged, spec)
     assert too_few.tone == "too_few"
     assert re.fullmatch(
         r"Too few questions to tell whether it got worse since DATE: with 20 shared questions "
-        r"(only a drop of [\d.]+ or more would|no drop could) have been seen; nothing changed\.",
+        r"only a drop of [\d.]+ or more would have been seen "
+        r"\(the gate wants \.10: RAGEVAL_GATE_EFFECT\); nothing changed\.",
         shape(too_few.sentence),
     )
 
@@ -169,7 +171,7 @@ def test_the_system_failed_on_many_questions(sqlite_db: Database, dataset: Datas
 
     def with_errors(count: int) -> Verdict:
         evaluation = replace(judged.evaluation, error_count=count)
-        return verdict(replace(judged, evaluation=evaluation), {}, {}, 0.05)
+        return verdict(replace(judged, evaluation=evaluation), {}, {}, SPEC)
 
     assert with_errors(10).sentence.startswith("Worse since run 1: MRR 1.00 to .70")  # 5 % of 200
     some, all_of_them = with_errors(50), with_errors(200)

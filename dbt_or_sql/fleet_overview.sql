@@ -1,10 +1,11 @@
--- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the headline
--- metric that fell most since the evaluation before of the same dataset and system (worst_delta); where there is none
--- before, the evaluation with the lowest reciprocal rank. Clients whose systems returned chunks of other clients come
--- before all others, then those that regressed against their baseline, the deepest fall of a metric of the gate first
--- (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after them. system_note is about any
--- of the systems; verdict is the worst of them all. Retired datasets, and systems that the client's settings do not
--- name any more, do not count.
+-- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the
+-- headline metric that fell most since the evaluation before of the same dataset and system (worst_delta); where none
+-- fell, the lowest reciprocal rank, so that from day to day it is the same number. Clients whose systems returned
+-- chunks of other clients come before all others, then those that regressed against their baseline, the deepest fall of
+-- a metric of the gate first (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after
+-- them. system_note is about any of the systems; verdict is the worst of them all. newly_failing counts the questions
+-- that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any does. Retired
+-- datasets, and systems that the client's settings do not name any more, do not count.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -19,6 +20,7 @@ WITH runs AS (
         r.unknown_chunks,
         r.system_declared,
         r.verdict,
+        r.newly_failing,
         r.finished_at,
         d.name AS dataset_name,
         ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age,
@@ -43,7 +45,7 @@ headline AS (
             PARTITION BY r.client_id
             ORDER BY
                 CASE WHEN s.mean - p.mean IS NULL THEN 1 ELSE 0 END,
-                s.mean - p.mean,
+                CASE WHEN s.mean < p.mean THEN s.mean - p.mean ELSE 0 END,
                 CASE WHEN s.metric_id LIKE '%mrr' THEN 0 ELSE 1 END,
                 CASE WHEN s.mean IS NULL THEN 1 ELSE 0 END,
                 s.mean,
@@ -105,6 +107,14 @@ totals AS (
         SUM(CASE WHEN verdict = 'regressed' THEN 1 ELSE 0 END) AS regressed,
         SUM(CASE WHEN verdict = 'too_few' THEN 1 ELSE 0 END) AS too_few,
         SUM(CASE WHEN verdict IN ('passed', 'first') THEN 1 ELSE 0 END) AS passed,
+        -- The ids have no comma in them, and no two databases count the entries of a list by the same name.
+        SUM(
+            CASE
+                WHEN newly_failing IS NULL OR newly_failing = '[]' THEN 0
+                ELSE LENGTH(newly_failing) - LENGTH(REPLACE(newly_failing, ',', '')) + 1
+            END
+        ) AS newly_failing,
+        MAX(CASE WHEN newly_failing <> '[]' THEN id END) AS newly_failing_evaluation_id,
         MAX(finished_at) AS evaluated_at
     FROM runs
     WHERE run_age = 1
@@ -142,6 +152,8 @@ SELECT
     COALESCE(t.evaluations, 0) AS evaluations,
     COALESCE(t.items, 0) AS items,
     COALESCE(t.errors, 0) AS errors,
+    t.newly_failing,
+    t.newly_failing_evaluation_id,
     t.foreign_chunks,
     t.unknown_chunks,
     CASE

@@ -34,8 +34,8 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset="evaluation_runs",
         name=name,
-        description=f"{metric} has not fallen against the baseline: not significantly over all looks, or not by more "
-        "than the tolerance.",
+        description=f"Fails where {metric} has fallen against the baseline, significantly over all looks and by more "
+        "than the tolerance. It also passes where it was not measured or the questions are too few, and says so.",
         partitions_def=clients_partitions,
     )
     @without_texts
@@ -44,8 +44,10 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
         from rageval_dagster.monitoring.told import finding_of
 
         client_id = database.client_of(context.partition_key)
-        spec = GateSpec.from_settings(load_settings().for_client(client_id))
-        finding = finding_of(judged_newest(database.open(), client_id), metric)
+        settings = load_settings().for_client(client_id)
+        spec = GateSpec.from_settings(settings)
+        judged = judged_newest(database.open(), client_id)
+        finding = finding_of(judged, metric, spec.effect, settings.judge_model)
         return dg.AssetCheckResult(
             passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR if spec.severity == "error" else dg.AssetCheckSeverity.WARN,

@@ -1,5 +1,6 @@
 """Telling people: the sensor that looks what is wrong or well again, and the same at the end of a command's run."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -14,6 +15,7 @@ from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.incidents import Incident
 
 INTERVAL_S = 60
 OVERLAP = timedelta(seconds=60)
@@ -43,11 +45,14 @@ def alert_sensor() -> dg.SensorDefinition:
         settings, db, now = load_settings(), database.open(), utc_now()
         since = datetime.fromisoformat(context.cursor) if context.cursor else now
         ended = _clients_of_ended_runs(context.instance, database, since)
-        known = {incident.client_id for incident in open_incidents(db)}
+        before = open_incidents(db)
+        known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)
         note_runs(context.instance, db, ended)
         for found in review_freshness(db, settings, now):
             report_freshness(context.instance, found)
+        if trouble := _renew_page(db, settings, before):
+            context.log.warning(trouble)
         delivery = tell(db, settings)
         if delivery.trouble:
             context.log.warning(delivery.trouble)
@@ -63,14 +68,34 @@ def after_run(instance: dg.DagsterInstance, db: Database, settings: Settings, cl
     """Opens, closes and tells what a run of the command line brought; gives a line on what could not be done."""
     from rageval_dagster.monitoring.incidents import review
     from rageval_dagster.monitoring.webhook import tell
+    from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.types import utc_now
 
     try:
+        before = open_incidents(db)
         review(db, settings, {client_id}, utc_now())
         note_runs(instance, db, {client_id})
-        return tell(db, settings).trouble
+        unmade = _renew_page(db, settings, before)
+        return "; ".join(filter(None, [unmade, tell(db, settings).trouble])) or None
     except RagevalError as error:
         return f"incidents were not looked at: {error}"
+
+
+def _renew_page(db: Database, settings: Settings, before: Sequence[Incident]) -> str | None:
+    """Makes the page of all clients anew where an incident was opened or closed; gives a line if that fails.
+
+    The runs make it where they succeed; one that fails says so nowhere else on it.
+    """
+    from rageval_dagster.report.files import write_fleet_report
+    from rageval_dagster.storage.incidents import open_incidents
+
+    if {each.id for each in open_incidents(db)} == {each.id for each in before}:
+        return None
+    try:
+        write_fleet_report(db, settings)
+    except RagevalError as error:
+        return f"the page of all clients was not made anew: {error}"
+    return None
 
 
 def note_runs(instance: dg.DagsterInstance, db: Database, client_ids: set[str]) -> None:

@@ -18,7 +18,6 @@ from rageval_dagster.cli.console import (
     require_client,
     score_rows,
 )
-from rageval_dagster.cli.overview import SYSTEM_FAILED
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
 
@@ -248,10 +247,11 @@ def _nothing_expected(item: Any) -> str:
 def _verdict(settings: Settings, row: Mapping[str, Any]) -> str | None:
     """The gate's verdict in words; where the system failed on too many questions, that, unless it is a regression."""
     from rageval_dagster.evaluation.verdict import too_many_errors
+    from rageval_dagster.report.verdict import TROUBLES
 
     allowed = settings.for_client_or_default(row["client"]).max_error_share
     if row["verdict"] != "regressed" and too_many_errors(row["errors"], row["questions"], allowed):
-        return SYSTEM_FAILED
+        return TROUBLES["failed"]
     return row["verdict"] and row["verdict"].replace("_", " ")
 
 

@@ -6,14 +6,12 @@ from itertools import groupby
 from typing import Any
 
 from rageval_dagster.monitoring.gate_spec import failing_count
+from rageval_dagster.monitoring.reasons import LONGEST_NAME, number, one_line, reason
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
-from rageval_dagster.text import showable
 
-LONGEST_NAME = 80
 LONGEST_DETAIL = 200
 MOST_INCIDENTS = 20
 MOST_CHANGES = 8
-MOST_METRICS = 3
 LONGEST_SECTION = 2_900
 """Characters; Slack takes 3,000 in a section."""
 
@@ -96,9 +94,8 @@ def _in_groups(incidents: Sequence[Incident]) -> Iterator[list[Incident]]:
 
 def _lines(incidents: Sequence[Incident]) -> Iterator[str]:
     first = incidents[0]
-    say = _opened if first.phase == "opening" else _ended
     for each in incidents:
-        yield f"• {_about(each)}: {say(each)}"
+        yield f"• {_about(each)}: {reason(each, _code) if each.phase == 'opening' else _ended(each)}"
     if first.phase == "closing":
         return
     if first.kind == "regression":
@@ -111,46 +108,6 @@ def _about(incident: Incident) -> str:
     names = [details[name] for name in ("dataset", "system", "metric") if name in details]
     whose = [] if incident.kind in BY_CLIENT else [incident.client_id]
     return " / ".join(map(_code, [*whose, *names]))
-
-
-def _opened(incident: Incident) -> str:
-    details = incident.details
-    match incident.kind:
-        case "regression":
-            return _against_baseline(details)
-        case "leak":
-            return f"{details['chunks']} in evaluation {incident.evaluation_id}"
-        case "errors":
-            return f"{_failed(details)}, evaluation {incident.evaluation_id}"
-        case "benchmark":
-            rules = [f"{_code(rule)} ({count})" for rule, count in sorted(details["rules"].items()) if count]
-            return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
-        case "failed_run":
-            step = f"at {_code(details['step'])}" if "step" in details else "before its first step"
-            why = [_code(details[name]) for name in ("error", "check") if name in details]
-            return f"{' '.join([step, *why])}, Dagster run {_code(incident.run_id or '')}"
-        case "stale":
-            return f"last complete evaluation {details['last_evaluated']}, wanted every {details['fresh_hours']:g} h"
-
-
-def _failed(details: Mapping[str, Any]) -> str:
-    questions = f"{details['questions']} questions"
-    if not details["metrics"]:
-        why = f", mostly {_code(reason)}" if (reason := details.get("reason")) else ""
-        return f"the system failed on {details['failed']} of {questions}{why}"
-    worst = sorted(details["metrics"].items(), key=lambda entry: (-entry[1], entry[0]))
-    named = [f"{_code(metric)} on {count}" for metric, count in worst[:MOST_METRICS]]
-    named += [f"{len(worst) - MOST_METRICS} more"] if len(worst) > MOST_METRICS else []
-    return f"of {questions} these could not be scored: {', '.join(named)}"
-
-
-def _against_baseline(details: Mapping[str, Any]) -> str:
-    numbers = [f"{_signed(details['difference'])} over {details['n_shared']} shared questions"]
-    if details["ci_low"] is not None and details["ci_high"] is not None:
-        numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
-    if details["adjusted_p"] is not None:
-        numbers.append("p &lt; 0.0001" if details["adjusted_p"] < 0.0001 else f"p = {details['adjusted_p']:.2g}")
-    return f"{_number(details['baseline_mean'])} → {_number(details['mean'])} ({', '.join(numbers)})"
 
 
 def _explained(details: Mapping[str, Any]) -> Iterator[str]:
@@ -198,7 +155,7 @@ def _ended(incident: Incident) -> str:
     match incident.kind:
         case "regression":
             too_few = ", with too few questions to be sure" if over["verdict"] == "too_few" else ""
-            return f"{_number(over['mean'])} in {evaluation}, baseline {_number(over['baseline_mean'])}{too_few}"
+            return f"{number(over['mean'])} in {evaluation}, baseline {number(over['baseline_mean'])}{too_few}"
         case "leak":
             return f"none in {evaluation}"
         case "errors":
@@ -211,14 +168,6 @@ def _ended(incident: Incident) -> str:
             return f"last complete evaluation {over['last_evaluated']}"
 
 
-def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.3f}"
-
-
-def _signed(value: float | None) -> str:
-    return "?" if value is None else f"{value:+.3f}"
-
-
 def _code(name: str) -> str:
     """A name as code, in which Slack sees no formatting."""
     return f"`{_plain(name).replace('`', chr(39))}`"
@@ -226,7 +175,5 @@ def _code(name: str) -> str:
 
 def _plain(text: str, longest: int = LONGEST_NAME) -> str:
     """Text of others on one line, cut, with Slack's three control characters escaped."""
-    line = showable(text)
-    if len(line) > longest:
-        line = f"{line[: longest - 1]}…"
+    line = one_line(text, longest)
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

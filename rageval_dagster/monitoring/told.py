@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rageval_dagster.evaluation.summary import is_by_model
 from rageval_dagster.monitoring.gate import Judged
 from rageval_dagster.monitoring.gate_spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import TOLERATED, Change, MetricComparison
@@ -71,8 +72,12 @@ class GateFinding:
     metadata: Mapping[str, Any]
 
 
-def finding_of(judged: Sequence[Judged], pattern: str) -> GateFinding:
-    """What was found of the metric that the gate knows by this id; it passes where it was not measured."""
+def finding_of(judged: Sequence[Judged], pattern: str, effect: float, judge: str | None) -> GateFinding:
+    """What was found of the metric that the gate knows by this id.
+
+    It passes where nothing was proven: not measured (for want of a `judge`, a model's name, for example), or too few
+    questions to see a drop of `effect`. Then what is said begins with that, so that nobody takes it for good news.
+    """
     from rageval_dagster.metrics.registry import matching_ids
 
     said: list[str] = []
@@ -84,8 +89,10 @@ def finding_of(judged: Sequence[Judged], pattern: str) -> GateFinding:
         levels = (pattern, at_level(pattern, "document"))
         known = {found for one in levels for found in matching_ids(one, gated, each.evaluation.k)}
         for row in (gated[metric_id] for metric_id in sorted(known)):
-            passed &= row.decision != "regressed" or each.judgement.verdict == "first"  # accepted since
-            said.append(f"{name}: {movement(row)}; {_drop(row.smallest_drop)}")
+            accepted = each.judgement.verdict == "first"
+            passed &= row.decision != "regressed" or accepted
+            drop = "" if row.decision == "not_comparable" else f"; {_drop(row.smallest_drop)}"
+            said.append(f"{_outcome(row, effect, accepted)}: {name}: {movement(row)}{drop}")
             numbers = {
                 "difference": row.difference,
                 "corrected_p": row.adjusted_p,
@@ -94,7 +101,31 @@ def finding_of(judged: Sequence[Judged], pattern: str) -> GateFinding:
                 "baseline_run": row.baseline_id,
             }
             metadata |= {f"{name}/{key}": value for key, value in numbers.items() if value is not None}
-    return GateFinding(passed, said or ["there is nothing to compare it with"], metadata)
+    return GateFinding(passed, said or [_silence(judged, pattern, judge)], metadata)
+
+
+def _outcome(row: MetricComparison, effect: float, accepted: bool) -> str:
+    """What its comparison came to, in the words of the verdict on the whole evaluation."""
+    if row.decision == "regressed":
+        return "regressed, and accepted since" if accepted else "regressed"
+    if row.decision == "not_comparable":
+        return "not compared"
+    if row.decision == "improved":
+        return "better"
+    if row.is_unclear:
+        return "unclear, may be chance"
+    if row.smallest_drop is None or row.smallest_drop > effect:
+        return "too few questions to tell"
+    return "no regression"
+
+
+def _silence(judged: Sequence[Judged], pattern: str, judge: str | None) -> str:
+    """Why nothing is known of a metric."""
+    if judge is None and is_by_model(pattern):
+        return "not measured: no judge (RAGEVAL_JUDGE_MODEL)"
+    if judged and all(each.judgement.verdict == "first" for each in judged):
+        return "not compared: this is the baseline that later runs are compared with"
+    return "not measured: the newest evaluation has no score of it"
 
 
 def movement(row: MetricComparison) -> str:

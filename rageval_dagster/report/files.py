@@ -13,6 +13,7 @@ from rageval_dagster.report.page import client_page, fleet_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.views import read_view
 
 _OLD_S = 86_400
@@ -44,7 +45,7 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     overview = read_view(db, "fleet_overview")
     with_report = {row["client_id"] for row in overview if report_path(folder, row["client_id"]).exists()}
     path = folder / FLEET_FILE
-    _write(path, fleet_page(overview, settings, with_report))
+    _write(path, fleet_page(overview, settings, open_incidents(db), with_report))
     return path
 
 

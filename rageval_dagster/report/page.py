@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -16,14 +17,26 @@ from typing import Any
 
 from markupsafe import Markup
 
+<<<<<<< HEAD
 from rageval_dagster.monitoring.gate_spec import seen_from
+=======
+from rageval_dagster.monitoring.reasons import reason
+>>>>>>> d3c442f0904ff79507f44e9e9e16899cd2aa69a7
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
 from rageval_dagster.report.names import VERSIONS, metric_name, number, plural
 from rageval_dagster.report.triage import QUADRANTS
-from rageval_dagster.report.verdict import Tone, tone_of_client
+from rageval_dagster.report.verdict import (
+    TROUBLES,
+    Tone,
+    Trouble,
+    gravity,
+    tone_of_client,
+    troubles_of_client,
+)
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.incidents import Incident
 from rageval_dagster.text import TURNS_DIRECTION
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -37,6 +50,21 @@ TONES = {
     "unmeasured": "not measured",
     "failed": "system failed",
 }
+_SAID: dict[Trouble, tuple[str, str]] = {
+    "regression": ("{} of {} got worse", "{} of {} got worse"),
+    "leak": (
+        "the system of {} client returned other clients' chunks",
+        "the systems of {} clients returned other clients' chunks",
+    ),
+    "failed": ("the system of {} client failed", "the systems of {} clients failed"),
+    "errors": ("many questions of {} client could not be scored", "many questions of {} clients could not be scored"),
+    "failed_run": ("the last run of {} client failed", "the last runs of {} clients failed"),
+    "benchmark": ("the benchmark of {} client breaks its rules", "the benchmarks of {} clients break their rules"),
+    "stale": ("{} client was not evaluated for too long", "{} clients were not evaluated for too long"),
+}
+"""How the page of all clients counts those with a trouble: one, or several; in the order in which it tells them."""
+MOST_CLIENTS = 5
+"""So many are named in its sentence; the others stand in the table below it."""
 MOST_ADVICE = 4
 """So many causes stand in sight; the others fold out."""
 
@@ -71,29 +99,30 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
     return writable(found)
 
 
-def fleet_page(overview: Sequence[Mapping[str, Any]], settings: Settings, with_report: Collection[str] = ()) -> str:
-    """The page of all clients, worst first. `overview` are the rows of fleet_overview.
+def fleet_page(
+    overview: Sequence[Mapping[str, Any]],
+    settings: Settings,
+    incidents: Sequence[Incident] = (),
+    with_report: Collection[str] = (),
+) -> str:
+    """The page of all clients, worst first. `overview` are the rows of fleet_overview, `incidents` those that are open.
 
-    Those whose systems failed on more questions than their settings allow stand behind those that got worse. Those
-    `with_report`, by name, link to their own pages in the same folder.
+    Behind the clients that leak or got worse stand those with which something else is wrong. Those `with_report`, by
+    name, link to their own pages in the same folder.
     """
     script = _source("fleet.js")
-    rows = [_fleet_row(row, row["client_id"] in with_report, settings) for row in overview]
-    rows.sort(key=lambda row: 0 if row["tone"] == "worse" or row["leaks"] else row["tone"] != "failed")
-    failed = sum(row["tone"] == "failed" for row in rows)
-    worse = sum(row["tone"] == "worse" for row in rows)
-    leaking = sum(bool(row["leaks"]) for row in rows)
-    sentence = (
-        f"{worse} of {plural(len(rows), 'client')} got worse" if worse else "No client is known to have got worse"
-    )
-    sentence += f"; the systems of {plural(failed, 'client')} failed on many questions" if failed else ""
+    of_client: dict[str, list[Incident]] = defaultdict(list)
+    for incident in incidents:
+        of_client[incident.client_id].append(incident)
+    rows = [_fleet_row(row, of_client[row["client_id"]], row["client_id"] in with_report, settings) for row in overview]
+    rows.sort(key=lambda row: gravity(row["troubles"]))
     found = (
         _environment()
         .get_template("fleet.html")
         .render(
             rows=rows,
-            worse=worse + leaking + failed,
-            sentence=sentence + (f"; {leaking} returned other clients' chunks." if leaking else "."),
+            wrong=any(row["troubles"] for row in rows),
+            sentence=fleet_sentence(rows),
             verdicts=sorted({row["verdict"] for row in rows}),
             made_at=_moment(datetime.now(UTC)),
             style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
@@ -105,28 +134,82 @@ def fleet_page(overview: Sequence[Mapping[str, Any]], settings: Settings, with_r
     return writable(found)
 
 
-def _word(row: Mapping[str, Any], tone: Tone | None) -> str:
-    if row["foreign_chunks"]:
-        return "leak"
+def fleet_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with how many clients, and with which; whether any got worse is said in any case."""
+    said = []
+    for trouble, (one, many) in _SAID.items():
+        clients = [row for row in rows if trouble in row["troubles"]]
+        if clients:
+            counted = (one if len(clients) == 1 else many).format(len(clients), plural(len(rows), "client"))
+            said.append(f"{counted}: {_failed(clients) if trouble == 'failed' else _listed(_clients(clients))}")
+    # Not capitalize(), which would make the rest, and the clients' names in it, small.
+    begun = "; ".join(said)
+    begun = f"{begun[0].upper()}{begun[1:]}. " if begun else ""
+    known = any("regression" in row["troubles"] for row in rows)
+    return (begun if known else f"{begun}No client is known to have got worse.").rstrip()
+
+
+def _clients(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [row["client"] for row in rows]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_CLIENTS
+    return ", ".join(names[:MOST_CLIENTS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _failed(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The clients with on how many questions; once, where it was on all of each."""
+    if all(row["errors"] == row["questions"] for row in rows):
+        return f"{_listed(_clients(rows))} (on all questions)"
+    return _listed([f"{row['client']} (on {_share(row['errors'], row['questions'])})" for row in rows])
+
+
+def _share(failed: int, of: int) -> str:
+    return "all questions" if failed == of else f"{failed:,} of {plural(of, 'question')}"
+
+
+def _word(row: Mapping[str, Any], troubles: Sequence[Trouble], tone: Tone | None) -> str:
+    if troubles:
+        return TROUBLES[troubles[0]]
     return "not judged" if row["evaluations"] and tone is None else TONES.get(tone or "", "not evaluated")
 
 
-def _fleet_row(row: Mapping[str, Any], has_report: bool, settings: Settings) -> dict[str, Any]:
+def _opened(incidents: Sequence[Incident], row: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Why each of the client's incidents is open; without those that the row's own numbers tell."""
+    told = {"regression": row["regressed_metric"] is not None, "leak": bool(row["foreign_chunks"])}
+    return [
+        {"kind": each.kind.replace("_", " "), "reason": reason(each), "since": _moment(each.opened_at)}
+        for each in incidents
+        if not told.get(each.kind, False)
+    ]
+
+
+def _fleet_row(
+    row: Mapping[str, Any], incidents: Sequence[Incident], has_report: bool, settings: Settings
+) -> dict[str, Any]:
     regressed = row["regressed_metric"] is not None
-    tone = tone_of_client(row, settings.for_client_or_default(row["client_id"]).max_error_share)
+    allowed = settings.for_client_or_default(row["client_id"]).max_error_share
+    tone = tone_of_client(row, allowed)
+    troubles = troubles_of_client(row, {each.kind for each in incidents}, allowed)
+    file = report_file(row["client_id"]) if has_report else None
     metric = row["regressed_metric"] if regressed else row["worst_metric"]
     return {
         "client": row["client_id"],
-        "file": report_file(row["client_id"]) if has_report else None,
+        "file": file,
         "vanished": row["vanished_at"] is not None,
         "pending": bool(row["pending_changes"]),
-        "tone": tone,
-        "verdict": _word(row, tone),
+        "troubles": troubles,
+        "tone": "worse" if gravity(troubles) == 0 else "below" if troubles else "",
+        "verdict": _word(row, troubles, tone),
+        "incidents": _opened(incidents, row),
         "metric": "" if metric is None else metric_name(metric),
         "now": row["regressed_mean"] if regressed else row["worst_mean"],
         "change": -row["regressed_by"] if regressed else row["worst_delta"],
         "mrr": row["mrr"],
         "questions": row["items"],
+        "newly_failing": row["newly_failing"],
+        "failing_list": f"{file}#run={row['newly_failing_evaluation_id']}&only=new" if file else None,
         "errors": row["errors"],
         "leaks": row["foreign_chunks"],
         "about": f"{row['dataset_name']} / {row['system_name']}" if row["system_name"] else "",

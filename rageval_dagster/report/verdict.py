@@ -1,6 +1,6 @@
 """The verdict on an evaluation in a sentence: better, worse or the same, since when, by how much, and what changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -11,9 +11,22 @@ from rageval_dagster.monitoring.gate import Judged
 from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
 from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, number, plural
 from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.incidents import Kind
 from rageval_dagster.storage.scores import Summary
 
 Tone = Literal["worse", "better", "same", "unclear", "too_few", "first", "unmeasured", "failed"]
+Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "stale"]
+
+TROUBLES: dict[Trouble, str] = {
+    "leak": "leak",
+    "regression": "worse",
+    "failed": "system failed",
+    "errors": "errors",
+    "failed_run": "failed run",
+    "benchmark": "benchmark fails",
+    "stale": "out of date",
+}
+"""What may be wrong with a client, in a word, the gravest first."""
 
 MOST_NAMED = 2
 """Metrics that a sentence names; the others stand in the table below it."""
@@ -81,6 +94,32 @@ def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | Non
         return "first" if row["worst_delta"] is None else "same"  # None: there is nothing before
     tones: dict[str | None, Tone] = {"regressed": "worse", "too_few": "too_few"}
     return tones.get(row["verdict"])
+
+
+def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_error_share: float) -> list[Trouble]:
+    """What is wrong with a client, the gravest first: by its row of fleet_overview and the kinds of its open incidents.
+
+    Of leaks and regressions the newest evaluation knows more than an incident that nobody has looked at since; where
+    it cannot tell, the incident stands.
+    """
+    tone = tone_of_client(row, max_error_share)
+    found: dict[Trouble, bool] = {
+        "leak": bool(row["foreign_chunks"]) or ("leak" in kinds and row["foreign_chunks"] is None),
+        "regression": tone == "worse" or ("regression" in kinds and row["verdict"] != "passed"),
+        "failed": tone == "failed",
+        "errors": "errors" in kinds and tone != "failed",
+        "failed_run": "failed_run" in kinds,
+        "benchmark": "benchmark" in kinds,
+        "stale": "stale" in kinds,
+    }
+    return [trouble for trouble in TROUBLES if found[trouble]]
+
+
+def gravity(troubles: Sequence[Trouble]) -> int:
+    """Where a client stands in a list, worst first: leaks and regressions, other troubles, none."""
+    if not troubles:
+        return 2
+    return 0 if troubles[0] in ("leak", "regression") else 1
 
 
 def what_changed(changes: Sequence[Change]) -> list[str]:

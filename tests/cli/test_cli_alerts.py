@@ -1,6 +1,7 @@
 """What `status` shows of incidents, and what `doctor` says of the webhook."""
 
 import json
+import re
 
 import pytest
 
@@ -16,17 +17,23 @@ def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project,
     db, settings = project.database(), project.settings
     fell = evaluate(db, verdict="regressed", regressed=[MRR])
     evaluate(db, client="globex")
-    note_run(db, "globex", EndedRun("run-1", True), utc_now())
+    note_run(db, "globex", EndedRun("run-1", True, "retrieval_results", "SettingsError"), utc_now())
     review(db, settings, {"acme", "globex"}, utc_now())
     shown = run("status").out
+    _, acme, globex = shown.splitlines()[:3]
+    assert re.split("  +", acme)[3:9] == ["regressed", MRR, "0.701", "-0.111", "3", "2"]
+    assert re.split("  +", globex)[3] == "failed run"
     failed, regression = shown.splitlines()[-2:]
     assert regression.split()[:4] == ["regression", "acme", f"synthetic/dense/{MRR}", str(fell.id)]
     assert failed.split()[:4] == ["failed", "run", "globex", "-"]
-    assert regression.endswith(" no")
+    assert re.split("  +", regression)[-2] == "no"
+    assert "0.812 → 0.701 (-0.111 over 200 shared questions" in regression
+    assert re.split("  +", failed)[-2:] == ["no", "at retrieval_results SettingsError, Dagster run run-1"]
     found = {row["client_id"]: row["incidents"] for row in json.loads(run("status", "--json").out)}
     assert [each["kind"] for each in found["acme"]] == ["regression"]
     assert found["acme"][0]["details"]["mean"] == 0.701
     assert [each["run_id"] for each in found["globex"]] == ["run-1"]
+    assert found["globex"][0]["reason"] == "at retrieval_results SettingsError, Dagster run run-1"
     evaluate(db)
     note_run(db, "globex", EndedRun("run-2", False), utc_now())
     review(db, settings, {"acme", "globex"}, utc_now())

@@ -298,8 +298,8 @@ def test_status_shows_leaks_first_and_systems_that_may_have_changed(project: Pro
     leaking = open_run(db, make_dataset(db, "zebra", make_items(3)), "first", system="assistant", declared=None)
     finish(db, leaking, {MRR: 0.9}, foreign=2, unknown=7)
     _, zebra, acme = run("status").out.splitlines()
-    assert re.split("  +", zebra)[:12] == [
-        *("zebra", "human", "assistant", "leak", MRR, "0.900", "-", "3", "0", "2", "7", "may have changed"),
+    assert re.split("  +", zebra)[:13] == [
+        *("zebra", "human", "assistant", "leak", MRR, "0.900", "-", "3", "0", "0", "2", "7", "may have changed"),
     ]
     assert "may have changed" not in acme
     [first, second] = json.loads(run("status", "--json").out)
@@ -319,11 +319,11 @@ def test_status_says_what_its_columns_are(project: Project, run: Run) -> None:
     ensure_client(db, "newcomer")
     header, acme, newcomer = run("status").out.splitlines()
     assert re.split("  +", header) == [
-        *("client", "dataset", "system", "verdict", "metric", "now", "change", "questions", "errors", "leaks"),
-        *("unknown", "note", "pending changes", "evaluated"),
+        *("client", "dataset", "system", "verdict", "metric", "now", "change", "questions", "newly failing"),
+        *("errors", "leaks", "unknown", "note", "pending changes", "evaluated"),
     ]
-    assert re.split("  +", acme)[:13] == [
-        *("acme", "human", "dense (reference)", "-", MRR, "0.700", "-0.200", "3", "0", "0", "0", "-", "0"),
+    assert re.split("  +", acme)[:14] == [
+        *("acme", "human", "dense (reference)", "-", MRR, "0.700", "-0.200", "3", "0", "0", "0", "0", "-", "0"),
     ]
     assert newcomer.startswith("newcomer")
     [first, _] = json.loads(run("status", "--json").out)

@@ -38,7 +38,7 @@ ARGUMENTS = {"Retrieval": "error"}
 """What is called with a message under this name."""
 
 PARTS = {
-    "automation/alerts.py": {"after_run"},
+    "automation/alerts.py": {"after_run", "_renew_page"},
     "automation/forgetting.py": {"_delete_runs"},
     "automation/launch.py": {"_innermost"},
     "benchmark/coverage.py": {"Lack"},

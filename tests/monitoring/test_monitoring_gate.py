@@ -334,13 +334,35 @@ def test_a_fall_within_the_tolerance_is_none_and_is_told_as_what_it_is(db: Datab
 def test_what_people_are_told_of_a_metric(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     first = held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
-    assert finding_of(first, "retrieval.mrr").said == ["there is nothing to compare it with"]
+    assert finding_of(first, "retrieval.mrr", 0.1, None).said == [
+        "not compared: this is the baseline that later runs are compared with"
+    ]
+    assert finding_of(first, "claims.faithfulness", 0.1, None).said == ["not measured: no judge (RAGEVAL_JUDGE_MODEL)"]
     fallen = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, wrong=20)))
-    finding = finding_of(fallen, "retrieval.mrr")
+    finding = finding_of(fallen, "retrieval.mrr", 0.1, None)
     assert not finding.passed
+    assert finding.said[0].startswith("regressed: human/dense: retrieval.mrr 1.000 -> 0.667 ")
     assert finding.metadata["human/dense/shared_questions"] == 60
+<<<<<<< HEAD
     assert finding_of(fallen, "retrieval.hit_rate_at_k").passed
     assert gate_metadata(fallen, SPEC.effect)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
+=======
+    silent = finding_of(fallen, "claims.faithfulness", 0.1, "model")
+    assert (silent.passed, silent.said) == (True, ["not measured: the newest evaluation has no score of it"])
+    assert gate_metadata(fallen)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
+>>>>>>> d3c442f0904ff79507f44e9e9e16899cd2aa69a7
+
+
+def test_a_check_that_passes_says_whether_a_fall_could_have_been_seen(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
+    same = held(db, evaluated(db, dataset, "n2", ranks(ITEMS)))
+    visible = same[0].gated[0].smallest_drop
+    assert visible is not None
+    for effect, begun in ((visible, "no regression: "), (visible / 2, "too few questions to tell: ")):
+        finding = finding_of(same, "retrieval.mrr", effect, None)
+        assert finding.passed
+        assert finding.said[0].startswith(begun)
 
 
 @given(

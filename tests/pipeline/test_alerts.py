@@ -85,6 +85,35 @@ def test_failing_runs_of_the_daemon_are_told_once_until_one_succeeds(
     assert webhook.texts[1:] == [f"*Runs succeed again: `acme`*\n• `acme`: Dagster run `{over}`"]
 
 
+def test_failing_runs_of_the_daemon_stand_on_the_page_of_all_clients_while_they_last(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    page = project.settings.report_dir / "fleet.html"
+    cursor = look(instance).cursor
+    assert not page.exists()  # nothing happened
+    run_id = ended(instance, failed=True)
+    cursor = look(instance, cursor).cursor
+    assert "The last run of 1 client failed: acme." in page.read_text()
+    assert f"before its first step, Dagster run {run_id}" in page.read_text()
+    made = page.stat().st_mtime_ns
+    cursor = look(instance, cursor).cursor
+    assert page.stat().st_mtime_ns == made
+    ended(instance, failed=False)
+    look(instance, cursor)
+    assert "The last run" not in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_stops_no_alert(
+    project: Project, instance: dg.DagsterInstance, webhook: WebhookServer
+) -> None:
+    cursor = look(instance).cursor
+    project.settings.report_dir.parent.mkdir(parents=True, exist_ok=True)
+    project.settings.report_dir.write_text("a file where the folder should be")
+    ended(instance, failed=True)
+    look(instance, cursor)
+    assert webhook.headlines == ["*A run failed: `acme`*"]
+
+
 def test_a_run_that_ended_makes_its_client_be_looked_at(
     project: Project, instance: dg.DagsterInstance, webhook: WebhookServer
 ) -> None:

@@ -1,6 +1,8 @@
 """The reports' files: made anew before a text outlives its retention, deleted with their client, written whole."""
 
+import html
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.monitoring.incidents import EndedRun, note_run, review, review_freshness
 from rageval_dagster.records import Outcome
 from rageval_dagster.report import questions
 from rageval_dagster.report.contents import client_contents
@@ -27,7 +30,7 @@ from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores, save_summaries
 from tests.monitoring.gated_history import evaluated, held, ranks
-from tests.monitoring.planted_incidents import evaluate
+from tests.monitoring.planted_incidents import age, dataset_with, evaluate
 from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(40)
@@ -131,7 +134,69 @@ def test_the_page_of_all_clients_counts_each_that_got_worse_leaks_or_fails(
     }
     for client, wrong in clients.items():
         evaluate(sqlite_db, client, **wrong)
-    page = write_fleet_report(sqlite_db, settings).read_text()
-    assert (
-        "2 of 5 clients got worse; the systems of 1 client failed on many questions; 2 returned other clients" in page
+    assert sentence(write_fleet_report(sqlite_db, settings)) == (
+        "2 of 5 clients got worse: both, fell; the systems of 2 clients returned other clients' chunks: both, leaking; "
+        "the system of 1 client failed: down (on all questions)."
     )
+
+
+def test_the_page_of_all_clients_begins_with_the_systems_that_failed(sqlite_db: Database, settings: Settings) -> None:
+    for client, failed in {"a": 3, "b": 3, "well": 0}.items():
+        evaluate(sqlite_db, client, failed=failed, verdict="passed" if client == "well" else None)
+    assert sentence(write_fleet_report(sqlite_db, settings)) == (
+        "The systems of 2 clients failed: a, b (on all questions). No client is known to have got worse."
+    )
+    evaluate(sqlite_db, "b", failed=2)
+    assert sentence(write_fleet_report(sqlite_db, settings)).startswith(
+        "The systems of 2 clients failed: a (on all questions), b (on 2 of 3 questions). "
+    )
+
+
+def test_what_is_open_stands_on_the_page_of_all_clients_with_its_reason(
+    sqlite_db: Database, settings: Settings
+) -> None:
+    now = datetime.now(UTC)
+    for client in ("ailing", "lumen", "old", "well", "zebra"):
+        evaluate(sqlite_db, client)
+    evaluate(sqlite_db, "zebra", verdict="regressed", regressed=[MRR])
+    dataset_with(sqlite_db, "ailing", "synthetic", valid=False)
+    review(sqlite_db, settings, {"ailing", "zebra"}, now)
+    note_run(sqlite_db, "lumen", EndedRun("run-1", True, "retrieval_results", "SettingsError"), now)
+    age(sqlite_db, "old", timedelta(days=3), now)
+    review_freshness(sqlite_db, settings, now)
+    path = write_fleet_report(sqlite_db, settings)
+    assert sentence(path) == (
+        "1 of 5 clients got worse: zebra; the last run of 1 client failed: lumen; the benchmark of 1 client breaks its "
+        "rules: ailing; 1 client was not evaluated for too long: old."
+    )
+    page = path.read_text()
+    rows = page.partition("<tbody>")[2].split("<tr ")[1:]
+    assert [row.partition('"')[2].partition('"')[0] for row in rows] == ["zebra", "ailing", "lumen", "old", "well"]
+    assert "failed run: at retrieval_results SettingsError, Dagster run run-1; since " in rows[2]
+    assert 'data-verdict="failed run"' in rows[2]
+    assert "no_duplicates (2), quote_in_document (1)" in rows[1]
+    assert 'class="incident"' not in rows[0] + rows[4]  # a regression is told by the row's own numbers
+    note_run(sqlite_db, "lumen", EndedRun("run-2", False), now)
+    assert "lumen" not in sentence(write_fleet_report(sqlite_db, settings))
+
+
+def test_many_clients_are_named_by_the_first_few(sqlite_db: Database, settings: Settings) -> None:
+    for number in range(7):
+        evaluate(sqlite_db, f"client-{number}", failed=3, verdict=None)
+    said = sentence(write_fleet_report(sqlite_db, settings))
+    assert "failed: client-0, client-1, client-2, client-3, client-4 and 2 more (on all questions)." in said
+
+
+def test_newly_failing_questions_are_counted_and_lead_to_their_list(sqlite_db: Database, settings: Settings) -> None:
+    fell = evaluate(sqlite_db, "fell", verdict="regressed", regressed=[MRR])
+    page = write_fleet_report(sqlite_db, settings).read_text()
+    assert '<td class="n">2</td>' in page
+    write_client_report(sqlite_db, settings, "fell")
+    page = write_fleet_report(sqlite_db, settings).read_text()
+    assert f'#run={fell.id}&amp;only=new">2</a>' in page
+
+
+def sentence(path: Path) -> str:
+    """What the page of all clients begins with."""
+    [found] = re.findall(r'<p class="verdict[^>]*>(.*?)</p>', path.read_text())
+    return html.unescape(found)

@@ -26,6 +26,7 @@ from rageval_dagster.storage import clients
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.comparisons import Judgement, save_judgement
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import benchmark_items
 from rageval_dagster.storage.views import read_view, view_columns, view_names, view_preview
@@ -126,11 +127,47 @@ def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
     assert (document["worst_metric"], document["mrr"]) == ("retrieval.document_mrr", 0.8)
     assert document["worst_delta"] == pytest.approx(-0.1)
     assert (calm["worst_delta"], calm["worst_metric"], calm["mrr"]) == (None, MRR, 0.7)
-    assert beta["worst_delta"] == pytest.approx(0.05)
+    assert (beta["worst_metric"], beta["worst_delta"]) == (MRR, pytest.approx(0.1))
     assert (new["evaluations"], new["evaluated_at"], new["pending_changes"]) == (0, None, 1)
     assert isinstance(gone["vanished_at"], datetime)
     assert gone["vanished_at"].utcoffset() is not None
     assert read_view(history, "fleet_overview", limit=2) == rows[:2]
+
+
+def test_of_a_client_in_which_nothing_fell_the_same_metric_is_shown_each_day(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(2))
+    shown = []
+    for night, (mrr, precision) in enumerate([(0.5, 0.1), (0.5, 0.142), (0.6, 0.142), (0.6, 0.1), (0.7, 0.2)]):
+        record(db, dataset, f"n{night}", {MRR: mrr, PRECISION: precision})
+        [row] = read_view(db, "fleet_overview")
+        shown.append((row["worst_metric"], row["worst_mean"]))
+    assert shown == [(MRR, 0.5), (MRR, 0.5), (MRR, 0.6), (PRECISION, 0.1), (MRR, 0.7)]
+
+
+def test_questions_that_newly_fail_are_counted_over_a_client_s_systems(db: Database) -> None:
+    def row() -> tuple[int | None, int | None]:
+        [acme] = read_view(db, "fleet_overview")
+        return acme["newly_failing"], acme["newly_failing_evaluation_id"]
+
+    def judged(trigger: str, system: str, failing: tuple[str, ...]) -> int:
+        evaluation = open_run(db, dataset, trigger, system=system)
+        finish(db, evaluation, {MRR: 0.5})
+        save_judgement(db, evaluation.id, Judgement("passed", 1, (), failing))
+        return evaluation.id
+
+    clients.observe_probe(db, "acme", "1")
+    assert row() == (None, None)
+    dataset = make_dataset(db, "acme", make_items(2))
+    finish(db, open_run(db, dataset, "n1"), {MRR: 0.5})
+    assert row() == (0, None)
+    last = judged("n2", "dense", ("one", "two", "three"))
+    judged("n2", "bm25", ())
+    assert row() == (3, last)
+    last = judged("n3", "bm25", ("one",))
+    assert row() == (4, last)
+    judged("n4", "dense", ())
+    judged("n4", "bm25", ())
+    assert row() == (0, None)
 
 
 def test_systems_that_the_settings_no_longer_name_do_not_count(history: Database) -> None:

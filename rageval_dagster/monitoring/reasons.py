@@ -1,0 +1,70 @@
+"""Why an incident was opened, in a line: for messages, the terminal and the page of all clients."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rageval_dagster.storage.incidents import Incident
+from rageval_dagster.text import showable
+
+LONGEST_NAME = 80
+MOST_METRICS = 3
+
+Write = Callable[[str], str]
+"""How a name, which others chose, is written where the reason is shown."""
+
+
+def one_line(text: str, longest: int = LONGEST_NAME) -> str:
+    """Text of others on one line, and cut."""
+    line = showable(text)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def reason(incident: Incident, write: Write = one_line) -> str:
+    """Why it was opened: names, numbers and classes of errors; no text of documents, and no error's own message."""
+    details = incident.details
+    match incident.kind:
+        case "regression":
+            return _against_baseline(details)
+        case "leak":
+            return f"{details['chunks']} in evaluation {incident.evaluation_id}"
+        case "errors":
+            return f"{_failed(details, write)}, evaluation {incident.evaluation_id}"
+        case "benchmark":
+            rules = [f"{write(rule)} ({count})" for rule, count in sorted(details["rules"].items()) if count]
+            return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
+        case "failed_run":
+            step = f"at {write(details['step'])}" if "step" in details else "before its first step"
+            why = [write(details[name]) for name in ("error", "check") if name in details]
+            return f"{' '.join([step, *why])}, Dagster run {write(incident.run_id or '')}"
+        case "stale":
+            return f"last complete evaluation {details['last_evaluated']}, wanted every {details['fresh_hours']:g} h"
+
+
+def number(value: float | None) -> str:
+    """A mean, with three digits."""
+    return "?" if value is None else f"{value:.3f}"
+
+
+def _failed(details: Mapping[str, Any], write: Write) -> str:
+    questions = f"{details['questions']} questions"
+    if not details["metrics"]:
+        why = f", mostly {write(mostly)}" if (mostly := details.get("reason")) else ""
+        return f"the system failed on {details['failed']} of {questions}{why}"
+    worst = sorted(details["metrics"].items(), key=lambda entry: (-entry[1], entry[0]))
+    named = [f"{write(metric)} on {count}" for metric, count in worst[:MOST_METRICS]]
+    named += [f"{len(worst) - MOST_METRICS} more"] if len(worst) > MOST_METRICS else []
+    return f"of {questions} these could not be scored: {', '.join(named)}"
+
+
+def _against_baseline(details: Mapping[str, Any]) -> str:
+    numbers = [f"{_signed(details['difference'])} over {details['n_shared']} shared questions"]
+    if details["ci_low"] is not None and details["ci_high"] is not None:
+        numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
+    if details["adjusted_p"] is not None:
+        # In words: Slack takes the sign for the beginning of a link.
+        numbers.append("p below 0.0001" if details["adjusted_p"] < 0.0001 else f"p = {details['adjusted_p']:.2g}")
+    return f"{number(details['baseline_mean'])} → {number(details['mean'])} ({', '.join(numbers)})"
+
+
+def _signed(value: float | None) -> str:
+    return "?" if value is None else f"{value:+.3f}"

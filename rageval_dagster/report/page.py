@@ -17,11 +17,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-<<<<<<< HEAD
 from rageval_dagster.monitoring.gate_spec import seen_from
-=======
 from rageval_dagster.monitoring.reasons import reason
->>>>>>> d3c442f0904ff79507f44e9e9e16899cd2aa69a7
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file

@@ -343,14 +343,9 @@ def test_what_people_are_told_of_a_metric(db: Database) -> None:
     assert not finding.passed
     assert finding.said[0].startswith("regressed: human/dense: retrieval.mrr 1.000 -> 0.667 ")
     assert finding.metadata["human/dense/shared_questions"] == 60
-<<<<<<< HEAD
-    assert finding_of(fallen, "retrieval.hit_rate_at_k").passed
-    assert gate_metadata(fallen, SPEC.effect)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
-=======
     silent = finding_of(fallen, "claims.faithfulness", 0.1, "model")
     assert (silent.passed, silent.said) == (True, ["not measured: the newest evaluation has no score of it"])
-    assert gate_metadata(fallen)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
->>>>>>> d3c442f0904ff79507f44e9e9e16899cd2aa69a7
+    assert gate_metadata(fallen, SPEC.effect)["human/retrieval.mrr/against_baseline"] == pytest.approx(-1 / 3)
 
 
 def test_a_check_that_passes_says_whether_a_fall_could_have_been_seen(db: Database) -> None:

@@ -125,7 +125,8 @@ def test_a_model_that_writes_no_question_writes_no_dataset(
 
     def refused() -> None:
         with ScriptedServer("la la la") as server, monkeypatch.context() as patch:
-            with_models(loaded, server.base_url, patch, EVALUATION_DEFAULT_SAMPLE_SIZE="1")
+            with_models(loaded, server.base_url, patch)
+            patch.setattr(sys, "argv", [*sys.argv, "--sample-size", "1"])  # a dataset keeps its size without
             code, line = generate()
         reason = "of 10 drafts none became a question (reply_not_understood 10)"
         assert (code, line) == (2, f"rageval: acme: no dataset was written: {reason}")

@@ -1,47 +1,18 @@
-"""The one interface of question generators, and which of them the settings choose."""
+"""Which question generator the settings choose: by rule, or a language model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
-from rageval_dagster.benchmark.mix import SINGLE, Kind, Shares, question_shares
+from rageval_dagster.benchmark.by_rule import generator as by_rule
+from rageval_dagster.benchmark.mix import Shares, question_shares
 from rageval_dagster.benchmark.related import Related
-from rageval_dagster.records import Candidate, Chunk, Progress
+from rageval_dagster.benchmark.tasks import Generator, Task
+from rageval_dagster.records import Candidate, Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.corpus import document_chunks
 from rageval_dagster.storage.database import Database
 
-MODEL_FAILED = "model_failed"
-"""How the reason starts of what failed for the model's sake: the chunk is asked about again another time."""
 
-
-@dataclass(frozen=True)
-class Task:
-    """A chunk to ask about. `kind` is what to ask, `attempt` the number of the first draft (those before are there).
-
-    The extractive generator asks what it can, and has one draft.
-    """
-
-    chunk: Chunk
-    kind: Kind = SINGLE[0]
-    attempt: int = 0
-
-
-class Generator(Protocol):
-    """Writes question-answer pairs. `name` tells generator, prompt version, model and seed."""
-
-    @property
-    def name(self) -> str: ...
-
-    def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
-        """One candidate or more for each task; where none could be written, one that says why.
-
-        `related` knows the chunks of the whole sample; `progress` is told the tasks done.
-        """
-        ...
-
-
-class ExtractiveGenerator:
+class RuleGenerator:
     """The keyless default: questions by rule, answers that are spans of the chunk.
 
     `language` is that of all chunks; without it, each one's is detected.
@@ -55,29 +26,25 @@ class ExtractiveGenerator:
 
     @property
     def name(self) -> str:
-        from rageval_dagster.benchmark.extractive import generator_name
-
-        return generator_name(self._seed, self._language)
+        return by_rule.generator_name(self._seed, self._language)
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
-        from rageval_dagster.benchmark.extractive import generate
-
         chunks = [task.chunk for task in tasks]
         documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
         sizes = {document_id: len(entries) for document_id, entries in documents.items()}
-        candidates = generate(chunks, self._seed, sizes, language=self._language, around=related.surroundings)
+        candidates = by_rule.generate(chunks, self._seed, sizes, self._language, related.facts)
         if progress is not None:
             progress(len(tasks), len(tasks))
         return candidates
 
 
 def load_generator(settings: Settings, db: Database, client_id: str, seed: int, run_id: str | None = None) -> Generator:
-    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one.
+    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the one by rule.
 
     `run_id` is what the model's calls are recorded under.
     """
     if settings.generator_model is None:
-        return ExtractiveGenerator(db, client_id, seed, settings.language)
+        return RuleGenerator(db, client_id, seed, settings.language)
     from rageval_dagster.benchmark.prompted import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
@@ -87,9 +54,7 @@ def load_generator(settings: Settings, db: Database, client_id: str, seed: int, 
 def generator_name(settings: Settings, seed: int) -> str:
     """The name of the generator that the settings choose, without opening it."""
     if settings.generator_model is None:
-        from rageval_dagster.benchmark import extractive
-
-        return extractive.generator_name(seed, settings.language)
+        return by_rule.generator_name(seed, settings.language)
     from rageval_dagster.benchmark.prompted import prompted_name
 
     return prompted_name(settings, seed)

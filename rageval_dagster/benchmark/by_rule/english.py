@@ -66,8 +66,8 @@ def known_item(sentence: str, subject: str, chunks_with: Mapping[str, int]) -> t
     if not named:
         return None
     asked = " and ".join(sorted(named, key=sentence.find))
-    is_name = any(_NAME.fullmatch(term) for term in named)
-    category = "temporal" if any(map(_YEAR.fullmatch, named)) else "entity_specific" if is_name else "factual_lookup"
+    is_year, is_name = _YEAR.fullmatch(named[0]), _NAME.fullmatch(named[0])
+    category = "temporal" if is_year else "entity_specific" if is_name else "factual_lookup"
     return f"Regarding {subject}, what is said about {asked}?", category
 
 

@@ -28,9 +28,9 @@ from rageval_dagster.automation.forgetting import held_in_dagster
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.cli import main
 from rageval_dagster.cli.evaluate import chosen_clients
+from rageval_dagster.corpus.watching import Cursor
 from rageval_dagster.definitions import defs
-from rageval_dagster.monitoring.incidents import EndedRun, Freshness, note_run
-from rageval_dagster.monitoring.watching import Cursor
+from rageval_dagster.gate.incidents import EndedRun, Freshness, note_run
 from rageval_dagster.records import Item
 from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.looks import nightly_requests, tick

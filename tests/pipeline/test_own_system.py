@@ -8,7 +8,7 @@ import pytest
 from rageval_dagster.evaluation.answers import result_record
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
-from rageval_dagster.monitoring.gate import judged_newest
+from rageval_dagster.gate.judging import judged_newest
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Hit, Item
 from rageval_dagster.storage.results import RetrievalRecord, load_results

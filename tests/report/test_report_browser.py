@@ -15,8 +15,8 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.scores import save_scores, save_summaries
-from tests.monitoring import gated_history
-from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.gate import gated_history
+from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items, summary
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.monitoring.incidents import EndedRun, note_run, review, review_freshness
+from rageval_dagster.gate.incidents import EndedRun, note_run, review, review_freshness
 from rageval_dagster.records import Outcome
 from rageval_dagster.report import questions
 from rageval_dagster.report.contents import client_contents
@@ -29,8 +29,8 @@ from rageval_dagster.storage.forgetting import bury, delete_rows
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores, save_summaries
-from tests.monitoring.gated_history import evaluated, held, ranks
-from tests.monitoring.planted_incidents import age, dataset_with, evaluate
+from tests.gate.gated_history import evaluated, held, ranks
+from tests.gate.planted_incidents import age, dataset_with, evaluate
 from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(40)

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from rageval_dagster.monitoring import webhook
-from rageval_dagster.monitoring.incidents import EndedRun, note_run, review, review_freshness
-from rageval_dagster.monitoring.webhook import tell
+from rageval_dagster.gate.incidents import EndedRun, note_run, review, review_freshness
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.types import utc_now
-from tests.monitoring.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
-from tests.monitoring.test_monitoring_incidents import everything
-from tests.monitoring.webhook_server import WebhookServer
+from rageval_dagster.telling import webhook
+from rageval_dagster.telling.webhook import tell
+from tests.gate.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
+from tests.gate.test_gate_incidents import everything
 from tests.rag.test_rag_http import certificate
+from tests.telling.webhook_server import WebhookServer
 
 __all__ = ["certificate"]
 

@@ -30,7 +30,8 @@ from rageval_dagster.storage.retention import delete_scores, delete_texts
 from rageval_dagster.storage.scores import load_scores, load_summaries
 from rageval_dagster.storage.tables import metadata, schema_info
 from rageval_dagster.storage.types import utc_now
-from rageval_dagster.storage.views import read_view, view_names
+from rageval_dagster.storage.view_sources import view_names
+from rageval_dagster.storage.views import read_view
 from tests.storage.history_builder import MRR, finish, open_run, work
 from tests.storage.planted import fill
 

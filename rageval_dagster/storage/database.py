@@ -20,6 +20,7 @@ from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 from rageval_dagster.errors import DatabaseAwayError, DatabaseError, SettingsError, Translating
 from rageval_dagster.network import is_loopback, silence_libraries
 from rageval_dagster.storage import tables
+from rageval_dagster.storage.view_sources import create_views, views_digest
 
 HEAD_REVISION = "0001"
 """The newest schema; a test holds it against the migrations, so that opening needs no alembic to know it."""
@@ -145,8 +146,6 @@ def open_database(url: SecretStr | str) -> Database:
     """
     db = Database(_create_engine(_parse(url)))
     try:
-        from rageval_dagster.storage.views import views_digest
-
         if _installed(db) != (HEAD_REVISION, views_digest()):
             _upgrade(db)
     except BaseException:
@@ -204,6 +203,14 @@ def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
     distinct = list(dict.fromkeys(keys))
     for start in range(0, len(distinct), _IN_LIST):
         yield distinct[start : start + _IN_LIST]
+
+
+def rows_in(
+    connection: Connection, query: sa.Select[*tuple[Any, ...]], column: sa.ColumnElement[_Key], keys: Iterable[_Key]
+) -> Iterator[Any]:
+    """The rows of a query whose column has one of the keys, however many; an order holds within a batch of keys."""
+    for batch in in_batches(keys):
+        yield from connection.execute(query.where(column.in_(batch)))
 
 
 def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
@@ -424,21 +431,16 @@ def _installed(db: Database) -> tuple[str | None, str | None]:
         if not inspector.has_table(VERSION_TABLE) or not inspector.has_table(tables.schema_info.name):
             return None, None
         revision = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-        views = connection.execute(
-            sa.select(tables.schema_info.c.value).where(tables.schema_info.c.name == "views")
-        ).scalar()
-        return revision, views
+        return revision, _stored_views(connection)
 
 
 def _upgrade(db: Database) -> None:
-    from rageval_dagster.storage.views import create_views_in, views_digest
-
     if db.dialect == "sqlite":
         _enable_write_ahead_log(db)
     with _exclusive(db) as connection:
         _migrate(db, connection)
         if _stored_views(connection) != views_digest():
-            create_views_in(connection)
+            create_views(connection)
             upsert(connection, tables.schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
 
 

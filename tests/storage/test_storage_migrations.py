@@ -14,7 +14,8 @@ from sqlalchemy import event
 from rageval_dagster.storage import benchmark
 from rageval_dagster.storage.database import HEAD_REVISION, VERSION_TABLE, Database, open_database
 from rageval_dagster.storage.tables import metadata
-from rageval_dagster.storage.views import read_view, view_names
+from rageval_dagster.storage.view_sources import view_names
+from rageval_dagster.storage.views import read_view
 from tests.storage.planted import fill
 
 

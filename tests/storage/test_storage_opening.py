@@ -17,7 +17,8 @@ from rageval_dagster.errors import DatabaseError
 from rageval_dagster.storage import clients
 from rageval_dagster.storage.database import HEAD_REVISION, VERSION_TABLE, Database, alembic_config, open_database
 from rageval_dagster.storage.tables import forgotten_clients, metadata, schema_info
-from rageval_dagster.storage.views import create_views, read_view, view_names
+from rageval_dagster.storage.view_sources import view_names
+from rageval_dagster.storage.views import read_view
 
 
 def open_and_write(url: str, client_id: str) -> None:
@@ -117,7 +118,6 @@ def test_views_of_another_version_are_made_anew(new_url: str) -> None:
     db.dispose()
     again = open_database(new_url)
     assert [read_view(again, name) for name in view_names()] == [[]] * len(view_names())
-    create_views(again)
     again.dispose()
 
 

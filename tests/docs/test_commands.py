@@ -21,10 +21,7 @@ from tests.docs.pages import PAGES, ROOT, blocks, commands
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
 from tests.loopback import free_port
-from tests.pipeline.conftest import _evaluated_once, evaluated, loaded, project
 from tests.pipeline.small_project import Project, documents
-
-__all__ = ["_evaluated_once", "evaluated", "loaded", "project"]
 
 ELSEWHERE = re.compile(r"curl -X POST http://localhost:8000/api/v1/|rageval (serve|doctor --test-webhook)$")
 """Run by tests/test_api.py and tests/cli/test_cli_alerts.py: they need a server that answers."""

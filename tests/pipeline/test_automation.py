@@ -95,6 +95,7 @@ def test_only_the_changed_client_is_evaluated_again(loaded: Project, instance: d
     assert keys(tick(instance)) == ["globex:2:1"]
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_tried_again_under_a_new_key(
     loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

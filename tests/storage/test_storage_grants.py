@@ -18,12 +18,10 @@ from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.database import VERSION_TABLE, Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
 from rageval_dagster.storage.views import READER_ROLE, read_view, view_names
-from tests.pipeline.conftest import project as _project
 from tests.pipeline.small_project import CANARY, Project, documents
 from tests.storage import history_builder
 from tests.storage.planted import texts_of
 
-project = _project
 pytestmark = pytest.mark.xdist_group("grants")  # roles belong to the whole server
 
 SCRIPT = Path(__file__).parents[2] / "dbt_or_sql" / "grants" / "postgresql.sql"

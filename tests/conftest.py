@@ -1,6 +1,7 @@
 """Fixtures that several packages use: history databases on SQLite, PostgreSQL and MariaDB."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-hypothesis.settings.register_profile("rageval", deadline=None)
+hypothesis.settings.register_profile("rageval", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("rageval")
 
 # Two processes that each compute with all cores wait for one another most of the time.
@@ -89,10 +90,18 @@ def new_url(backend: str, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def empty_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the schema of a history: migrations take a twentieth of a second, a copy of it nothing."""
+    path = tmp_path_factory.mktemp("empty") / "history.sqlite3"
+    open_database(f"sqlite:///{path}").dispose()
+    return path
+
+
 @pytest.fixture
-def sqlite_db(tmp_path: Path) -> Iterator[Database]:
+def sqlite_db(tmp_path: Path, empty_history: Path) -> Iterator[Database]:
     """An open, empty history database on SQLite, for tests of code that does not care which one it is."""
-    opened = open_database(f"sqlite:///{tmp_path / 'history.sqlite3'}")
+    opened = open_database(f"sqlite:///{shutil.copy(empty_history, tmp_path / 'history.sqlite3')}")
     yield opened
     opened.dispose()
 
@@ -156,7 +165,7 @@ def new_database(backend: str, folder: Path) -> Iterator[str]:
 
 
 def _on_server(server: sa.URL, statement: str, variable: str) -> None:
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 5})
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 60})
     try:
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)

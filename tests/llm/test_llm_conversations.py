@@ -44,7 +44,7 @@ def client(base_url: str, db: Database | None, client_id: str = "acme", toml: st
 
 def settings(base_url: str, **variables: str) -> Settings:
     values = {"RAGEVAL_JUDGE_MODEL": "small", "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY}
-    return load_settings(values | {"RAGEVAL_LLM_TIMEOUT_S": "5"} | variables)
+    return load_settings(values | {"RAGEVAL_LLM_TIMEOUT_S": "30"} | variables)
 
 
 def number_of(text: str) -> int:

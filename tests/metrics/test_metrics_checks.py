@@ -300,9 +300,9 @@ def test_a_pattern_that_takes_too_long_is_an_error_of_its_check(monkeypatch):
     answer = "a" * 200_000 + "b"
     bad = replace(make_result(answer=answer), item=Item("Who?", checks=(slow, quick)))
     good = replace(make_result(answer="aa"), item=Item("Who?", checks=(slow, quick)))
-    started = time.perf_counter()
+    started = time.process_time()
     found = compute([good, *[bad] * 50])
-    assert time.perf_counter() - started < 15, "after a few times it is tried no more"
+    assert time.process_time() - started < 15, "after a few times it is tried no more"
     assert [outcome.status for outcome in found["fact_score"]] == ["scored", *["error"] * 50]
     assert found["fact_score"][-1].reason == "the pattern of the check 'slow one' takes too long"
     assert {outcome.status for outcome in found["list_coverage"]} == {"scored"}

@@ -296,9 +296,9 @@ def test_a_number_of_any_length_given_apart_is_of_nothing_retrieved():
 
 
 def test_a_long_text_given_apart_is_read_in_bounded_time():
-    start = time.monotonic()
+    start = time.process_time()
     assert scores(FEE, "a.pdf:" * 20_000 + "\n") == (0.0, 1.0, 0.0)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -442,6 +442,6 @@ SIZE = 300_000
     ids=lambda answer: repr(answer[:16]),
 )
 def test_a_long_answer_is_read_in_bounded_time(answer):
-    started = time.perf_counter()
+    started = time.process_time()
     read_answer(answer, Retrieved(3, HITS))
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30

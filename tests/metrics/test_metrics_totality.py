@@ -149,9 +149,13 @@ ONE_SENTENCE = " ".join(random.Random(0).choices([f"word{number}" for number in 
     [
         pytest.param("x" * MEGABYTE, id="one word", marks=pytest.mark.slow),
         pytest.param(ONE_SENTENCE, id="one sentence", marks=pytest.mark.slow),
-        pytest.param(" ".join(f"Sentence {number} here." for number in range(MEGABYTE // 21)), id="many sentences"),
+        pytest.param(
+            " ".join(f"Sentence {number} here." for number in range(MEGABYTE // 21)),
+            id="many sentences",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("1234567890" * (MEGABYTE // 10), id="one number", marks=pytest.mark.slow),
-        pytest.param("1,11" * (MEGABYTE // 4), id="separators"),
+        pytest.param("1,11" * (MEGABYTE // 4), id="separators", marks=pytest.mark.slow),
         pytest.param("TERRITORY " * (MEGABYTE // 10), id="one phrase in capitals", marks=pytest.mark.slow),
         pytest.param("「あ。" * (MEGABYTE // 3), id="unclosed quotes", marks=pytest.mark.slow),
         pytest.param("[1" * (MEGABYTE // 2), id="unclosed citations", marks=pytest.mark.slow),

@@ -160,7 +160,7 @@ def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Projec
 def test_questions_that_fail_are_errors_with_their_kind_and_the_rest_is_scored(
     loaded: Project, assistant: OtherRag
 ) -> None:
-    configure(loaded, assistant, max_attempts="1", timeout_s="2", concurrency="1")
+    configure(loaded, assistant, max_attempts="1", timeout_s="5", concurrency="1")
     # The first is asked for the version.
     assistant.trouble = {2: "status", 3: "shape", 4: "redirect", 5: "broken", 6: "slow"}
     launched = loaded.evaluate("acme", "command:trouble")

@@ -22,7 +22,7 @@ from tests.pipeline.small_project import CANARY, Project, documents
 from tests.storage import history_builder
 from tests.storage.planted import texts_of
 
-pytestmark = pytest.mark.xdist_group("grants")  # roles belong to the whole server
+pytestmark = [pytest.mark.core, pytest.mark.xdist_group("grants")]  # roles belong to the whole server
 
 SCRIPT = Path(__file__).parents[2] / "dbt_or_sql" / "grants" / "postgresql.sql"
 ROLES = ("rageval_owner", "rageval_writer", "rageval_reader")

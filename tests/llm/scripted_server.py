@@ -147,7 +147,7 @@ class ScriptedServer(LoopbackServer):
 
             def _answer(self, received: Received, fault: Fault | None) -> None:
                 if server._gate is not None and len(server.requests) > 1:
-                    server._gate.wait(timeout=10)
+                    server._gate.wait(timeout=60)
                 kind = fault.kind if fault else None
                 if kind == "hang":
                     server.stopping.wait()

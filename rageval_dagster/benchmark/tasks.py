@@ -1,4 +1,4 @@
-"""What a question generator is asked, and what it gives: the one interface of those by rule and by a model."""
+"""What a question generator is asked for, and what each generator offers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -104,7 +104,8 @@ def title(text: str) -> str | None:
 
 def without_number(heading: str) -> str:
     """A heading without the number of its chapter or section."""
-    return _NUMBERING.sub("", heading, count=1) if _NUMBERING.match(heading) else heading
+    numbering = _NUMBERING.match(heading)
+    return heading[numbering.end() :] if numbering else heading
 
 
 def clean_heading(line: str) -> str:

@@ -1,18 +1,18 @@
 """The REST endpoints of `rageval serve`: seed 004's, which start the same Dagster runs as the command line."""
 
-import json
 import secrets
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from rageval_dagster.app.datasets import generate_dataset
+from rageval_dagster.app.evaluate import Plan, evaluate
+from rageval_dagster.app.worker import WorkerDiedError, in_worker
 from rageval_dagster.errors import DatasetError, RagevalError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings
@@ -24,11 +24,13 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import died, held_leases
 from rageval_dagster.storage.scores import load_summaries
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.evaluations import failed_questions
+from rageval_dagster.text import showable
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 PREFIX = "/api/v1/evaluation"
-_DONE = {0, 1, 4}
-"""Exit codes of a command that did it: all well; a gate failed; some questions failed."""
-
 _DIGITS = 6
 _MOST_REASONS = 3
 
@@ -138,11 +140,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         """Generates a dataset from a client's documents."""
         _check_client(settings, request.client_id)
         _check_free(db, request.client_id)
-        arguments = ["datasets", "generate", "--json", f"--client={request.client_id}", f"--name={request.name}"]
-        arguments += [f"--sample-size={request.sample_size}"] if request.sample_size else []
-        arguments += [f"--strategy={request.chunk_sample_strategy}"] if request.chunk_sample_strategy else []
-        [row] = _command(arguments)
-        return _dataset(benchmark_storage.get_dataset(db, row["id"]))
+        size, strategy = request.sample_size or 0, request.chunk_sample_strategy or ""
+        return _dataset(_done(generate_dataset, request.client_id, request.name, size, strategy))
 
     @routes.get("/datasets", tags=["datasets"], summary="List the datasets", responses=_UNKNOWN)
     def datasets(asked: Annotated[DatasetsQuery, Query()]) -> list[DatasetResponse]:
@@ -157,10 +156,11 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         dataset = _known_dataset(db, request.dataset_id)
         _check_free(db, dataset.client_id)
         system = settings.for_client(dataset.client_id).system[0]
-        arguments = ["evaluate", "--json", f"--client={dataset.client_id}", f"--dataset={dataset.id}"]
-        arguments += [f"--k={request.k}", f"--system={system}"]
-        row = _command(arguments)[-1]
-        return _run(db, evaluation_storage.get_evaluation(db, row["run_id"]))
+        done = _done(evaluate, dataset.client_id, Plan([dataset.id], [system], request.k))
+        newest = done.found[-1]
+        if done.answered_nothing and not newest.leaked:
+            raise HTTPException(503, showable(failed_questions(newest.report.evaluation, newest.failures) or ""))
+        return _run(db, newest.report.evaluation)
 
     @routes.get("/runs", tags=["evaluations"], summary="List the evaluations", responses=_UNKNOWN)
     def runs(asked: Annotated[RunsQuery, Query()]) -> list[RunResponse]:
@@ -213,20 +213,14 @@ def _check_free(db: Database, client_id: str) -> None:
             raise HTTPException(409, f"client {client_id!r} is being worked on: try again when that is done")
 
 
-def _command(arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """The objects that a command of `rageval` prints; a process of its own, whose memory is given back."""
-    done = subprocess.run(  # noqa: S603 - this program itself; the arguments were checked, and no shell reads them
-        [sys.executable, "-m", "rageval_dagster", *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode not in _DONE:
-        said = done.stderr.strip().splitlines()
-        raise HTTPException(
-            503, said[-1] if said else f"the run ended with exit code {done.returncode}: `rageval evaluate` says why"
-        )
+def _done(use_case: Callable[Concatenate[Settings, Database, P], Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    """What a use case gives, done by a process of its own, whose memory is given back."""
     try:
-        return [json.loads(done.stdout)]
-    except json.JSONDecodeError:  # one object a line
-        return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+        return in_worker(use_case, *args, **kwargs)
+    except WorkerDiedError as error:
+        raise HTTPException(503, str(error)) from None
+    except RagevalError as error:
+        raise HTTPException(503, f"rageval: {showable(str(error))}") from None
 
 
 def _dataset(dataset: Dataset) -> DatasetResponse:

@@ -4,8 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import open_all, plural, print_json, print_table, say
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.errors import StoreError
+from rageval_dagster.text import plural
 
 app = typer.Typer(help="Clients: list.", no_args_is_help=True)
 

@@ -1,6 +1,5 @@
 """`rageval datasets`: generate, list, show, import, export and review benchmarks."""
 
-import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -9,22 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rageval_dagster.app.opening import open_all
 from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
     cell,
     dataset_number,
     mapped_columns,
-    meant_instead,
-    open_all,
-    plural,
     print_json,
     print_table,
-    require_client,
     say,
     say_new_client,
 )
 from rageval_dagster.errors import RagevalError, TextsDeletedError
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.importing import Unresolved
@@ -48,31 +45,11 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Writes a new version of a generated dataset, without evaluating anything."""
-    from rageval_dagster.automation.jobs import BENCHMARK_JOB
-    from rageval_dagster.automation.launch import launch
-    from rageval_dagster.benchmark.due import BenchmarkSpec
-    from rageval_dagster.benchmark.renewal import no_question
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.definitions import defs
-    from rageval_dagster.storage.benchmark import current_datasets
+    from rageval_dagster.app.datasets import generate_dataset
 
     settings, db = open_all()
-    open_store(settings).probe(client)
-    plan = {"dataset_name": name, "sample_size": sample_size or 0, "strategy": strategy or "", "renew": True}
-    spec = BenchmarkSpec.from_settings(settings.for_client(client), size=sample_size or 0, strategy=strategy or "")
-    before = {(dataset.id, dataset.checked_at) for dataset in current_datasets(db, client)}
-    launched = launch(
-        defs, settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
-    )
-    if launched.untold is not None:
-        say(f"{client}: {launched.untold}")
-    if launched.failure is not None:
-        raise RagevalError(f"{client}: {launched.failure}")
-    named = [dataset for dataset in current_datasets(db, client) if dataset.name == name]
-    written = [dataset for dataset in named if (dataset.id, dataset.checked_at) not in before]
-    if not written:
-        raise RagevalError(f"{client}: no dataset was written: {no_question(db, client, spec.generator)}")
-    print_json(dataset_row(written[0])) if as_json else _print_datasets(written, {each.id for each in written})
+    dataset = generate_dataset(settings, db, client, name, sample_size or 0, strategy or "", say)
+    print_json(dataset_row(dataset)) if as_json else _print_datasets([dataset], {dataset.id})
 
 
 @app.command("list")
@@ -80,11 +57,12 @@ def list_all(
     client: Annotated[str | None, typer.Option(help="Only this client's.")] = None, as_json: JsonOption = False
 ) -> None:
     """Lists the datasets: how many documents and topics of the corpus each touches, and questions to look at."""
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.storage.benchmark import list_datasets, newest_versions
 
     settings, db = open_all()
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     datasets = list_datasets(db, client)
     current = {dataset.id for dataset in newest_versions(datasets) if dataset.retired_at is None}
     if as_json:
@@ -181,6 +159,7 @@ def import_file(
 
     Documents are looked for in the client's corpus, also by the ids of their chunks; those it does not have are listed.
     """
+    from rageval_dagster.app.clients import meant_instead
     from rageval_dagster.benchmark.formats import ReadOptions
     from rageval_dagster.benchmark.importing import import_dataset
     from rageval_dagster.corpus.store import open_store

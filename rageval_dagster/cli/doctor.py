@@ -12,10 +12,11 @@ from urllib.request import getproxies, proxy_bypass
 import typer
 from pydantic import SecretStr
 
-from rageval_dagster.cli.console import named, plural, print_json, print_table
+from rageval_dagster.cli.console import print_json, print_table
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
+from rageval_dagster.text import named, plural
 
 if TYPE_CHECKING:
     from rageval_dagster.llm.endpoints import Endpoint, Role

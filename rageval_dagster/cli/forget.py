@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, cell, open_all, plural, print_table, say
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import DONE_IN_PART, cell, print_table, say
 from rageval_dagster.errors import DatabaseError, RagevalError
 from rageval_dagster.settings import Settings
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.storage.database import Database

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import cell, percent, plural, print_json, print_table, progress_bar
+from rageval_dagster.cli.console import cell, percent, print_json, print_table, progress_bar
 from rageval_dagster.errors import EmbeddingError, SettingsError
 from rageval_dagster.settings import Settings, describe, load_settings
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.corpus.inspection import CollectionReport, Finding, Lengths, StoreReport, Texts

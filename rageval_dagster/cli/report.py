@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from rageval_dagster.cli.console import open_all, require_client
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import say
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
 
@@ -18,6 +19,7 @@ def report(
     ] = None,
 ) -> None:
     """Writes the report of a client, or of all: each one HTML file that needs nothing else. Prints their paths."""
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.report.files import write_client_report, write_fleet_report
     from rageval_dagster.report.leaderboard import OBJECTIVE
     from rageval_dagster.storage.clients import list_clients
@@ -25,7 +27,7 @@ def report(
     settings, db = open_all()
     known = [each.client_id for each in list_clients(db)]
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     objective = OBJECTIVE if objective is None else _metric_id(settings, objective)
     paths = [write_client_report(db, settings, each, redact, objective) for each in ([client] if client else known)]
     paths.append(write_fleet_report(db, settings))

@@ -6,20 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli import gate
-from rageval_dagster.cli.console import (
-    SCORE_COLUMNS,
-    cell,
-    dataset_number,
-    open_all,
-    plural,
-    print_json,
-    print_table,
-    require_client,
-    score_rows,
-)
+from rageval_dagster.cli.console import SCORE_COLUMNS, cell, dataset_number, print_json, print_table, say, score_rows
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
+from rageval_dagster.text import plural
 
 app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
 
@@ -38,13 +30,14 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """Lists the evaluations, newest first."""
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.storage.comparisons import current_baselines, load_judgements
     from rageval_dagster.storage.evaluations import list_evaluations
     from rageval_dagster.storage.leases import held_leases
 
     settings, db = open_all()
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     evaluations = list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)
     judgements = load_judgements(db, [evaluation.id for evaluation in evaluations])
     held = {lease.client_id for lease in held_leases(db)}
@@ -77,18 +70,18 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
-    from rageval_dagster.cli.evaluate import (
-        evaluation_json,
+    from rageval_dagster.app.evaluate import look_at
+    from rageval_dagster.cli.evaluate import evaluation_json
+    from rageval_dagster.evaluation.breakdown import breakdown_of
+    from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
+    from rageval_dagster.storage.evaluations import get_evaluation
+    from rageval_dagster.telling.evaluations import (
         failed_questions,
         leak,
-        leaks_of,
         metric_errors,
         nowhere_defined,
         unknown_chunks,
     )
-    from rageval_dagster.evaluation.breakdown import breakdown_of
-    from rageval_dagster.evaluation.summary import read_questions, report_of
-    from rageval_dagster.storage.evaluations import get_evaluation
 
     if metric and by is None:
         raise RagevalError("--metric goes with --by category or --by document")
@@ -96,7 +89,7 @@ def show(
     report = report_of(db, get_evaluation(db, run_id))
     broken_down = None if by is None else breakdown_of(db, report, by, metric or ())
     if as_json:
-        shown = evaluation_json(settings, db, report, leaks_of(db, report))
+        shown = evaluation_json(settings, look_at(settings, db, report))
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     if question_ids and broken_down is None:
@@ -112,12 +105,13 @@ def show(
     print_table(_metric_rows(told), SCORE_COLUMNS, "no metric has a value")
     if silent := len(report.summaries) - len(told):
         print(f"\n{plural(silent, 'metric')} without any value not shown: --json has them")
+    found = look_at(settings, db, report)
     lines = (
-        failed_questions(db, report),
-        metric_errors(db, report),
-        nowhere_defined(db, report),
-        leak(report, leaks_of(db, report)),
-        unknown_chunks(report),
+        failed_questions(report.evaluation, found.failures),
+        metric_errors(found.metric_failures),
+        nowhere_defined(undefined_everywhere(db, report)),
+        leak(report.evaluation, found.leaked),
+        unknown_chunks(report.evaluation),
     )
     for line in filter(None, lines):
         print(f"\n{line}")

@@ -17,16 +17,16 @@ def run_demo() -> None:
     """Loads the documents, imports the human benchmark, evaluates both clients and prints what it found."""
     from documents import write_demo
 
+    from rageval_dagster.app.datasets import import_questions
     from rageval_dagster.app.documents import ingest
     from rageval_dagster.app.evaluate import Plan, evaluate
-    from rageval_dagster.benchmark.importing import import_dataset
 
     settings, db = open_all()
     files = write_demo(settings.home / "demo")
     for file in files:
         report = ingest(settings, db, file.stem, file).report
         say(f"{file.stem}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
-    dataset = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native").dataset
+    dataset = import_questions(settings, db, "python-language", HUMAN_BENCHMARK, name="human").report.dataset
     say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")
     done = [evaluate(settings, db, file.stem, Plan(), say) for file in files]
     spent = {client: usage for each in done for client, usage in each.spent.items()}

@@ -82,7 +82,7 @@ def without_secrets(text: str) -> str:
     return _QUERY.sub(r"\1?...", _CREDENTIALS.sub("...@", text))
 
 
-def _system(settings: Settings, definition: Any) -> dict[str, Any]:
+def _system(settings: Settings, definition: BaseModel) -> dict[str, Any]:
     """What a definition says, without its headers' values and its request: they may hold what should be a secret."""
     if not isinstance(definition, HttpDefinition):
         return definition.model_dump(mode="json", exclude={"response"}, exclude_none=True)

@@ -159,29 +159,14 @@ def import_file(
 
     Documents are looked for in the client's corpus, also by the ids of their chunks; those it does not have are listed.
     """
-    from rageval_dagster.app.clients import meant_instead
+    from rageval_dagster.app.datasets import import_questions
     from rageval_dagster.benchmark.formats import ReadOptions
-    from rageval_dagster.benchmark.importing import import_dataset
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.storage.benchmark import current_datasets
 
     settings, db = open_all()
-    name = name or _name_of(file)
-    before = next((each for each in current_datasets(db, client) if each.name == name), None)
-    meant = meant_instead(settings, db, client)
-    report = import_dataset(
-        db,
-        client,
-        name,
-        file,
-        format_name,
-        ReadOptions(mapped_columns(columns or []), queries),
-        open_store(settings),
-        document_pattern,
-    )
-    say_new_client(client, meant)
-    dataset = report.dataset
-    replaced = before if before is not None and before.id != dataset.id else None
+    options = ReadOptions(mapped_columns(columns or []), queries)
+    done = import_questions(settings, db, client, file, format_name, name or None, options, document_pattern)
+    say_new_client(client, done.meant)
+    report, dataset, replaced = done.report, done.report.dataset, done.replaced
     if as_json:
         print_json(
             {
@@ -221,20 +206,10 @@ def retire(
     undo: Annotated[bool, typer.Option("--undo", help="Evaluate it again.")] = False,
 ) -> None:
     """Stops evaluating a dataset, in whatever version; what was measured with it stays."""
-    from rageval_dagster.storage.benchmark import list_datasets, retire_dataset
+    from rageval_dagster.app import datasets
 
     settings, db = open_all()
-    versions = list_datasets(db, client)
-    dataset = next((each for each in versions if each.name == name), None)
-    if dataset is None:
-        known = ", ".join(sorted({each.name for each in versions})) or "none"
-        raise RagevalError(f"client {client!r} has no dataset {name!r}; it has: {known}")
-    if dataset.kind == "generated" and settings.for_client(client).auto_generate_datasets and not undo:
-        raise RagevalError(
-            f"{name!r} is generated, and would be written anew by the next evaluation: set "
-            "EVALUATION_AUTO_GENERATE_DATASETS=false for this client first"
-        )
-    retire_dataset(db, dataset, retired=not undo)
+    datasets.retire(settings, db, client, name, undo)
     said = "is evaluated again" if undo else "is not evaluated any more; --undo takes that back"
     print(f"{cell(client)} / {cell(name)} {said}")
 
@@ -272,26 +247,23 @@ def review(
     In the column `decision`, accept keeps a question, edit keeps what was written in its place, reject drops it for
     good; without a decision it stays as it is. What was accepted or edited survives every renewal.
     """
-    from rageval_dagster.benchmark.review import read_review, write_review
-    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.app.datasets import take_review_over
+    from rageval_dagster.benchmark.review import write_review
     from rageval_dagster.storage.clients import get_client
-    from rageval_dagster.storage.leases import keep_lease, lease_holder
 
     if (out is None) == (read is None):
         raise RagevalError(
             "say either --out FILE.csv, to write the questions, or --read FILE.csv, to take decisions over"
         )
     settings, db = open_all()
-    get_client(db, client)
     if out is not None:
+        get_client(db, client)
         rows = write_review(db, client, out, dataset, force)
         say("decide in the column `decision`: accept, edit, reject, or nothing; then --read the file")
         print_json({"rows": rows}) if as_json else print(f"{plural(rows, 'question')} written to {out}")
         return
     if read is not None:
-        # A run that renews the dataset meanwhile would not know of the review.
-        with keep_lease(db, client, lease_holder("review")):
-            report = read_review(db, open_store(settings), client, read, dataset)
+        report = take_review_over(settings, db, client, read, dataset)
         if as_json:
             print_json(
                 {
@@ -360,10 +332,6 @@ def _print_datasets(datasets: "Sequence[Dataset]", current: Collection[int]) -> 
 
 def _touched(touched: int | None, number: int | None) -> str | None:
     return None if touched is None or number is None else f"{touched}/{number}"
-
-
-def _name_of(file: Path) -> str:
-    return file.resolve().name.split(".")[0] if file.is_file() else file.resolve().name
 
 
 def _say_unresolved(unresolved: "list[Unresolved]") -> None:

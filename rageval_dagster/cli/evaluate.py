@@ -20,6 +20,7 @@ from rageval_dagster.cli.console import (
 )
 from rageval_dagster.cli.gate import gate_json, gate_lines, say_gate
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.records import Summary
 from rageval_dagster.settings import Settings
 from rageval_dagster.text import plural
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rageval_dagster.app.evaluate import Forecasts, Found, Rescored
     from rageval_dagster.evaluation.summary import EvaluationReport
     from rageval_dagster.storage.caches import Usage
-    from rageval_dagster.storage.scores import Summary
 
 FORECAST_TOTALS = ("tokens", "cost_usd", "seconds", "models")
 """What the second table of --dry-run shows by model."""
@@ -316,7 +316,7 @@ def evaluation_json(settings: Settings, found: "Found") -> dict[str, Any]:
     }
 
 
-def summary_json(summary: "Summary") -> dict[str, Any]:
+def summary_json(summary: Summary) -> dict[str, Any]:
     """Mean with interval and counts of a metric, as `--json` prints them."""
     names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
     return {name: getattr(summary, name) for name in names}

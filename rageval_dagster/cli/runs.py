@@ -1,8 +1,8 @@
 """`rageval runs`: evaluations that were made, their questions, and their files for other tools."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,8 +10,15 @@ from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli import gate
 from rageval_dagster.cli.console import SCORE_COLUMNS, cell, dataset_number, print_json, print_table, say, score_rows
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.records import Item, Outcome, Summary
 from rageval_dagster.settings import Settings
 from rageval_dagster.text import plural
+
+if TYPE_CHECKING:
+    from rageval_dagster.evaluation.breakdown import Breakdown
+    from rageval_dagster.evaluation.summary import EvaluationReport, Question
+    from rageval_dagster.storage.database import Database
+    from rageval_dagster.storage.evaluations import Evaluation
 
 app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
 
@@ -125,7 +132,7 @@ def show(
     _print_questions(questions, all_texts=False)
 
 
-def _asked_for(db: Any, report: Any, question_ids: list[str]) -> Any:
+def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[str]) -> "list[Question]":
     """The questions with these ids.
 
     Raises:
@@ -143,7 +150,7 @@ def _asked_for(db: Any, report: Any, question_ids: list[str]) -> Any:
     return questions
 
 
-def _print_questions(questions: Any, all_texts: bool) -> None:
+def _print_questions(questions: "Sequence[Question]", all_texts: bool) -> None:
     if questions:
         print("\nA passage with * holds the evidence, or is of its document where only that is known.")
     for question in questions:
@@ -199,7 +206,7 @@ def export(
     print(f"{plural(count, 'question')} written to {path} (of each: {carries})")
 
 
-def _verdict_lines(metric_id: str, outcome: Any) -> list[str]:
+def _verdict_lines(metric_id: str, outcome: Outcome) -> list[str]:
     """What a judge model found of one answer: the value, its reasoning, and what it objects to."""
     detail = outcome.detail or {}
     said = f"{outcome.value:.3f}" if outcome.value is not None else f"{outcome.status}: {cell(outcome.reason)}"
@@ -225,7 +232,7 @@ def _objection(entry: Mapping[str, Any]) -> str | None:
     return None if name is None else f"not {name}: {cell(str(what))}"
 
 
-def _rank(question: Any) -> str:
+def _rank(question: "Question") -> str:
     """Where the evidence stands among the passages; a question that names none has no rank to be missed."""
     if question.rank is not None:
         return str(question.rank)
@@ -234,7 +241,7 @@ def _rank(question: Any) -> str:
     return "none is named" if question.item.answerable else "it has none: unanswerable"
 
 
-def _nothing_expected(item: Any) -> str:
+def _nothing_expected(item: Item) -> str:
     return "(nobody said)" if item.answerable else "(no answer: unanswerable)"
 
 
@@ -249,7 +256,7 @@ def _verdict(settings: Settings, row: Mapping[str, Any]) -> str | None:
     return row["verdict"] and row["verdict"].replace("_", " ")
 
 
-def _row(evaluation: Any) -> dict[str, Any]:
+def _row(evaluation: "Evaluation") -> dict[str, Any]:
     return {
         "run": evaluation.id,
         "client": evaluation.client_id,
@@ -266,11 +273,11 @@ def _row(evaluation: Any) -> dict[str, Any]:
     }
 
 
-def _metric_rows(summaries: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _metric_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
     return score_rows({metric_id: vars(summary) for metric_id, summary in summaries.items()})
 
 
-def _print_breakdown(broken_down: Any) -> None:
+def _print_breakdown(broken_down: "Breakdown") -> None:
     rows = [
         {broken_down.by: group, **row}
         for group, summaries in broken_down.groups.items()
@@ -282,7 +289,7 @@ def _print_breakdown(broken_down: Any) -> None:
         print(f"{plural(broken_down.ungrouped, 'question')} without a {broken_down.by} not shown")
 
 
-def _breakdown_json(broken_down: Any) -> dict[str, Any]:
+def _breakdown_json(broken_down: "Breakdown") -> dict[str, Any]:
     from rageval_dagster.cli.evaluate import summary_json
 
     return {

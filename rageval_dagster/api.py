@@ -1,9 +1,10 @@
 """The REST endpoints of `rageval serve`: seed 004's, which start the same Dagster runs as the command line."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -12,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from rageval_dagster.app.datasets import generate_dataset
 from rageval_dagster.app.evaluate import Plan, evaluate
-from rageval_dagster.app.worker import WorkerDiedError, in_worker
-from rageval_dagster.errors import DatasetError, RagevalError
+from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -26,9 +28,6 @@ from rageval_dagster.storage.scores import load_summaries
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.evaluations import failed_questions
 from rageval_dagster.text import showable
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
 
 PREFIX = "/api/v1/evaluation"
 _DIGITS = 6
@@ -138,7 +137,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     @routes.post("/generate", tags=["datasets"], summary="Generate a dataset", responses=_UNKNOWN | _OF_WORK)
     def generate(request: GenerateRequest) -> DatasetResponse:
         """Generates a dataset from a client's documents."""
-        _check_client(settings, request.client_id)
+        with _or_unknown():  # by its documents: it may not have been evaluated before
+            open_store(settings).probe(request.client_id)
         _check_free(db, request.client_id)
         size, strategy = request.sample_size or 0, request.chunk_sample_strategy or ""
         return _dataset(_done(generate_dataset, request.client_id, request.name, size, strategy))
@@ -147,13 +147,15 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     def datasets(asked: Annotated[DatasetsQuery, Query()]) -> list[DatasetResponse]:
         """Lists the datasets, or those of one client."""
         if asked.client_id is not None:
-            _check_known(db, asked.client_id)
+            with _or_unknown():
+                client_storage.get_client(db, asked.client_id)
         return [_dataset(each) for each in benchmark_storage.list_datasets(db, asked.client_id)]
 
     @routes.post("/runs", tags=["evaluations"], summary="Evaluate a dataset", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:
         """Evaluates the first of a client's systems on a dataset."""
-        dataset = _known_dataset(db, request.dataset_id)
+        with _or_unknown():
+            dataset = benchmark_storage.get_dataset(db, request.dataset_id)
         _check_free(db, dataset.client_id)
         system = settings.for_client(dataset.client_id).system[0]
         done = _done(evaluate, dataset.client_id, Plan([dataset.id], [system], request.k))
@@ -166,7 +168,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     def runs(asked: Annotated[RunsQuery, Query()]) -> list[RunResponse]:
         """Lists the complete evaluations, newest first."""
         if asked.dataset_id is not None:
-            _known_dataset(db, asked.dataset_id)
+            with _or_unknown():
+                benchmark_storage.get_dataset(db, asked.dataset_id)
         found = evaluation_storage.list_evaluations(
             db, dataset_id=asked.dataset_id, status="complete", limit=asked.limit
         )
@@ -182,27 +185,12 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     return app
 
 
-def _check_client(settings: Settings, client_id: str) -> None:
-    """A client whose documents there are, evaluated before or not."""
-    from rageval_dagster.corpus.store import open_store
-
+@contextmanager
+def _or_unknown() -> Iterator[None]:
+    """Where there is no such client or dataset, that is the answer."""
     try:
-        open_store(settings).probe(client_id)
+        yield
     except RagevalError as error:
-        raise HTTPException(404, str(error)) from None
-
-
-def _check_known(db: Database, client_id: str) -> None:
-    try:
-        client_storage.get_client(db, client_id)
-    except RagevalError as error:
-        raise HTTPException(404, str(error)) from None
-
-
-def _known_dataset(db: Database, dataset_id: int) -> Dataset:
-    try:
-        return benchmark_storage.get_dataset(db, dataset_id)
-    except DatasetError as error:
         raise HTTPException(404, str(error)) from None
 
 

@@ -138,20 +138,8 @@ def forecasts(settings: Settings, db: Database, client: str | None, plan: Plan, 
     """
     chosen, usable, _ = _choose(settings, db, client, plan, False, tell)
     store = open_store(settings)
-    rows = [
-        forecast(
-            db,
-            settings.for_client(client_id),
-            client_id,
-            store.probe(client_id),
-            plan.dataset_ids,
-            plan.systems,
-            plan.k,
-            plan.sample_size,
-            plan.strategy,
-        )
-        for client_id in usable
-    ]
+    asked = plan.dataset_ids, plan.systems, plan.k, plan.sample_size, plan.strategy
+    rows = [forecast(db, settings.for_client(each), each, store.probe(each), *asked) for each in usable]
     return Forecasts(rows, chosen - len(usable))
 
 
@@ -164,9 +152,9 @@ def rescore(settings: Settings, db: Database, client: str | None, plan: Plan, te
     reports: list[FastReport] = []
     failed = 0
     for client_id in [client] if client is not None else [known.client_id for known in list_clients(db)]:
-        own = settings.for_client
         try:
-            reports += evaluate_fast(db, own(client_id), client_id, plan.dataset_ids, plan.systems, plan.k or None)
+            own = settings.for_client(client_id)
+            reports += evaluate_fast(db, own, client_id, plan.dataset_ids, plan.systems, plan.k or None)
         except RagevalError as error:
             if client is not None:
                 raise

@@ -313,21 +313,8 @@ def _print_datasets(datasets: "Sequence[Dataset]", current: Collection[int]) -> 
         }
         for dataset in datasets
     ]
-    columns = (
-        "id",
-        "name",
-        "client",
-        "kind",
-        "questions",
-        "valid",
-        "documents",
-        "topics",
-        "flagged",
-        "created",
-        "version",
-        "state",
-    )
-    print_table(rows, columns, "no datasets yet: rageval datasets generate --client NAME")
+    columns = "id name client kind questions valid documents topics flagged created version state"
+    print_table(rows, columns.split(), "no datasets yet: rageval datasets generate --client NAME")
 
 
 def _touched(touched: int | None, number: int | None) -> str | None:

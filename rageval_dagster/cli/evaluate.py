@@ -1,6 +1,7 @@
 """`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -292,13 +293,7 @@ def evaluation_json(settings: Settings, found: "Found") -> dict[str, Any]:
         "system": evaluation.system,
         "reference_system": evaluation.system_reference,
         "system_version_declared": evaluation.system_declared,
-        "versions": {
-            "corpus": evaluation.versions.corpus,
-            "index": evaluation.versions.index,
-            "dataset": evaluation.versions.dataset,
-            "system": evaluation.versions.system,
-            "judge": evaluation.versions.judge,
-        },
+        "versions": asdict(evaluation.versions),
         "metrics": {metric_id: summary_json(summary) for metric_id, summary in sorted(report.summaries.items())},
         "gate": gate_json(found.judged),
         "checks": [

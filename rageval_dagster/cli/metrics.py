@@ -207,17 +207,8 @@ def _row(metric: "Metric") -> dict[str, Any]:
 def _print(rows: "Iterable[Agreement]", has_good: bool, has_grades: bool) -> None:
     """The best first, by accuracy or, without a good label, by rank."""
     columns = ["by"]
-    columns += [
-        "accuracy",
-        "low",
-        "high",
-        "threshold",
-        "chosen",
-        "kappa",
-        "AUROC",
-        "AUROC low",
-        "AUROC high",
-    ] * has_good
+    columns += ["accuracy", "low", "high", "threshold", "chosen", "kappa"] * has_good
+    columns += ["AUROC", "AUROC low", "AUROC high"] * has_good
     columns += ["Spearman", "Kendall"] * has_grades
     shown = [
         {

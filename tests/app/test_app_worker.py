@@ -13,10 +13,7 @@ from rageval_dagster.errors import LeaseHeldError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client, list_clients
 from rageval_dagster.storage.database import Database
-from tests.pipeline.conftest import project
 from tests.pipeline.small_project import Project
-
-__all__ = ["project"]
 
 
 def known(settings: Settings, db: Database, but: str) -> list[str]:

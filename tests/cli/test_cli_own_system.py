@@ -21,6 +21,7 @@ from tests.storage.history_builder import make_dataset, make_items, open_run, re
 WORDS = "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May."
 
 
+@pytest.mark.slow
 def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_of_many_leaked_chunks_a_few_are_named(sqlite_db: Database) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_secret_that_is_not_set_is_said_before_anything_is_done(loaded: Project, run: Run) -> None:
     with serving(OtherRag(documents("lighthouse"))) as assistant:
         configure(loaded, assistant)
@@ -92,6 +94,7 @@ def test_a_secret_that_is_not_set_is_said_before_anything_is_done(loaded: Projec
     assert assistant.asked == []
 
 
+@pytest.mark.slow
 def test_a_system_that_fails_is_said_to_with_its_reasons(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

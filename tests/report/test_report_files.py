@@ -84,6 +84,18 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(db: Database, setting
         write_client_report(db, settings, "acme")
 
 
+def test_files_are_for_their_owner_only(db: Database, settings: Settings) -> None:
+    for path in (write_client_report(db, settings, "acme"), write_fleet_report(db, settings)):
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert settings.report_dir.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in settings.report_dir.iterdir() if path.name.startswith(".")] == []
+
+
+def test_where_nothing_was_evaluated_it_says_so(sqlite_db: Database, settings: Settings) -> None:
+    make_dataset(sqlite_db, "acme", make_items(3))
+    assert "Nothing has been evaluated yet" in write_client_report(sqlite_db, settings, "acme").read_text()
+
+
 def test_a_leaderboard_says_who_is_really_ahead(sqlite_db: Database) -> None:
     dataset = make_dataset(sqlite_db, "acme", ITEMS)
     for system, wrong in (("dense", 2), ("hybrid", 3), ("bm25", 30)):

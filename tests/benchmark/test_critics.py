@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rageval_dagster.benchmark.critics import was_turned_down
-from rageval_dagster.benchmark.generators import Task
 from rageval_dagster.benchmark.mix import Kind
 from rageval_dagster.benchmark.related import Related
+from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database
 from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.drafts import item_of, reader_of
-from rageval_dagster.benchmark.generators import Task, generator_name, load_generator
+from rageval_dagster.benchmark.generators import generator_name, load_generator
 from rageval_dagster.benchmark.mix import SINGLE, Kind
 from rageval_dagster.benchmark.prompted import prompted_name
 from rageval_dagster.benchmark.quotes import locate_quote
 from rageval_dagster.benchmark.related import Related
+from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.errors import BudgetReachedError, LanguageModelError
 from rageval_dagster.llm.client import UnusableReplyError

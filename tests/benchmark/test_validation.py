@@ -26,7 +26,7 @@ TEXTS = {chunk.content_key: chunk.text for chunk in (SHIPS, TOWNS)}
 
 def candidate(chunk: Chunk, attempt: int, question: str, answer: str, category: str = "factual_lookup") -> Candidate:
     quote = next(sentence for sentence in chunk.text.split(". ") if answer.split(maxsplit=1)[0] in sentence)
-    item = Item(question, (answer,), (Evidence(chunk.document_id, quote=quote),), category, origin="extractive")
+    item = Item(question, (answer,), (Evidence(chunk.document_id, quote=quote),), category, origin="llm")
     return Candidate(chunk.content_key, "test/1", attempt, "new", item)
 
 

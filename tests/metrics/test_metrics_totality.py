@@ -154,7 +154,7 @@ ONE_SENTENCE = " ".join(random.Random(0).choices([f"word{number}" for number in 
             marks=pytest.mark.slow,
         ),
         pytest.param("1234567890" * (MEGABYTE // 10), id="one number", marks=pytest.mark.slow),
-        pytest.param("1,11" * (MEGABYTE // 4), id="separators"),
+        pytest.param("1,11" * (MEGABYTE // 4), id="separators", marks=pytest.mark.slow),
         pytest.param("「あ。" * (MEGABYTE // 3), id="unclosed quotes", marks=pytest.mark.slow),
         pytest.param("[1" * (MEGABYTE // 2), id="unclosed citations", marks=pytest.mark.slow),
         pytest.param("`" * MEGABYTE, id="code marks", marks=pytest.mark.slow),

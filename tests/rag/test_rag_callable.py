@@ -61,7 +61,7 @@ versioned.__rageval_version__ = "2024-05"
 versioned.version = "other"
 
 def meets(question):
-    barrier.wait(timeout=10)
+    barrier.wait(timeout=60)
     return question
 
 def no_question(k):

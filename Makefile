@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export RAGEVAL_HOME ?= $(CURDIR)/.rageval
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: setup demo ui test test-slow check docs bench clean
+.PHONY: setup demo ui test test-core test-slow check docs bench clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,9 @@ ui: setup
 
 test: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"
+
+test-core: setup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m core
 
 test-slow: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m slow

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rageval_dagster.gate.decision import LOOKS, Gate
 from rageval_dagster.statistics.comparisons import compare
-from rageval_dagster.statistics.gating import LOOKS, Gate
 
 SIZES = (50, 100, 200, 300)
 DROPS = (0.05, 0.10, 0.20)

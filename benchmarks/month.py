@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from rageval_dagster.automation.home import prepare_dagster_home
-from rageval_dagster.monitoring.gate import Judged, judged_before
-from rageval_dagster.monitoring.told import changed_since, movement
+from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
+from rageval_dagster.telling.verdicts import changed_since, movement
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project

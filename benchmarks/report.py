@@ -19,10 +19,10 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from rageval_dagster.evaluation.summary import finish
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.identity import digest
 from rageval_dagster.metrics.interface import Metric, MetricOptions
 from rageval_dagster.metrics.registry import all_metrics
-from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
 from rageval_dagster.report.files import write_client_report
 from rageval_dagster.settings import load_settings
@@ -31,7 +31,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.results import RetrievalRecord
-from tests.monitoring.gated_history import held
+from tests.gate.gated_history import held
 from tests.storage.history_builder import answer_key, make_dataset, open_run, result_of, retrieval_key
 
 from watching import verdict  # isort: skip

@@ -1,11 +1,12 @@
 """Fixtures that several packages use: history databases on SQLite, PostgreSQL and MariaDB."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -16,8 +17,11 @@ from rageval_dagster.embedding.models import TransformerEmbedder
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
 
+if TYPE_CHECKING:
+    import numpy as np
+
 # How long an example takes says how busy the machine is, not whether the code is right.
-hypothesis.settings.register_profile("rageval", deadline=None)
+hypothesis.settings.register_profile("rageval", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("rageval")
 
 # Two processes that each compute with all cores wait for one another most of the time.
@@ -28,11 +32,23 @@ BACKENDS = ("sqlite", "postgresql", "mariadb")
 _VARIABLES = {"postgresql": "RAGEVAL_TEST_POSTGRES_URL", "mariadb": "RAGEVAL_TEST_MYSQL_URL"}
 
 
+pytest_plugins = ["tests.pipeline.fixtures"]
+
+MADE_ONCE = ("evaluated_once", "two_clients_once")
+"""Fixtures of whole evaluations: all tests that use one go to the same worker, so that it is made once."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects, and xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A slow test may take long on a slow machine, too; one that hangs still ends."""
     for item in items:
+        if item.get_closest_marker("core"):
+            item.add_marker("slow")
+        # A slow test may take long on a slow machine, too; one that hangs still ends.
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
+        for name in MADE_ONCE:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(autouse=True)
@@ -42,19 +58,20 @@ def _each_text_is_embedded_once(request: pytest.FixtureRequest, monkeypatch: pyt
     They are the same to the last bit in whatever company a text is embedded, which tests/embedding shows.
     """
     if request.path.parent.name != "embedding":
-        monkeypatch.setattr(TransformerEmbedder, "_encode_evenly", _encode_once)
+        monkeypatch.setattr(TransformerEmbedder, "encode", _encode_once)
 
 
-_VECTORS: dict[Any, Any] = {}
-_really_encode = TransformerEmbedder._encode_evenly
+_VECTORS: "dict[tuple[str, str], np.ndarray]" = {}
+_really_encode = TransformerEmbedder.encode
 
 
-def _encode_once(embedder: TransformerEmbedder, texts: Sequence[str], **options: Any) -> list[Any]:
-    kind = (embedder.name, tuple(options.items()))
-    missing = [text for text in dict.fromkeys(texts) if (kind, text) not in _VECTORS]
-    made = _really_encode(embedder, missing, **options) if missing else []
-    _VECTORS.update({(kind, text): vectors for text, vectors in zip(missing, made, strict=True)})
-    return [_VECTORS[kind, text] for text in texts]
+def _encode_once(embedder: TransformerEmbedder, texts: Sequence[str]) -> "np.ndarray":
+    import numpy as np
+
+    missing = [text for text in dict.fromkeys(texts) if (embedder.name, text) not in _VECTORS]
+    made = _really_encode(embedder, missing)
+    _VECTORS.update({(embedder.name, text): vector for text, vector in zip(missing, made, strict=True)})
+    return np.array([_VECTORS[embedder.name, text] for text in texts]).reshape(len(texts), made.shape[1])
 
 
 @pytest.fixture(params=BACKENDS)
@@ -73,18 +90,38 @@ def new_url(backend: str, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def empty_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the schema of a history: migrations take a twentieth of a second, a copy of it nothing."""
+    path = tmp_path_factory.mktemp("empty") / "history.sqlite3"
+    open_database(f"sqlite:///{path}").dispose()
+    return path
+
+
 @pytest.fixture
-def db(backend: str, tmp_path: Path, _shared: Callable[[str], Database]) -> Iterator[Database]:
-    """An open, empty history database.
+def sqlite_db(tmp_path: Path, empty_history: Path) -> Iterator[Database]:
+    """An open, empty history database on SQLite, for tests of code that does not care which one it is."""
+    opened = open_database(f"sqlite:///{shutil.copy(empty_history, tmp_path / 'history.sqlite3')}")
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def db(sqlite_db: Database) -> Database:
+    """In tests/storage, where the systems differ, this is `any_db`."""
+    return sqlite_db
+
+
+@pytest.fixture
+def any_db(backend: str, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An open, empty history database on each database system.
 
     A server's schema is made once a session and emptied after each test: making one takes MariaDB two seconds.
     """
     if backend == "sqlite":
-        opened = open_database(f"sqlite:///{tmp_path / 'history.sqlite3'}")
-        yield opened
-        opened.dispose()
+        yield request.getfixturevalue("sqlite_db")
         return
-    opened = _shared(backend)
+    opened = request.getfixturevalue("server_databases")(backend)
     yield opened
     with opened.begin() as connection:
         for table in reversed(metadata.sorted_tables):
@@ -92,16 +129,8 @@ def db(backend: str, tmp_path: Path, _shared: Callable[[str], Database]) -> Iter
                 connection.execute(sa.delete(table))
 
 
-@pytest.fixture
-def sqlite_db(tmp_path: Path) -> Iterator[Database]:
-    """An open, empty history database on SQLite, for tests of code that does not care which one it is."""
-    opened = open_database(f"sqlite:///{tmp_path / 'history.sqlite3'}")
-    yield opened
-    opened.dispose()
-
-
 @pytest.fixture(scope="session")
-def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Database]]:
+def server_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Database]]:
     opened: dict[str, Database] = {}
     with ExitStack() as stack:
 
@@ -136,7 +165,7 @@ def new_database(backend: str, folder: Path) -> Iterator[str]:
 
 
 def _on_server(server: sa.URL, statement: str, variable: str) -> None:
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 5})
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 60})
     try:
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)

@@ -1,18 +1,25 @@
 """What the HTTP servers of the tests share: a real server on loopback while a `with` block lasts."""
 
+import random
 import socket
 import ssl
 import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 
 def free_port() -> int:
-    """A port on loopback where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port on loopback where nobody listens, and that no server of another test is given by chance.
+
+    The system gives servers that ask for any port one above these.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class LoopbackServer:

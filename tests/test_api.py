@@ -26,11 +26,8 @@ from rageval_dagster.storage.evaluations import finish_evaluation
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.results import save_results, save_retrievals
 from tests.loopback import free_port
-from tests.pipeline.conftest import _evaluated_once, evaluated, project
 from tests.pipeline.small_project import Project
 from tests.storage.history_builder import make_dataset, make_items, open_run, result_of, retrieval_key, retrieval_of
-
-__all__ = ["_evaluated_once", "evaluated", "project"]
 
 TOKEN = "a-token-of-the-tests"
 

@@ -16,7 +16,7 @@ from rageval_dagster.resources.textless import without_texts
 def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVersionsByPartition:
     """The chunks of every client in Chroma. They belong to the user: nothing here is ever written."""
     from rageval_dagster.corpus.names import partition_key
-    from rageval_dagster.monitoring.watching import watched
+    from rageval_dagster.corpus.watching import watched
 
     documents = store.open()
     probes = documents.iter_probes(watched(database.open(), documents.clients()))

@@ -13,7 +13,7 @@ FRESH = "fresh"
 @without_texts
 def fresh(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """The newest complete evaluation is not older than RAGEVAL_FRESH_HOURS."""
-    from rageval_dagster.monitoring.incidents import freshness
+    from rageval_dagster.gate.incidents import freshness
     from rageval_dagster.settings import load_settings
     from rageval_dagster.storage.types import utc_now
 

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from rageval_dagster.assets.partitions import clients_partitions
-from rageval_dagster.monitoring.gate_spec import DEFAULT_GATE, GateSpec
+from rageval_dagster.gate.spec import DEFAULT_GATE, GateSpec
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
@@ -40,8 +40,8 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     )
     @without_texts
     def check(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
-        from rageval_dagster.monitoring.gate import judged_newest
-        from rageval_dagster.monitoring.told import finding_of
+        from rageval_dagster.gate.judging import judged_newest
+        from rageval_dagster.telling.verdicts import finding_of
 
         client_id = database.client_of(context.partition_key)
         settings = load_settings().for_client(client_id)
@@ -62,7 +62,7 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
 @without_texts
 def no_newly_failing(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """No question that was right in the baseline is wrong now, and wrong again when it is asked again."""
-    from rageval_dagster.monitoring.gate import judged_newest
+    from rageval_dagster.gate.judging import judged_newest
 
     judged = judged_newest(database.open(), database.client_of(context.partition_key))
     failing = {

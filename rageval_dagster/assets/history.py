@@ -53,15 +53,15 @@ def evaluation_runs(
     systems: RagSystems,
 ) -> dg.MaterializeResult:
     """One row of history per evaluation: versions, counts, headline metrics with intervals, what became of them."""
-    from rageval_dagster.evaluation.asking_again import ask_again
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish_all
     from rageval_dagster.evaluation.verdict import run_metadata
-    from rageval_dagster.monitoring.gate import Bench, judge_all
-    from rageval_dagster.monitoring.told import gate_metadata
+    from rageval_dagster.gate.asking_again import ask_again
+    from rageval_dagster.gate.judging import Bench, judge_all
     from rageval_dagster.report.run_page import run_page
     from rageval_dagster.storage.clients import set_systems
+    from rageval_dagster.telling.verdicts import gate_metadata
 
     db, client_id = database.open(), database.client_of(context.partition_key)
     reports = finish_all(

@@ -10,7 +10,7 @@ from rageval_dagster.assets.freshness import FRESH
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.monitoring.incidents import EndedRun, Freshness
+from rageval_dagster.gate.incidents import EndedRun, Freshness
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
@@ -37,10 +37,10 @@ def alert_sensor() -> dg.SensorDefinition:
     )
     @without_texts
     def sensor(context: dg.SensorEvaluationContext, database: HistoryDatabase) -> dg.SensorResult:
-        from rageval_dagster.monitoring.incidents import review, review_freshness
-        from rageval_dagster.monitoring.webhook import tell
+        from rageval_dagster.gate.incidents import review, review_freshness
         from rageval_dagster.storage.incidents import open_incidents
         from rageval_dagster.storage.types import utc_now
+        from rageval_dagster.telling.webhook import tell
 
         settings, db, now = load_settings(), database.open(), utc_now()
         since = datetime.fromisoformat(context.cursor) if context.cursor else now
@@ -66,10 +66,10 @@ def alert_sensor() -> dg.SensorDefinition:
 
 def after_run(instance: dg.DagsterInstance, db: Database, settings: Settings, client_id: str) -> str | None:
     """Opens, closes and tells what a run of the command line brought; gives a line on what could not be done."""
-    from rageval_dagster.monitoring.incidents import review
-    from rageval_dagster.monitoring.webhook import tell
+    from rageval_dagster.gate.incidents import review
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.types import utc_now
+    from rageval_dagster.telling.webhook import tell
 
     try:
         before = open_incidents(db)
@@ -100,7 +100,7 @@ def _renew_page(db: Database, settings: Settings, before: Sequence[Incident]) ->
 
 def note_runs(instance: dg.DagsterInstance, db: Database, client_ids: set[str]) -> None:
     """Opens or closes the incident of each client's newest run."""
-    from rageval_dagster.monitoring.incidents import note_run
+    from rageval_dagster.gate.incidents import note_run
     from rageval_dagster.storage.types import utc_now
 
     for client_id in sorted(client_ids):

@@ -27,8 +27,8 @@ from dagster_shared.error import SerializableErrorInfo
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.corpus.names import partition_key
+from rageval_dagster.corpus.watching import Cursor
 from rageval_dagster.errors import DatabaseError
-from rageval_dagster.monitoring.watching import Cursor
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.forgetting import scrub_file
 

@@ -17,7 +17,7 @@ from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from rageval_dagster.monitoring.watching import Look
+    from rageval_dagster.corpus.watching import Look
 
 MAX_ATTEMPTS = 3
 INTERVAL_S = 30
@@ -46,7 +46,7 @@ def document_store_sensor() -> dg.SensorDefinition:
     def sensor(
         context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:
-        from rageval_dagster.monitoring.watching import BUDGET_S, Cursor, look_around
+        from rageval_dagster.corpus.watching import BUDGET_S, Cursor, look_around
 
         settings = load_settings()
         if not settings.enabled:

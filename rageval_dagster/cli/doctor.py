@@ -242,8 +242,8 @@ def _webhook(url: SecretStr | None, test: bool) -> str:
     Raises:
         RagevalError: it is no address that may be used, or did not take the test message.
     """
-    from rageval_dagster.monitoring.slack import note
-    from rageval_dagster.monitoring.webhook import host_of, post
+    from rageval_dagster.telling.slack import note
+    from rageval_dagster.telling.webhook import host_of, post
 
     if url is None:
         return "not set: nobody is told of incidents; rageval status shows those that are open"

@@ -35,7 +35,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
-    from rageval_dagster.monitoring.comparing_runs import compare_runs
+    from rageval_dagster.gate.comparing_runs import compare_runs
 
     settings, db = open_all()
     found = compare_runs(db, settings, before, now)
@@ -98,7 +98,7 @@ def compare(
 
 def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number.")]) -> None:
     """Makes an evaluation the baseline: later ones of its dataset and system are compared with it."""
-    from rageval_dagster.monitoring.baselines import accept as accept_run
+    from rageval_dagster.gate.baselines import accept as accept_run
     from rageval_dagster.storage.evaluations import get_evaluation
 
     _, db = open_all()
@@ -112,8 +112,8 @@ def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number."
 
 def say_gate(settings: Any, db: Any, reports: Sequence[Any]) -> int:
     """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (too few to tell)."""
-    from rageval_dagster.monitoring.gate import judged_before
-    from rageval_dagster.monitoring.told import sentence
+    from rageval_dagster.gate.judging import judged_before
+    from rageval_dagster.telling.verdicts import sentence
 
     judged = [judged_before(db, report.evaluation) for report in reports]
     for each in judged:
@@ -130,8 +130,8 @@ def say_gate(settings: Any, db: Any, reports: Sequence[Any]) -> int:
 
 def gate_lines(db: Any, settings: Any, evaluation: Any) -> Iterator[str]:
     """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
-    from rageval_dagster.monitoring.gate import judged_before
-    from rageval_dagster.monitoring.told import sentence
+    from rageval_dagster.gate.judging import judged_before
+    from rageval_dagster.telling.verdicts import sentence
 
     judged = judged_before(db, evaluation)
     yield sentence(judged, settings.gate_effect)
@@ -142,7 +142,7 @@ def gate_lines(db: Any, settings: Any, evaluation: Any) -> Iterator[str]:
 
 def newly_failing(judged: Any, most: int = FEW_IDS) -> Sequence[str]:
     """The first questions that newly fail by their ids, and the command that shows both answers; nothing without."""
-    from rageval_dagster.monitoring.gate_spec import failing_count
+    from rageval_dagster.gate.spec import failing_count
 
     failing = judged.judgement.newly_failing
     if not failing:
@@ -155,8 +155,8 @@ def newly_failing(judged: Any, most: int = FEW_IDS) -> Sequence[str]:
 
 def _few_questions(db: Any, settings: Any, judged: Any) -> str | None:
     """Of a first run: that with so few questions later ones could hardly be told from it; None where they can."""
-    from rageval_dagster.monitoring.gate import visible_drop
-    from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
+    from rageval_dagster.gate.judging import visible_drop
+    from rageval_dagster.gate.spec import GateSpec, seen_from
 
     spec = GateSpec.from_settings(settings)
     if judged.judgement.verdict != "first":
@@ -175,7 +175,7 @@ def _few_questions(db: Any, settings: Any, judged: Any) -> str | None:
 
 def gate_json(db: Any, evaluation: Any) -> Mapping[str, Any]:
     """What `--json` prints of the gate."""
-    from rageval_dagster.monitoring.gate import judged_before
+    from rageval_dagster.gate.judging import judged_before
 
     judged = judged_before(db, evaluation)
     return {
@@ -209,7 +209,7 @@ def _comparison_row(row: Any) -> dict[str, Any]:
 
 
 def _seen_from(row: Any) -> float | None:
-    from rageval_dagster.monitoring.gate_spec import seen_from
+    from rageval_dagster.gate.spec import seen_from
 
     return None if row.smallest_drop is None else seen_from(row.smallest_drop, 3)
 

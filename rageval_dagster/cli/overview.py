@@ -57,14 +57,14 @@ def status(
 
 
 def _json(incident: "Incident") -> dict[str, Any]:
-    from rageval_dagster.monitoring.reasons import reason
+    from rageval_dagster.telling.reasons import reason
 
     names = ("kind", "subject", "opened_at", "opening_told_at", "evaluation_id", "run_id", "details")
     return {**{name: getattr(incident, name) for name in names}, "reason": reason(incident)}
 
 
 def _line(incident: "Incident") -> dict[str, Any]:
-    from rageval_dagster.monitoring.reasons import reason
+    from rageval_dagster.telling.reasons import reason
 
     return {
         "open incident": incident.kind.replace("_", " "),

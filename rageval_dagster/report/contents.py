@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rageval_dagster.evaluation.differences import GoneItem, gone_items
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, failures, report_of
-from rageval_dagster.monitoring.gate import Judged, judged_before
-from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
+from rageval_dagster.gate.causes import GoneItem, gone_items
+from rageval_dagster.gate.judging import Judged, judged_before
+from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.rag.failures import remedy
 from rageval_dagster.records import Result
 from rageval_dagster.report.advice import Advised, advised, good_value, suspected

@@ -17,8 +17,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from rageval_dagster.monitoring.gate_spec import seen_from
-from rageval_dagster.monitoring.reasons import reason
+from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
@@ -34,6 +33,7 @@ from rageval_dagster.report.verdict import (
 )
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.incidents import Incident
+from rageval_dagster.telling.reasons import reason
 from rageval_dagster.text import TURNS_DIRECTION
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS
+from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.markdown import escaped, sparkline, table
-from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.report.advice import advised, good_value, suspected
 from rageval_dagster.report.links import ReportLinks
 from rageval_dagster.report.names import metric_name, number, plural

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from rageval_dagster.evaluation.differences import UNVERSIONED
 from rageval_dagster.evaluation.verdict import too_many_errors
-from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.monitoring.gate_spec import GateSpec, seen_from
+from rageval_dagster.gate.causes import UNVERSIONED
+from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, number, plural
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.incidents import Kind

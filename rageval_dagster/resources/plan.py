@@ -7,7 +7,7 @@ from pydantic import Field, PrivateAttr
 
 from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.evaluation.request import EvaluationRequest, make_request
-from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.report.links import ReportLinks
 from rageval_dagster.settings import load_settings
 

@@ -66,7 +66,7 @@ def settings(server: ScriptedServer, **others: str) -> Settings:
             "RAGEVAL_GENERATOR_MODEL": "writer",
             "OPENAI_BASE_URL": server.base_url,
             "RAGEVAL_LLM_MAX_ATTEMPTS": "2",
-            "RAGEVAL_LLM_TIMEOUT_S": "5",
+            "RAGEVAL_LLM_TIMEOUT_S": "30",
             **others,
         }
     )

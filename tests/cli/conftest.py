@@ -1,4 +1,4 @@
-"""The command line is tested on the small project of the pipeline tests."""
+"""The command as a function."""
 
 import sys
 
@@ -6,9 +6,6 @@ import pytest
 
 from rageval_dagster.cli import main
 from tests.cli.running import Ended, Run
-from tests.pipeline.conftest import _evaluated_once, evaluated, loaded, project
-
-__all__ = ["_evaluated_once", "evaluated", "loaded", "project"]
 
 
 @pytest.fixture

@@ -131,6 +131,7 @@ def test_bad_rows_of_an_import_are_named_and_the_rest_goes_on(project: Project, 
     assert [row["row"] for row in printed["refused"]] == [2, 3]
 
 
+@pytest.mark.core
 def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path: Path) -> None:
     german = "Der Turm wurde im Jahr 1801 errichtet. Besucher dürfen ihn täglich von zehn bis achtzehn Uhr betreten. "
     rows = [*documents("lighthouse"), {"id": "turm", "title": "Der Turm", "text": german * 5}]

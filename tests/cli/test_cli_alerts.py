@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from rageval_dagster.monitoring.incidents import EndedRun, note_run, review
+from rageval_dagster.gate.incidents import EndedRun, note_run, review
 from rageval_dagster.storage.types import utc_now
 from tests.cli.running import Run
-from tests.monitoring.planted_incidents import MRR, evaluate
-from tests.monitoring.webhook_server import WebhookServer
+from tests.gate.planted_incidents import MRR, evaluate
 from tests.pipeline.small_project import Project
+from tests.telling.webhook_server import WebhookServer
 
 
 def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project, run: Run) -> None:

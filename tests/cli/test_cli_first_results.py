@@ -48,6 +48,7 @@ def logged_questions(path: Path) -> None:
         writer.writerow(["2026-11-02", "  "])
 
 
+@pytest.mark.slow
 def test_from_init_to_scores(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     store = project.folder / "theirs"
     their_store(store, ("lighthouse", "fortress"))

@@ -12,7 +12,7 @@ from rageval_dagster.storage.database import open_database
 from rageval_dagster.storage.forgetting import rows_of
 from tests.cli.running import Ended, Run, refused
 from tests.llm.scripted_server import Fault, ScriptedServer
-from tests.pipeline.conftest import new_project
+from tests.pipeline.small_project import new_project
 
 SCORES = {"faithfulness": 0.95, "answer_relevance": 1.0, "citation_quality": 0.9, "completeness": 0.85}
 ALL_SCORES = {**SCORES, "correctness": 1.0}

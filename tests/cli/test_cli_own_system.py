@@ -19,6 +19,7 @@ from tests.pipeline.test_own_system import configure
 WORDS = "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May."
 
 
+@pytest.mark.slow
 def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ def test_of_many_leaked_chunks_a_few_are_named() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_secret_that_is_not_set_is_said_before_anything_is_done(loaded: Project, run: Run) -> None:
     with serving(OtherRag(documents("lighthouse"))) as assistant:
         configure(loaded, assistant)
@@ -85,6 +87,7 @@ def test_a_secret_that_is_not_set_is_said_before_anything_is_done(loaded: Projec
     assert assistant.asked == []
 
 
+@pytest.mark.slow
 def test_a_system_that_fails_is_said_to_with_its_reasons(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

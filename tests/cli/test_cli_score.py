@@ -45,6 +45,7 @@ def test_seed_000_s_file_is_scored_and_nothing_is_left_behind(run: Run, elsewher
     assert [path.name for path in elsewhere.iterdir()] == ["sample_eval.json"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_outputs_with_fifty_broken_rows(run: Run) -> None:
     """The 50 are named by row and field, the rest is scored, and the exit code says so."""
     rows = [

@@ -15,7 +15,6 @@ import pytest
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings, load_settings
-from rageval_dagster.storage.database import Database, open_database
 from tests.loopback import free_port
 
 
@@ -123,13 +122,6 @@ def settings(request: pytest.FixtureRequest, home: Path) -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> ChromaStore:
     return open_store(settings)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(f"sqlite:///{tmp_path / 'history.sqlite3'}")
-    yield database
-    database.dispose()
 
 
 Fill = Callable[..., list[Chunk]]

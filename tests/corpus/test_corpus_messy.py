@@ -13,9 +13,6 @@ from rageval_dagster.records import Evidence, Item
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.corpus import iter_manifest
 from rageval_dagster.storage.database import Database
-from tests.conftest import db
-
-__all__ = ["db"]
 
 HOSTILE = [
     "7f1c9a34-0f4e-4c4b-9c39-1a2b3c4d5e6f",
@@ -53,13 +50,13 @@ def hostile(embedded_settings: Settings) -> ChromaStore:
     return open_store(embedded_settings)
 
 
-def test_hostile_ids_documents_and_texts_are_handled(hostile: ChromaStore, db: Database) -> None:
-    report = scan_corpus(db, hostile, "theirs")
+def test_hostile_ids_documents_and_texts_are_handled(hostile: ChromaStore, any_db: Database) -> None:
+    report = scan_corpus(any_db, hostile, "theirs")
     assert (report.chunk_count, report.without_text) == (len(HOSTILE) + 1, 0)
-    again = scan_corpus(db, hostile, "theirs")
+    again = scan_corpus(any_db, hostile, "theirs")
     assert (again.added, again.changed, again.removed, again.reembedded) == (0, 0, 0, 0)
     assert again.corpus_version == report.corpus_version
-    stored = {entry.chunk_id for page in iter_manifest(db, "theirs") for entry in page}
+    stored = {entry.chunk_id for page in iter_manifest(any_db, "theirs") for entry in page}
     assert stored == {*HOSTILE, "long"}
     assert [chunk.id for chunk in hostile.get("theirs", HOSTILE)] == HOSTILE
     assert hostile.vectors("theirs", HOSTILE).shape == (len(HOSTILE), 2)
@@ -67,11 +64,11 @@ def test_hostile_ids_documents_and_texts_are_handled(hostile: ChromaStore, db: D
         Item("q", evidence=(Evidence(name * 2 if number > 5 else name, quote=f"{name} says number {number}."),))
         for number, name in enumerate(HOSTILE)
     ]
-    found = resolve(items, db, hostile, "theirs")
+    found = resolve(items, any_db, hostile, "theirs")
     assert [found[item.item_id].chunks for item in items] == [{name} for name in HOSTILE]
 
 
-def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings: Settings, db: Database) -> None:
+def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings: Settings, any_db: Database) -> None:
     texts = [None, "", " \n\t ", "\u00a0\u2003", "words", "words with \0 in them"]
     collection = theirs(embedded_settings)
     for number, text in enumerate(texts):
@@ -80,9 +77,9 @@ def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings:
         )
     collection.upsert(ids=["an id\0"], embeddings=[[1.0, 9]], documents=["words"])
     store = open_store(embedded_settings)
-    report = scan_corpus(db, store, "theirs")
+    report = scan_corpus(any_db, store, "theirs")
     assert (report.chunk_count, report.without_text, store.count("theirs")) == (2, 5, 7)
-    again = scan_corpus(db, store, "theirs")
+    again = scan_corpus(any_db, store, "theirs")
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
 
 

@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "SECURITY.md", "ARCHITECTURE.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *("README.md", "SECURITY.md", "ARCHITECTURE.md"),
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+]
 
 
 def text_of(page: str) -> str:

@@ -108,13 +108,13 @@ class ScriptedServer(LoopbackServer):
                 {"object": "embedding", "index": index, "embedding": self._vector(text)}
                 for index, text in enumerate(texts)
             ]
-            # Out of order, as the API allows.
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
             return {
                 "object": "list",
                 "model": model,
                 "data": rows[::-1],
-                "usage": {"prompt_tokens": 1, "total_tokens": 1},
-            }
+                "usage": usage,
+            }  # in any order, as the API may
         text = "" if fault and fault.kind == "empty" else self._reply(received.body)
         finish = "length" if fault and fault.kind == "cut_off" else "stop"
         message = {"role": "assistant", "content": text}
@@ -152,7 +152,7 @@ class ScriptedServer(LoopbackServer):
 
             def _answer(self, received: Received, fault: Fault | None) -> None:
                 if server._gate is not None and len(server.requests) > 1:
-                    server._gate.wait(timeout=10)
+                    server._gate.wait(timeout=60)
                 kind = fault.kind if fault else None
                 if kind == "hang":
                     server.stopping.wait()
@@ -160,15 +160,8 @@ class ScriptedServer(LoopbackServer):
                     self.close_connection = True
                     return
                 if fault and kind == "status":
-                    error = {
-                        "error": {
-                            "message": fault.message,
-                            "type": "scripted",
-                            "code": fault.code,
-                            "param": fault.param,
-                        }
-                    }
-                    self._send(fault.status, json.dumps(error), "application/json", fault.headers)
+                    said = {"message": fault.message, "type": "scripted", "code": fault.code, "param": fault.param}
+                    self._send(fault.status, json.dumps({"error": said}), "application/json", fault.headers)
                 elif kind == "web_page":
                     self._send(200, "<html><body>Welcome</body></html>", "text/html")
                 elif fault and kind == "json":

@@ -22,7 +22,7 @@ def test_a_reply_that_comes_while_it_is_looked_up_is_found(
     def slow(*arguments: object) -> dict[str, Reply]:
         found = load(*arguments)  # pyright: ignore[reportArgumentType]
         looked.set()
-        may_end.wait(10)
+        may_end.wait(60)
         return found
 
     monkeypatch.setattr(ledger_module, "load_replies", slow)
@@ -48,7 +48,7 @@ def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkey
 
     def fail(*_: object) -> dict[str, str]:
         looking.set()
-        may_end.wait(10)
+        may_end.wait(60)
         raise DatabaseError("gone")
 
     monkeypatch.setattr(ledger_module, "load_replies", fail)
@@ -56,11 +56,11 @@ def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkey
     async def both() -> tuple[Reply | BaseException | None, ...]:
         ledger = Ledger(sqlite_db, "acme", 30.0)
         first = asyncio.create_task(ledger.known("one"))
-        await asyncio.to_thread(looking.wait, 10)
+        await asyncio.to_thread(looking.wait, 60)
         second = asyncio.create_task(ledger.known("two"))
         await asyncio.sleep(0)
         may_end.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             found = await asyncio.gather(first, second, return_exceptions=True)
             await ledger.settle()
         return found
@@ -74,7 +74,7 @@ def test_a_lookup_that_nobody_waits_for_any_more_ends_before_all_is_settled(
     may_end = threading.Event()
 
     def slow(*_: object) -> dict[str, str]:
-        may_end.wait(10)
+        may_end.wait(60)
         raise DatabaseError("gone")
 
     monkeypatch.setattr(ledger_module, "load_replies", slow)

@@ -1,9 +1,15 @@
 """A small project to evaluate: its own RAGEVAL_HOME, with made-up documents in embedded Chroma."""
 
 import json
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
+import pytest
+
+from rageval_dagster.automation.home import DAGSTER_YAML
 from rageval_dagster.automation.launch import Launched, launch
 from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
@@ -64,3 +70,37 @@ class Project:
 
     def evaluate(self, client: str, trigger: str, **plan: object) -> Launched:
         return launch(defs, self.settings, client, trigger, plan, lambda _: None)
+
+
+def new_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An empty project; the process's environment points to it, since Dagster's resources read it there."""
+    for variable in [
+        name for name in os.environ if name.startswith(("RAGEVAL_", "EVALUATION_", "OPENAI_", "DAGSTER_"))
+    ]:
+        if not variable.startswith("RAGEVAL_TEST_"):  # the servers of the tests
+            monkeypatch.delenv(variable)
+    environment = {
+        "RAGEVAL_HOME": str(tmp_path / "home"),
+        "EVALUATION_DEFAULT_SAMPLE_SIZE": "8",
+        "RAGEVAL_SETTLE_S": "0",
+    }
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    shutil.copytree(_new_dagster_home(tmp_path.parent, monkeypatch), tmp_path / "home" / "dagster")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home" / "dagster"))
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path, environment)
+
+
+def _new_dagster_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Dagster's home with its own tables, which take a second to make; made once in the folder."""
+    home = folder / "new-dagster-home"
+    if not home.exists():
+        before = os.umask(0o077)  # as it is where the project makes it
+        home.mkdir()
+        (home / "dagster.yaml").write_text(DAGSTER_YAML, encoding="utf-8")
+        with monkeypatch.context() as environment:
+            environment.setenv("DAGSTER_HOME", str(home))
+            dg.DagsterInstance.get().dispose()
+        os.umask(before)
+    return home

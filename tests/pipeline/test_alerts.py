@@ -18,12 +18,12 @@ from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
-from tests.monitoring.planted_incidents import MRR, age, evaluate
-from tests.monitoring.test_monitoring_incidents import everything
-from tests.monitoring.webhook_server import WebhookServer
+from tests.gate.planted_incidents import MRR, age, evaluate
+from tests.gate.test_gate_incidents import everything
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.test_canaries import Run, fail_in_a_metric, holding, log_file, planted, run
 from tests.pipeline.test_daemon import services, wait_for
+from tests.telling.webhook_server import WebhookServer
 
 __all__ = ["log_file", "planted", "run", "services"]
 

@@ -121,6 +121,7 @@ def fail_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rageval_dagster.corpus.store.ChromaStore.scan", broken)
 
 
+@pytest.mark.core
 def test_no_text_reaches_dagster_logs_or_the_screen(
     planted: Project, run: Run, log_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +382,7 @@ def test_no_secret_is_in_any_error(
     assert holding(SECRET, log_file, tmp_path / "history.sqlite3") == []
 
 
+@pytest.mark.core
 def test_no_command_shows_stores_or_logs_a_secret(
     project: Project, run: Run, log_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

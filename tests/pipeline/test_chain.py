@@ -50,6 +50,7 @@ def test_a_client_is_evaluated_from_documents_to_history(evaluated: Project) -> 
         assert event.asset_materialization.partition == "acme"
 
 
+@pytest.mark.core
 def test_an_unchanged_night_adds_only_the_runs_own_rows(evaluated: Project) -> None:
     before = row_counts(evaluated)
     assert evaluated.evaluate("acme", "schedule:two").message is None
@@ -66,6 +67,7 @@ def test_a_run_for_a_change_that_was_evaluated_ends_early(evaluated: Project) ->
     assert reports_of(evaluated.database(), "acme", "change:1") == []
 
 
+@pytest.mark.slow
 def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(evaluated: Project) -> None:
     db = evaluated.database()
     [before] = current_datasets(db, "acme")

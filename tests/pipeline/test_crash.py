@@ -1,12 +1,10 @@
 """An evaluation that is killed at any moment and run again gives the rows of an undisturbed one, none twice."""
 
 import os
-import random
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +14,9 @@ import pytest
 from rageval_dagster.storage.database import open_database
 from tests.conftest import new_database
 from tests.pipeline.small_project import Project
-from tests.pipeline.table_rows import count_of, rows_of
+from tests.pipeline.table_rows import rows_of
 from tests.pipeline.warm_process import WarmProcess, warm_process
 
-KILLS = 20
 TRIGGER = "change:1"
 
 
@@ -37,15 +34,10 @@ class Copy:
     environment: dict[str, str]
     url: str
 
-    def run(self, warm: WarmProcess, kill_after_s: float | None = None) -> tuple[int, float]:
-        """Evaluates the client; the exit status, and how long it took."""
-        began = time.monotonic()
-        number = warm.start(self.folder, self.environment, "acme", TRIGGER)
-        if kill_after_s is not None:
-            time.sleep(kill_after_s)
-            with suppress(ProcessLookupError):  # it was faster than the undisturbed one
-                os.kill(number, signal.SIGKILL)
-        return warm.wait(), time.monotonic() - began
+    def run(self, warm: WarmProcess, die_at: int | None = None) -> int:
+        """Evaluates the client; the exit status. `die_at`: as `WarmProcess.start` has it."""
+        warm.start(self.folder, self.environment, "acme", TRIGGER, die_at)
+        return warm.wait()
 
     def rows(self) -> dict[str, list[str]]:
         db = open_database(self.url)
@@ -76,28 +68,25 @@ def copy_of(served: Project, backend: str) -> Callable[[str], AbstractContextMan
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
-def test_killed_at_random_moments_and_run_again(
-    warm: WarmProcess, copy_of: Callable[[str], AbstractContextManager[Copy]], backend: str
+@pytest.mark.parametrize(
+    ("backend", "kills"),
+    [
+        *(pytest.param(backend, 3, marks=pytest.mark.core) for backend in ("sqlite", "postgresql")),
+        *(("sqlite", 10), ("postgresql", 10)),
+    ],
+    indirect=["backend"],
+)
+def test_killed_at_any_moment_and_run_again(
+    warm: WarmProcess, copy_of: Callable[[str], AbstractContextManager[Copy]], kills: int
 ) -> None:
-    durations = []
-    for name in ("undisturbed", "undisturbed again"):
-        with copy_of(name) as undisturbed:
-            status, duration = undisturbed.run(warm)
-            assert status == 0, (undisturbed.folder / "run.log").read_text()
-            durations.append(duration)
-            expected = undisturbed.rows()
-    duration = min(durations)
-    moments = random.Random(6)
-    ended = 0
-    for kill in range(KILLS):
+    """The moments are even steps of what a run writes, to the history and to Dagster's own tables."""
+    with copy_of("undisturbed") as undisturbed:
+        assert undisturbed.run(warm) == 0, (undisturbed.folder / "run.log").read_text()
+        writes = int((undisturbed.folder / "writes").read_text())
+        expected = undisturbed.rows()
+    for kill in range(kills):
+        moment = writes * (2 * kill + 1) // (2 * kills)
         with copy_of(f"kill{kill}") as killed:
-            moment = moments.uniform(0, duration)
-            status, _ = killed.run(warm, kill_after_s=moment)
-            assert status in (-signal.SIGKILL, 0)
-            ended += status == 0
-            status, _ = killed.run(warm)
-            assert status == 0, (killed.folder / "run.log").read_text()
-            assert killed.rows() == expected, f"kill {kill}, {moment:.2f} s of {duration:.2f} s"
-    assert ended < KILLS / 4, "the moments are to be within the run"
-    print(f"{backend}: {KILLS} kills within {duration:.1f} s, {count_of(expected)} rows each")
+            assert killed.run(warm, die_at=moment) == -signal.SIGKILL
+            assert killed.run(warm) == 0, (killed.folder / "run.log").read_text()
+            assert killed.rows() == expected, f"killed before write {moment} of {writes}"

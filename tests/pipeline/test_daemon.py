@@ -48,7 +48,7 @@ def wait_for(what: str, condition: Callable[[], bool]) -> None:
         time.sleep(1)
 
 
-@pytest.mark.slow
+@pytest.mark.core
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("services")
 def test_changed_and_new_documents_are_evaluated_by_themselves(loaded: Project) -> None:

@@ -28,9 +28,9 @@ from rageval_dagster.automation.forgetting import held_in_dagster
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.cli import main
 from rageval_dagster.cli.evaluate import chosen_clients
+from rageval_dagster.corpus.watching import Cursor
 from rageval_dagster.definitions import defs
-from rageval_dagster.monitoring.incidents import EndedRun, Freshness, note_run
-from rageval_dagster.monitoring.watching import Cursor
+from rageval_dagster.gate.incidents import EndedRun, Freshness, note_run
 from rageval_dagster.records import Item
 from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.looks import nightly_requests, tick
@@ -86,6 +86,7 @@ def told_by_the_daemon() -> None:
         instance.create_tick(tick)
 
 
+@pytest.mark.core
 def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project) -> None:
     told_by_the_daemon()
     note_run(two_clients.database(), FORGOTTEN, EndedRun("run-1", failed=True), datetime.now(UTC))
@@ -110,6 +111,7 @@ def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project)
         assert tick.status == TickStatus.SUCCESS
 
 
+@pytest.mark.slow
 def test_runs_of_no_single_client_name_it_and_go_too(two_clients: Project) -> None:
     with dg.DagsterInstance.get() as instance:
         by_hand = defs.resolve_implicit_global_asset_job_def().get_subset(
@@ -162,6 +164,7 @@ def asked_for(project: Project) -> list[str]:
     return [*(str(request.partition_key) for request in requests), *everybody]
 
 
+@pytest.mark.slow
 def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project) -> None:
     assert asked_for(two_clients).count(FORGOTTEN) == 2
     assert forget(FORGOTTEN) == 0
@@ -177,6 +180,7 @@ def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project
     assert asked_for(two_clients).count(FORGOTTEN) == 3
 
 
+@pytest.mark.slow
 def test_every_file_is_for_its_owner_only(two_clients: Project) -> None:
     home = two_clients.settings.home
     open_to_others = [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from chromadb.config import Settings as ChromaSettings
 
-from rageval_dagster.monitoring.baselines import accept
-from rageval_dagster.monitoring.gate import Judged, judged_before
-from rageval_dagster.monitoring.told import sentence
+from rageval_dagster.gate.baselines import accept
+from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.storage.comparisons import find_baseline
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
+from rageval_dagster.telling.verdicts import sentence
 from tests.pipeline.small_project import Project
 
 pytestmark = pytest.mark.slow

@@ -35,6 +35,7 @@ def kept_vectors(project: Project) -> int:
         return connection.execute(sa.select(sa.func.count()).select_from(embedding_cache)).scalar_one()
 
 
+@pytest.mark.slow
 def test_a_question_with_other_checks_is_scored_again_and_embeds_nothing(loaded: Project) -> None:
     first = imported(loaded, checks=[{"name": "founder", "kind": "fact", "expect": "Aelnova"}])
     before = evaluated(loaded, "command:one", first)

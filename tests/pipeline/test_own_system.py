@@ -8,7 +8,7 @@ import pytest
 from rageval_dagster.evaluation.answers import result_record
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
-from rageval_dagster.monitoring.gate import judged_newest
+from rageval_dagster.gate.judging import judged_newest
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Hit, Item
 from rageval_dagster.storage.results import RetrievalRecord, load_results
@@ -58,6 +58,7 @@ def evaluated(project: Project, trigger: str) -> EvaluationReport:
     return report
 
 
+@pytest.mark.slow
 def test_its_own_passages_under_its_own_ids_are_scored(loaded: Project, assistant: OtherRag) -> None:
     report = evaluated(loaded, "command:one")
     assert len(assistant.asked) == report.evaluation.item_count == 8
@@ -88,6 +89,7 @@ def test_an_unversioned_system_that_gets_worse_is_asked_again_and_seen(loaded: P
     assert [row["system_note"] for row in history] == ["system unversioned, may have changed"] * 2
 
 
+@pytest.mark.slow
 def test_a_system_that_names_its_version_is_asked_once_and_again_when_it_changes(
     loaded: Project, assistant: OtherRag
 ) -> None:
@@ -116,6 +118,7 @@ def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, a
     assert report.summaries["retrieval.hit_rate_at_3"].n_scored == 8
 
 
+@pytest.mark.core
 def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: Project, assistant: OtherRag) -> None:
     merger = (
         "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "
@@ -141,6 +144,7 @@ def test_an_answer_from_another_clients_words_is_not_kept_also_where_it_is_asked
     )
 
 
+@pytest.mark.slow
 def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Project, assistant: OtherRag) -> None:
     words = "An answer that was cached before the document was deleted."
     assistant.extra = [{"ref": ref, "body": words, "source": "y"} for ref in ("idx-0", f"{words} " * 5)]
@@ -152,10 +156,11 @@ def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Projec
     assert stray_chunks(loaded.database(), [report.evaluation], "foreign") == []
 
 
+@pytest.mark.slow
 def test_questions_that_fail_are_errors_with_their_kind_and_the_rest_is_scored(
     loaded: Project, assistant: OtherRag
 ) -> None:
-    configure(loaded, assistant, max_attempts="1", timeout_s="2", concurrency="1")
+    configure(loaded, assistant, max_attempts="1", timeout_s="5", concurrency="1")
     # The first is asked for the version.
     assistant.trouble = {2: "status", 3: "shape", 4: "redirect", 5: "broken", 6: "slow"}
     launched = loaded.evaluate("acme", "command:trouble")

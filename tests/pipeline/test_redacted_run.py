@@ -93,6 +93,7 @@ def files_with(project: Project, *words: bytes) -> list[Path]:
     return [path for path in files if any(word in path.read_bytes() for word in words)]
 
 
+@pytest.mark.core
 def test_nothing_personal_is_kept_embedded_asked_or_answered(contacts: Project) -> None:
     configure(contacts, 'redact = "pii"')
     prepare(contacts)

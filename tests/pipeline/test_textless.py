@@ -34,7 +34,7 @@ def test_a_failing_scan_and_a_failing_sensor_leave_no_text(loaded: Project, monk
     monkeypatch.setattr("rageval_dagster.evaluation.changes.scan_corpus", broken)
     assert CANARY not in (loaded.evaluate("acme", "command:one").message or "")
     assert planted(loaded) == []
-    monkeypatch.setattr("rageval_dagster.monitoring.watching.look_around", broken)
+    monkeypatch.setattr("rageval_dagster.corpus.watching.look_around", broken)
     sensor = defs.resolve_sensor_def("document_store_sensor")
     resources = {"database": HistoryDatabase(), "store": DocumentStore()}
     with dg.DagsterInstance.get() as instance, pytest.raises(Exception, match="unexpected ValueError") as raised:

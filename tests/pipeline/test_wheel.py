@@ -13,7 +13,7 @@ from tests.pipeline.small_project import Project, documents
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.core
 def test_the_wheel_alone_runs_an_evaluation(project: Project) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels, site = project.folder / "wheels", project.folder / "site"

@@ -5,6 +5,7 @@ As a program it reads a line of JSON for each run from its standard input, and p
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -25,9 +26,21 @@ class WarmProcess:
     def __init__(self, program: "subprocess.Popen[str]") -> None:
         self._program = program
 
-    def start(self, folder: Path, environment: Mapping[str, str], client: str, trigger: str) -> int:
-        """The number of the process that evaluates a client as the sensor's runs do; its output goes to `run.log`."""
-        run = {"folder": str(folder), "environment": dict(environment), "client": client, "trigger": trigger}
+    def start(
+        self, folder: Path, environment: Mapping[str, str], client: str, trigger: str, die_at: int | None = None
+    ) -> int:
+        """The number of the process that evaluates a client as the sensor's runs do; its output goes to `run.log`.
+
+        It kills itself before the statement of this number that writes to a database. One that lives on leaves the
+        number of them in `writes`.
+        """
+        run = {
+            "folder": str(folder),
+            "environment": dict(environment),
+            "client": client,
+            "trigger": trigger,
+            "die_at": die_at,
+        }
         assert self._program.stdin is not None
         self._program.stdin.write(json.dumps(run) + "\n")
         self._program.stdin.flush()
@@ -78,10 +91,21 @@ def main() -> None:
 
 
 def _evaluate(run: dict[str, Any]) -> int:
+    import sqlalchemy as sa
+
     from rageval_dagster.automation.launch import launch
     from rageval_dagster.definitions import defs
     from rageval_dagster.settings import load_settings
 
+    writes = 0
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
+        nonlocal writes
+        writes += statement.startswith(("INSERT", "UPDATE", "DELETE"))
+        if writes == run["die_at"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", count)
     try:
         os.chdir(run["folder"])
         os.environ.clear()
@@ -93,6 +117,7 @@ def _evaluate(run: dict[str, Any]) -> int:
     except BaseException:  # noqa: BLE001 - a fork must not go on as its parent
         traceback.print_exc()
         return 1
+    Path("writes").write_text(str(writes), encoding="utf-8")
     if launched.failure is not None:
         print(launched.failure, file=sys.stderr, flush=True)
     return 0 if launched.failure is None else FAILED

@@ -107,7 +107,7 @@ class RagServer(LoopbackServer):
             self.most_at_once = max(self.most_at_once, self._now)
             first = self._first.pop(0) if self._first else None
         if self._gate is not None:
-            self._gate.wait(timeout=10)
+            self._gate.wait(timeout=60)
         with self._lock:
             self._now -= 1
         if first is not None:

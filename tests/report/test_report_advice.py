@@ -7,7 +7,7 @@ from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import Summary, save_summaries
-from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items, summary
 
 

@@ -1,5 +1,6 @@
 """The report in a real browser: what it shows, that it asks nothing of anybody, and that nothing hostile runs."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,11 @@ from playwright.sync_api import Browser, Page
 from rageval_dagster.records import Evidence, Item, Outcome
 from rageval_dagster.report.files import write_client_report, write_fleet_report
 from rageval_dagster.settings import Settings, load_settings
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.scores import save_scores, save_summaries
-from tests.monitoring import gated_history
-from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.gate import gated_history
+from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items, summary
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
@@ -25,6 +26,8 @@ ODD = "\u202egnorw\u202c \x00\x1b[31m | a | b |\n| --- | --- |\r\n# [x](javascri
 NAME = "<script>document.title='ran'</script> & Söhne"
 
 LOCAL = ("file:", "data:", "blob:")
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 Open = Callable[..., Page]
 
@@ -44,30 +47,48 @@ def items_with_odd_ones() -> list[Item]:
     return [*odd, *make_items(96)]
 
 
+def settings_in(folder: Path) -> Settings:
+    return load_settings({"RAGEVAL_HOME": str(folder / "home")}, env_file=folder / "none.env")
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return load_settings({"RAGEVAL_HOME": str(tmp_path / "home")}, env_file=tmp_path / "none.env")
+    return settings_in(tmp_path)
 
 
-@pytest.fixture
-def history(sqlite_db: Database) -> Database:
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A client with a strange name, whose second night is much worse than its first, on hostile questions."""
+    path = tmp_path_factory.mktemp("hostile") / "history.sqlite3"
+    db = open_database(f"sqlite:///{path}")
     items = items_with_odd_ones()
-    dataset = make_dataset(sqlite_db, NAME, items)
-    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(items), items=items), spec=SPEC)
+    dataset = make_dataset(db, NAME, items)
+    held(db, evaluated(db, dataset, "n1", ranks(items), items=items), spec=SPEC)
     # Its passages hold the trigger.
-    report = evaluated(sqlite_db, dataset, HOSTILE, ranks(items, 30), items=items, corpus="corpus-2")
-    held(sqlite_db, report, spec=SPEC)
+    report = evaluated(db, dataset, HOSTILE, ranks(items, 30), items=items, corpus="corpus-2")
+    held(db, report, spec=SPEC)
     reasons = Outcome.scored(0.5, {"reasoning": f"reason {HOSTILE}", "unsupported_claims": [f"claim {ODD}"]})
-    results = load_results(sqlite_db, report.evaluation.id).values()
-    save_scores(sqlite_db, report.evaluation.id, [(key, "judge.faithfulness", "1", reasons) for key, _ in results])
-    save_summaries(sqlite_db, report.evaluation.id, [summary("judge.faithfulness", 0.5, n=len(items))])
-    return sqlite_db
+    results = load_results(db, report.evaluation.id).values()
+    save_scores(db, report.evaluation.id, [(key, "judge.faithfulness", "1", reasons) for key, _ in results])
+    save_summaries(db, report.evaluation.id, [summary("judge.faithfulness", 0.5, n=len(items))])
+    db.dispose()
+    return path
 
 
 @pytest.fixture
-def report(history: Database, settings: Settings) -> Path:
-    return write_client_report(history, settings, NAME)
+def history(made_once: Path, tmp_path: Path) -> Iterator[Database]:
+    """A copy of it, to be changed."""
+    db = open_database(f"sqlite:///{shutil.copy(made_once, tmp_path / 'hostile.sqlite3')}")
+    yield db
+    db.dispose()
+
+
+@pytest.fixture(scope="module")
+def report(made_once: Path) -> Path:
+    db = open_database(f"sqlite:///{made_once}")
+    path = write_client_report(db, settings_in(made_once.parent), NAME)
+    db.dispose()
+    return path
 
 
 @pytest.fixture
@@ -83,7 +104,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on(
             "request",
-            lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else wrong.append(request.url),
+            lambda request: None if request.url.startswith(LOCAL) else wrong.append(request.url),
         )
         page.goto(path.as_uri() + fragment)
         page.wait_for_selector("html[data-ready]", state="attached")
@@ -101,6 +122,7 @@ def serious_violations(page: Page) -> list[tuple[str, str]]:
     return [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")]
 
 
+@pytest.mark.core
 def test_the_first_screen_says_what_happened(report: Path, open_page: Open) -> None:
     page = open_page(report)
     assert page.locator(".verdict").inner_text().startswith("Worse since ")
@@ -110,6 +132,7 @@ def test_the_first_screen_says_what_happened(report: Path, open_page: Open) -> N
     assert page.title().startswith(NAME)
 
 
+@pytest.mark.core
 def test_nothing_hostile_runs_and_all_of_it_is_shown_as_text(report: Path, open_page: Open) -> None:
     hostile = next(item for item in items_with_odd_ones() if item.question == HOSTILE)
     page = open_page(report, f"#question={hostile.item_id}")
@@ -126,6 +149,7 @@ def test_nothing_hostile_runs_and_all_of_it_is_shown_as_text(report: Path, open_
     assert raw.count(b"<script>") == 1
 
 
+@pytest.mark.core
 def test_triage_filters_sorting_links_and_keys(report: Path, open_page: Open) -> None:
     page = open_page(report)
     rows = page.locator("#rows tr")
@@ -169,20 +193,12 @@ def test_what_is_filtered_is_saved_as_csv_without_formulas(
     assert "more characters" in text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.core
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_no_serious_violation_of_accessibility(report: Path, open_page: Open, width: int, scheme: str) -> None:
-    failing = make_items(96)[0].item_id
-    pages = [
-        open_page(report, width=width, color_scheme=scheme),
-        open_page(report, f"#question={failing}", width=width, color_scheme=scheme),
-    ]
-    for page in pages:
-        page.evaluate(AXE)
-        found = page.evaluate("axe.run()")["violations"]
-        assert [
-            (each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")
-        ] == []
+    for fragment in ("", f"#question={make_items(96)[0].item_id}"):
+        page = open_page(report, fragment, width=width, color_scheme=scheme)
+        assert serious_violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width  # nothing to scroll sideways for
 
 
@@ -295,10 +311,7 @@ def test_where_the_system_failed_no_rank_is_said_and_nothing_undefined_stands_in
     assert (page.locator("#gone").text_content() or "").strip() == "Question deleted is not among those of run 1."
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_causes_and_actions_are_stacked_on_a_phone(
-    history: Database, settings: Settings, open_page: Open, scheme: str
-) -> None:
+def test_causes_and_actions_are_stacked_on_a_phone(history: Database, settings: Settings, open_page: Open) -> None:
     low = [
         summary("citation.coverage", 0.1),
         summary("lexical.number_match", 0.1),
@@ -306,7 +319,7 @@ def test_causes_and_actions_are_stacked_on_a_phone(
     ]
     save_summaries(history, 2, low)
     report = write_client_report(history, settings, NAME)
-    page = open_page(report, width=390, color_scheme=scheme)
+    page = open_page(report, width=390)
     causes = page.locator("section[aria-labelledby^=advice]")
     cells = [each.bounding_box() for each in causes.locator("tr").nth(1).locator("td:visible").all()]
     assert len(cells) >= 3
@@ -315,7 +328,7 @@ def test_causes_and_actions_are_stacked_on_a_phone(
     assert causes.locator("td:visible").first.evaluate(label) == '"low, or worse"'
     for stacked in page.locator("table.stacked").all():
         assert stacked.evaluate("node => node.parentElement.scrollWidth <= node.parentElement.clientWidth")
-    wide = open_page(report, color_scheme=scheme)
+    wide = open_page(report)
     assert wide.locator("section[aria-labelledby^=advice] thead").first.is_visible()
 
 
@@ -359,15 +372,3 @@ def test_all_clients_stand_on_one_page_that_links_to_theirs(
     page.locator("tbody tr a").first.click()
     page.wait_for_selector("html[data-ready]", state="attached")
     assert page.url.startswith(own.as_uri())
-
-
-def test_files_are_for_their_owner_only(history: Database, settings: Settings) -> None:
-    for path in (write_client_report(history, settings, NAME), write_fleet_report(history, settings)):
-        assert path.stat().st_mode & 0o777 == 0o600
-    assert settings.report_dir.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in settings.report_dir.iterdir() if path.name.startswith(".")] == []
-
-
-def test_where_nothing_was_evaluated_it_says_so(sqlite_db: Database, settings: Settings) -> None:
-    make_dataset(sqlite_db, "acme", make_items(3))
-    assert "Nothing has been evaluated yet" in write_client_report(sqlite_db, settings, "acme").read_text()

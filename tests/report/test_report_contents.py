@@ -18,7 +18,7 @@ from rageval_dagster.storage.corpus import ManifestEntry, Passages, delete_manif
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import save_summaries
 from rageval_dagster.storage.types import utc_now
-from tests.monitoring.gated_history import SPEC, evaluated, held
+from tests.gate.gated_history import SPEC, evaluated, held
 from tests.storage.history_builder import make_dataset, summary
 
 SETTINGS = load_settings({})

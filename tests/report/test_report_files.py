@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.monitoring.incidents import EndedRun, note_run, review, review_freshness
+from rageval_dagster.gate.incidents import EndedRun, note_run, review, review_freshness
 from rageval_dagster.records import Outcome
 from rageval_dagster.report import questions
 from rageval_dagster.report.contents import client_contents
@@ -29,8 +29,8 @@ from rageval_dagster.storage.forgetting import bury, delete_rows
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores, save_summaries
-from tests.monitoring.gated_history import evaluated, held, ranks
-from tests.monitoring.planted_incidents import age, dataset_with, evaluate
+from tests.gate.gated_history import evaluated, held, ranks
+from tests.gate.planted_incidents import age, dataset_with, evaluate
 from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(40)
@@ -82,6 +82,18 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(db: Database, setting
     settings.report_dir.write_text("a file where the folder should be")
     with pytest.raises(RagevalError, match="RAGEVAL_REPORT_DIR"):
         write_client_report(db, settings, "acme")
+
+
+def test_files_are_for_their_owner_only(db: Database, settings: Settings) -> None:
+    for path in (write_client_report(db, settings, "acme"), write_fleet_report(db, settings)):
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert settings.report_dir.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in settings.report_dir.iterdir() if path.name.startswith(".")] == []
+
+
+def test_where_nothing_was_evaluated_it_says_so(sqlite_db: Database, settings: Settings) -> None:
+    make_dataset(sqlite_db, "acme", make_items(3))
+    assert "Nothing has been evaluated yet" in write_client_report(sqlite_db, settings, "acme").read_text()
 
 
 def test_a_leaderboard_says_who_is_really_ahead(sqlite_db: Database) -> None:

@@ -4,7 +4,7 @@ from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.report.links import ReportLinks, report_file
 from rageval_dagster.report.run_page import run_page
 from rageval_dagster.storage.database import Database
-from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items
 
 ITEMS = make_items(80)

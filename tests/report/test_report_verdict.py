@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import report_of
-from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.report.contents import WORST_FIRST, client_contents
 from rageval_dagster.report.page import TONES, client_page
 from rageval_dagster.report.run_page import mentioned_dates
@@ -19,7 +19,7 @@ from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import evaluation_runs
-from tests.monitoring.gated_history import SPEC, evaluated, held, ranks
+from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
 ITEMS = make_items(200)

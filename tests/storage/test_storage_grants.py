@@ -17,14 +17,13 @@ from rageval_dagster.errors import DatabaseError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.database import VERSION_TABLE, Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
-from rageval_dagster.storage.views import READER_ROLE, read_view, view_names
-from tests.pipeline.conftest import project as _project
+from rageval_dagster.storage.view_sources import READER_ROLE, view_names
+from rageval_dagster.storage.views import read_view
 from tests.pipeline.small_project import CANARY, Project, documents
 from tests.storage import history_builder
 from tests.storage.planted import texts_of
 
-project = _project
-pytestmark = pytest.mark.xdist_group("grants")  # roles belong to the whole server
+pytestmark = [pytest.mark.core, pytest.mark.xdist_group("grants")]  # roles belong to the whole server
 
 SCRIPT = Path(__file__).parents[2] / "dbt_or_sql" / "grants" / "postgresql.sql"
 ROLES = ("rageval_owner", "rageval_writer", "rageval_reader")

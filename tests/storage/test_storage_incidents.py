@@ -12,7 +12,7 @@ from rageval_dagster.storage.forgetting import delete_rows
 from rageval_dagster.storage.incidents import Finding, Incident
 from rageval_dagster.storage.standing import dataset_verdicts, evaluated_since, last_evaluated, standings
 from rageval_dagster.storage.types import utc_now
-from tests.monitoring.planted_incidents import HIT_RATE, MRR, REEMBEDDED, age, dataset_with, evaluate
+from tests.gate.planted_incidents import HIT_RATE, MRR, REEMBEDDED, age, dataset_with, evaluate
 
 DAY = timedelta(days=1)
 

@@ -101,7 +101,7 @@ def test_a_kept_lease_is_renewed_while_the_block_lasts_and_free_after_it(sqlite_
             renewed.set()
 
     with leases.keep_lease(sqlite_db, "acme", "run 1", ttl_s=0.4):
-        assert renewed.wait(10)
+        assert renewed.wait(60)
     leases.acquire_lease(sqlite_db, "acme", "run 2")
 
 
@@ -125,7 +125,7 @@ def test_a_block_that_lost_its_lease_ends_with_an_error(sqlite_db: Database) -> 
         with leases.keep_lease(sqlite_db, "acme", "run 1", ttl_s=0.2) as lease:
             leases.release_lease(sqlite_db, lease)
             heartbeat = next(thread for thread in threading.enumerate() if thread.name == f"lease-{lease.token}")
-            heartbeat.join(10)
+            heartbeat.join(60)
 
     with pytest.raises(LeaseHeldError, match="lost"):
         work()
@@ -145,7 +145,7 @@ def stop_while_writing(url: str, said: Connection) -> None:
         with leases.keep_lease(db, "acme", leases.lease_holder("run 1"), ttl_s=1):
             observe_probe(db, "acme", "first")
             renewed.clear()
-            renewed.wait(10)  # the next heartbeat is far: none holds a lock while the process stands still
+            renewed.wait(60)  # the next heartbeat is far: none holds a lock while the process stands still
             said.send("stops")
             os.kill(os.getpid(), signal.SIGSTOP)
             observe_probe(db, "acme", "too late")
@@ -153,6 +153,7 @@ def stop_while_writing(url: str, said: Connection) -> None:
         said.send(str(error))
 
 
+@pytest.mark.core
 def test_who_stood_still_until_another_took_over_writes_no_more(db: Database) -> None:
     ensure_client(db, "acme")
     spawning = multiprocessing.get_context("spawn")

@@ -89,10 +89,10 @@ def test_one_that_stays_away_is_one_clear_line_and_waited_for_once(
     assert clients.observe_probe(away, "acme", "10") == 1
 
 
-def test_one_that_was_never_there_is_not_waited_for(new_url: str, proxy: CutProxy) -> None:
-    assert database.OUTAGE_S > 30
+def test_one_that_was_never_there_is_not_waited_for(
+    new_url: str, proxy: CutProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "OUTAGE_S", 3600)  # longer than a test may take
     proxy.cut()
-    began = time.monotonic()
     with pytest.raises(DatabaseError, match="check RAGEVAL_DATABASE_URL"):
         open_database(sa.make_url(new_url).set(port=proxy.port).render_as_string(hide_password=False))
-    assert time.monotonic() - began < database.OUTAGE_S / 2

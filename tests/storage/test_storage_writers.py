@@ -20,6 +20,7 @@ from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import utc_now
 
 
+@pytest.mark.core
 def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) -> None:
     items = make_items(30)
     dataset = make_dataset(db, "acme", items)
@@ -102,12 +103,12 @@ def contents(db: Database) -> dict[str, list[tuple]]:
     return found
 
 
-@pytest.mark.parametrize("killed_at", [9, 17])
+@pytest.mark.core
 def test_a_killed_evaluation_run_again_has_the_rows_of_an_undisturbed_one(
-    db: Database, tmp_path_factory: pytest.TempPathFactory, killed_at: int
+    db: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url = db.engine.url.render_as_string(hide_password=False)
-    process = multiprocessing.get_context("spawn").Process(target=evaluate, args=(url, killed_at))
+    process = multiprocessing.get_context("spawn").Process(target=evaluate, args=(url, 9))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.monitoring.slack import BY_CLIENT, message
 from rageval_dagster.network import is_certificate_error, is_loopback, run_apart, silence_libraries
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import Incident
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.slack import BY_CLIENT, message
 
 TIMEOUT_S = 10.0
 NEWS_FOR = timedelta(days=1)

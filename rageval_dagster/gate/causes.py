@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rageval_dagster.evaluation.comparing import Pair
+from rageval_dagster.gate.comparison import Pair
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Item, Result
 from rageval_dagster.storage import benchmark as benchmark_storage

@@ -11,23 +11,23 @@ from rageval_dagster.cli.gate import newly_failing
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.bridging import dataset_before
 from rageval_dagster.evaluation.summary import report_of
+from rageval_dagster.gate.baselines import accept
+from rageval_dagster.gate.comparing_runs import compare_runs
+from rageval_dagster.gate.decision import Gate, level_of_a_look
+from rageval_dagster.gate.judging import Bench, judge_all, judged_before, visible_drop
+from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.metrics.interface import Metric, Tools
-from rageval_dagster.monitoring.baselines import accept
-from rageval_dagster.monitoring.comparing_runs import compare_runs
-from rageval_dagster.monitoring.gate import Bench, judge_all, judged_before, visible_drop
-from rageval_dagster.monitoring.gate_spec import seen_from
-from rageval_dagster.monitoring.told import finding_of, gate_metadata, sentence
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
 from rageval_dagster.statistics.comparisons import compare
-from rageval_dagster.statistics.gating import Gate, level_of_a_look
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
 from rageval_dagster.storage.views import read_view
-from tests.monitoring.gated_history import ITEMS, SPEC, evaluated, held, ranks, still_wrong
+from rageval_dagster.telling.verdicts import finding_of, gate_metadata, sentence
+from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, ranks, still_wrong
 from tests.storage.history_builder import (
     MRR,
     finish,

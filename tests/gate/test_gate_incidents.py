@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from rageval_dagster.monitoring.incidents import EndedRun, freshness, note_run, review, review_freshness
+from rageval_dagster.gate.incidents import EndedRun, freshness, note_run, review, review_freshness
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import get_dataset, retire_dataset
 from rageval_dagster.storage.clients import ensure_client, mark_vanished
@@ -19,7 +19,7 @@ from rageval_dagster.storage.leases import keep_lease
 from rageval_dagster.storage.tables import incidents
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
-from tests.monitoring.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
+from tests.gate.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
 
 NOW = utc_now()
 HOUR = timedelta(hours=1)
@@ -76,7 +76,7 @@ def test_a_regression_is_open_until_the_newest_evaluation_has_none(db: Database,
 
 
 def test_an_accepted_evaluation_is_no_regression(db: Database, settings: Settings) -> None:
-    from rageval_dagster.monitoring.baselines import accept
+    from rageval_dagster.gate.baselines import accept
 
     fell = evaluate(db, verdict="regressed", regressed=[MRR])
     assert len(seen(db, settings)) == 1
@@ -88,7 +88,7 @@ def test_an_accepted_evaluation_is_no_regression(db: Database, settings: Setting
 def test_an_acceptance_that_was_first_seen_by_the_evaluation_after_it_is_no_recovery(
     db: Database, settings: Settings
 ) -> None:
-    from rageval_dagster.monitoring.baselines import accept
+    from rageval_dagster.gate.baselines import accept
 
     fell = evaluate(db, verdict="regressed", regressed=[MRR])
     assert len(seen(db, settings)) == 1

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rageval_dagster.evaluation.summary import EvaluationReport, report_of
+from rageval_dagster.gate.judging import Bench, Judged, judge_all
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
-from rageval_dagster.monitoring.gate import Bench, Judged, judge_all
-from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import results as result_storage

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from rageval_dagster.monitoring.gate_spec import failing_count
-from rageval_dagster.monitoring.reasons import LONGEST_NAME, number, one_line, reason
+from rageval_dagster.gate.spec import failing_count
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
+from rageval_dagster.telling.reasons import LONGEST_NAME, number, one_line, reason
 
 LONGEST_DETAIL = 200
 MOST_INCIDENTS = 20

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.bridging import LEAST_SHARED, shared_count
-from rageval_dagster.evaluation.comparing import Pair, compare_metrics, side_by_side, unmeasured
-from rageval_dagster.evaluation.differences import blamed, changes
-from rageval_dagster.evaluation.rescoring import rescore
 from rageval_dagster.evaluation.summary import EvaluationReport, headline_level
+from rageval_dagster.gate.baselines import may_be_baseline, takes_over
+from rageval_dagster.gate.causes import blamed, changes
+from rageval_dagster.gate.comparison import Pair, compare_metrics, side_by_side, unmeasured
+from rageval_dagster.gate.rescoring import rescore
+from rageval_dagster.gate.spec import MOST_ASKED_AGAIN, GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
-from rageval_dagster.monitoring.baselines import may_be_baseline, takes_over
-from rageval_dagster.monitoring.gate_spec import MOST_ASKED_AGAIN, GateSpec
 from rageval_dagster.records import Item, Outcome, Progress
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage

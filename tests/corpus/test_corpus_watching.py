@@ -11,8 +11,8 @@ from sqlalchemy import event
 from rageval_dagster.corpus import backends, catalogue
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
+from rageval_dagster.corpus.watching import Cursor, Look, Stale, look_around
 from rageval_dagster.errors import StoreError
-from rageval_dagster.monitoring.watching import Cursor, Look, Stale, look_around
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import get_client, mark_evaluated, notify, observe_probe

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.bridging import LEAST_SHARED, shared_count
-from rageval_dagster.evaluation.comparing import NOT_IN_BASELINE, OTHER_JUDGE
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import with_too_many_errors
-from rageval_dagster.monitoring.gate_spec import GateSpec
+from rageval_dagster.gate.comparison import NOT_IN_BASELINE, OTHER_JUDGE
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage.comparisons import MetricComparison

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.comparing import Pair, compare_metrics, side_by_side
-from rageval_dagster.evaluation.differences import GoneItem, blamed, changes, gone_items
-from rageval_dagster.evaluation.rescoring import rescore
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.evaluation.tools import metric_embedder, tools_of
+from rageval_dagster.gate.causes import GoneItem, blamed, changes, gone_items
+from rageval_dagster.gate.comparison import Pair, compare_metrics, side_by_side
+from rageval_dagster.gate.rescoring import rescore
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.registry import metrics_of
-from rageval_dagster.monitoring.gate_spec import GateSpec
 from rageval_dagster.records import Item, Result
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.comparisons import Change, MetricComparison

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rageval_dagster.gate.decision import Gate
 from rageval_dagster.settings import Settings
-from rageval_dagster.statistics.gating import Gate
 
 DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
 

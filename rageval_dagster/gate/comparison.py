@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rageval_dagster.evaluation.summary import cluster_of
+from rageval_dagster.gate.decision import Gate, decided
 from rageval_dagster.records import Item, Outcome, Result
 from rageval_dagster.statistics.comparisons import Comparison, benjamini_hochberg, compare
-from rageval_dagster.statistics.gating import Gate, decided
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rageval_dagster.evaluation.summary import is_by_model
-from rageval_dagster.monitoring.gate import Judged
-from rageval_dagster.monitoring.gate_spec import at_level, seen_from
+from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import TOLERATED, Change, MetricComparison
 
 MOST_IDS = 50

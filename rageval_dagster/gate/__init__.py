@@ -1,0 +1,1 @@
+"""The gate: each evaluation against its baseline, what it decides and why, and the incidents that come of it."""

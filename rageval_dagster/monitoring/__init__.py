@@ -1,1 +1,0 @@
-"""Watching the document store: which clients are new, changed or gone."""

@@ -11,9 +11,8 @@ import pytest
 from tests.cli.conftest import run
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
-from tests.pipeline.conftest import new_project
 from tests.pipeline.services import with_endpoint
-from tests.pipeline.small_project import Project, documents
+from tests.pipeline.small_project import Project, documents, new_project
 
 __all__ = ["run"]
 
@@ -41,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+def history_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     with ScriptedServer(scripted_model) as server:
         with pytest.MonkeyPatch.context() as monkeypatch:
             models = {"RAGEVAL_GENERATOR_MODEL": "scripted-generator", "RAGEVAL_JUDGE_MODEL": "scripted-judge"}
@@ -64,10 +63,10 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
 
 
 @pytest.fixture
-def history(_history: History, folder: Path, monkeypatch: pytest.MonkeyPatch) -> History:
+def history(history_once: History, folder: Path, monkeypatch: pytest.MonkeyPatch) -> History:
     """The project, whose folder and variables are the process's; shared, so tests only add to it."""
-    for name, value in _history.project.environment.items():
+    for name, value in history_once.project.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("DAGSTER_HOME", str(_history.project.settings.dagster_home))
-    monkeypatch.chdir(_history.project.folder)
-    return _history
+    monkeypatch.setenv("DAGSTER_HOME", str(history_once.project.settings.dagster_home))
+    monkeypatch.chdir(history_once.project.folder)
+    return history_once

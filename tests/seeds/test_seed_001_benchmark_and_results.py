@@ -20,8 +20,6 @@ from tests.cli.running import Run
 from tests.seeds.conftest import History
 from tests.storage.history_builder import summary
 
-pytestmark = pytest.mark.xdist_group("seeds")  # one evaluation for all that read it
-
 THREE = ("faithfulness", "answer_correctness", "context_correctness")
 
 

@@ -16,8 +16,6 @@ from tests.llm.scripted_server import ScriptedServer
 from tests.seeds.conftest import History
 from tests.storage.history_builder import summary
 
-pytestmark = pytest.mark.xdist_group("seeds")  # one evaluation for all that read it
-
 LEXICAL = ("exact_match", "keyword_coverage", "number_match", "answer_completeness", "source_citation")
 
 

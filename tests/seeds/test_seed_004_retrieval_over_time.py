@@ -27,8 +27,6 @@ from tests.pipeline.small_project import documents
 from tests.seeds.conftest import History
 from tests.storage.history_builder import finish, make_dataset, make_items, open_run, summary
 
-pytestmark = pytest.mark.xdist_group("seeds")  # one evaluation for all that read it
-
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 

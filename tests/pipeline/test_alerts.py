@@ -20,8 +20,8 @@ from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
 from tests.gate.planted_incidents import MRR, age, evaluate
 from tests.gate.test_gate_incidents import everything
-from tests.pipeline.small_project import CANARY, Project
-from tests.pipeline.test_canaries import Run, fail_in_a_metric, holding, log_file, planted, run
+from tests.pipeline.small_project import CANARY, Project, holding
+from tests.pipeline.test_canaries import Run, fail_in_a_metric, log_file, planted, run
 from tests.pipeline.test_daemon import services, wait_for
 from tests.telling.webhook_server import WebhookServer
 

@@ -69,7 +69,7 @@ def assert_quiet(project: Project) -> None:
     assert differences(rows_of(db, one.evaluation.id), rows_of(db, other.evaluation.id)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.core
 def test_without_models_it_loads_nothing_heavy_and_adds_the_runs_own_rows_only(loaded: Project) -> None:
     assert_quiet(loaded)
 

@@ -92,6 +92,7 @@ def main() -> None:
 
 def _evaluate(run: dict[str, Any]) -> int:
     import sqlalchemy as sa
+    from sqlalchemy import event
 
     from rageval_dagster.automation.launch import launch
     from rageval_dagster.definitions import defs
@@ -105,7 +106,7 @@ def _evaluate(run: dict[str, Any]) -> int:
         if writes == run["die_at"]:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sa.event.listen(sa.Engine, "before_cursor_execute", count)
+    event.listen(sa.Engine, "before_cursor_execute", count)
     try:
         os.chdir(run["folder"])
         os.environ.clear()

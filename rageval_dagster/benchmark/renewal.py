@@ -13,13 +13,13 @@ from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
 from rageval_dagster.benchmark.difficulty import difficulty_stats, with_difficulty
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
 from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, asked_size, current_dataset, renewal_due
-from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task
 from rageval_dagster.benchmark.mix import Kind, kind_of, plan, within
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rotation import items_of, may_be_drawn, panel_of, renewed, revived
 from rageval_dagster.benchmark.rules import RuleResult
 from rageval_dagster.benchmark.sampling import draw_sample
+from rageval_dagster.benchmark.tasks import MODEL_FAILED, Generator, Task
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.identity import digest

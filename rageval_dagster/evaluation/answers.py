@@ -35,7 +35,7 @@ def run_answers(
     }
     age = None if system.answers_at_once else max_age_days
     remembered = keys if evaluation.system_declared is not None else {}
-    reusable = result_storage.reusable_results(db, evaluation.client_id, list(remembered.values()), age)
+    reusable = result_storage.reusable(db, evaluation.client_id, list(remembered.values()), age)
     reused = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
     result_storage.link_results(db, evaluation.id, reused)
     missing = [item_id for item_id in keys if item_id not in reused]

@@ -39,9 +39,7 @@ def run_retrieval(
     pending = [
         item_id for item_id, row in _rows(db, evaluation).items() if row.retrieval_id is None and item_id in items
     ]
-    reusable = result_storage.reusable_retrievals(
-        db, evaluation.client_id, [keys[item_id] for item_id in pending if keys]
-    )
+    reusable = result_storage.reusable(db, evaluation.client_id, [keys[item_id] for item_id in pending if keys])
     reused = {item_id: (reusable[keys[item_id]], keys[item_id]) for item_id in pending if keys.get(item_id) in reusable}
     result_storage.link_retrievals(db, evaluation.id, reused)
     missing = [item_id for item_id in pending if item_id not in reused]

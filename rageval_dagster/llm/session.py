@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rageval_dagster.errors import BudgetReachedError, LanguageModelError
+from rageval_dagster.llm.access import ModelAccess
 from rageval_dagster.llm.budgets import cost_of
-from rageval_dagster.llm.client import Asker, ChatClient, Conversation
+from rageval_dagster.llm.conversations import Asker, Conversation
 from rageval_dagster.llm.dialects import dialect_of, forget_dialect
 from rageval_dagster.llm.ledger import Ledger
 from rageval_dagster.llm.limits import AdaptiveLimit
@@ -61,7 +62,7 @@ _TOO_LONG = re.compile(
 class Session:
     """What `ChatClient.complete` and `ChatClient.converse` do, in one event loop."""
 
-    def __init__(self, client: ChatClient) -> None:
+    def __init__(self, client: ModelAccess) -> None:
         self._client = client
         self._settings = client.settings
         self._dialect = dialect_of(client.endpoint)

@@ -169,7 +169,9 @@ class Retrieved:
         name = part if page is None else part[: page.start()]
         if page is not None and (known := self._named(name)):
             first, last = int(page["first"]), int(page["last"] or page["first"])
-            there = tuple(place for place in known if _is_on(self._hits[place].page, first, last))
+            there = tuple(
+                place for place in known if (page_of := self._hits[place].page) is None or first <= page_of <= last
+            )
             return Citation(there, _plain(part))
         return Citation((), _plain(part)) if _REFERENCE.fullmatch(part) or _REFERENCE.fullmatch(name) else None
 
@@ -212,10 +214,6 @@ def _inside(block: str, opened: re.Match[str]) -> str:
 
 def _blank(match: re.Match[str]) -> str:
     return " " * len(match.group())
-
-
-def _is_on(page: int | None, first: int, last: int) -> bool:
-    return page is None or first <= page <= last
 
 
 def _plain(name: str) -> str:

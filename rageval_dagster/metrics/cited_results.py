@@ -66,12 +66,10 @@ class CitedResult:
     def judged_sentences(self) -> list[Sentence]:
         """The sentences that contexts are compared with."""
         return [
-            sentence for sentence in self.sentences if sentence.citations or (self.apart and self._is_cited(sentence))
+            sentence
+            for sentence in self.sentences
+            if sentence.citations or (self.apart and (sentence.is_claim or not self.claims))
         ]
-
-    def _is_cited(self, sentence: Sentence) -> bool:
-        """Whether the citations of the whole answer are compared with a sentence: a claim, or any if there is none."""
-        return sentence.is_claim or not self.claims
 
     @cached_property
     def cited_places(self) -> list[int]:

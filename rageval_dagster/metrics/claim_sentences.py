@@ -187,7 +187,12 @@ def _blocks(text: str, marks: Sequence[Mark]) -> Iterator[_Block]:
     pending: _Block | None = None
     among_sources = False
     for line in _LINE.finditer(text):
-        block = _block(text, line)
+        start = line.start()
+        if quoted := _QUOTE_MARKER.match(text, start, line.end()):
+            start = quoted.end()
+        if marker := _LIST_MARKER.match(text, start, line.end()):
+            start = marker.end()
+        block = _Block(start, line.end(), "claims")
         body = text[block.start : block.end].strip()
         if not body:
             continue
@@ -217,16 +222,6 @@ def _blocks(text: str, marks: Sequence[Mark]) -> Iterator[_Block]:
         pending = block
     if pending is not None:
         yield pending
-
-
-def _block(text: str, line: re.Match[str]) -> _Block:
-    """A line without the marks of quotes and lists before it."""
-    start = line.start()
-    if quoted := _QUOTE_MARKER.match(text, start, line.end()):
-        start = quoted.end()
-    if marker := _LIST_MARKER.match(text, start, line.end()):
-        start = marker.end()
-    return _Block(start, line.end(), "claims")
 
 
 def _goes_on(text: str, block: _Block, next_line: str) -> bool:

@@ -114,13 +114,23 @@ def _dimension(
 ) -> Metric:
     """A metric of one request a result; `missing` gives the outcome of a result about which nothing is to be asked."""
     prompt = prompts[name]
-    schema = _schema(name)
+    texts = {"type": "array", "items": {"type": "string"}}
+    # The reasons come before the score that they are the reasons for.
+    score = {"type": "number", "description": "from 0 to 1"}
+    schema = object_schema(name, reasoning="string", **{DIMENSIONS[name]: texts}, score=score)
 
     async def judged(result: Result, judge: Judge) -> Outcome:
         known = missing(result)
         if known is not None:
             return known
-        request = judge_request(prompt, schema, **_material(result))
+        request = judge_request(
+            prompt,
+            schema,
+            question=shown_question(result),
+            contexts=_contexts(result),
+            answer=_answer(result),
+            references=_references(result),
+        )
         return await judge.ask(request, partial(_read, DIMENSIONS[name]))
 
     return Metric(
@@ -173,23 +183,6 @@ def _overall(options: MetricOptions, dimensions: Sequence[Metric], prompts: Mapp
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------
-
-
-def _schema(name: str) -> Mapping[str, Any]:
-    texts = {"type": "array", "items": {"type": "string"}}
-    # The reasons come before the score that they are the reasons for.
-    score = {"type": "number", "description": "from 0 to 1"}
-    return object_schema(name, reasoning="string", **{DIMENSIONS[name]: texts}, score=score)
-
-
-def _material(result: Result) -> dict[str, str]:
-    """What the prompts name, fenced; each takes what it needs of it."""
-    return {
-        "question": shown_question(result),
-        "contexts": _contexts(result),
-        "answer": _answer(result),
-        "references": _references(result),
-    }
 
 
 def _contexts(result: Result) -> str:

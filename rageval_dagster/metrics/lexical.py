@@ -139,7 +139,8 @@ def _outcomes(result: Result, reference_of: Callable[[str], "_Text"]) -> dict[st
         return None
     answer = _Text(result.answer.text)
     row: dict[str, Outcome | None] = dict.fromkeys(_NAMES)
-    row["source_citation"] = scored(_source_citation(answer))
+    indicators = sum(indicator in answer.normalised for indicator in SOURCE_INDICATORS)
+    row["source_citation"] = scored(min(indicators / FULL_CITATION, 1.0))
     references = [reference_of(text) for text in result.item.answers]
     if references:
         coverages = [_keyword_coverage(answer, reference) for reference in references]
@@ -148,7 +149,7 @@ def _outcomes(result: Result, reference_of: Callable[[str], "_Text"]) -> dict[st
         row["number_match"] = _best([_number_match(answer, reference) for reference in references], _NO_NUMBERS)
         row["answer_completeness"] = _best(
             [
-                None if coverage is None else (_length_share(answer, reference) + coverage) / 2
+                None if coverage is None else (min(answer.word_count / reference.word_count, 1.0) + coverage) / 2
                 for reference, coverage in zip(references, coverages, strict=True)
             ],
             _NO_KEYWORDS,
@@ -172,14 +173,6 @@ def _keyword_coverage(answer: "_Text", reference: "_Text") -> float | None:
 
 def _number_match(answer: "_Text", reference: "_Text") -> float | None:
     return len(reference.numbers & answer.numbers) / len(reference.numbers) if reference.numbers else None
-
-
-def _length_share(answer: "_Text", reference: "_Text") -> float:
-    return min(answer.word_count / reference.word_count, 1.0)
-
-
-def _source_citation(answer: "_Text") -> float:
-    return min(sum(indicator in answer.normalised for indicator in SOURCE_INDICATORS) / FULL_CITATION, 1.0)
 
 
 def token_f1(ours: Counter[str], theirs: Counter[str]) -> float:

@@ -19,22 +19,6 @@ from rageval_dagster.settings import Settings
 if TYPE_CHECKING:
     from rageval_dagster.embedding.models import Embedder
 
-__all__ = [
-    "FAMILIES",
-    "Metric",
-    "MetricOptions",
-    "Tools",
-    "all_metrics",
-    "chosen_metrics",
-    "compute_scores",
-    "declared_metrics",
-    "generic_id",
-    "matching_ids",
-    "metrics_of",
-    "nearest_id",
-    "options_of",
-]
-
 logger = logging.getLogger(__name__)
 
 

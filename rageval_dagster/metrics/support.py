@@ -120,7 +120,7 @@ class _Reader:
         weights = [STOP_WEIGHT] * len(words)
         for place in content:
             name = place > 0 and written[place][0].isupper()
-            weights[place] = CLAIM_WEIGHT if name or _has_digit(words[place]) else 1.0
+            weights[place] = CLAIM_WEIGHT if name or any(character.isdecimal() for character in words[place]) else 1.0
         return _Sentence(text, words, self.stems(words), weights, content, numbers(text)) if words else None
 
 
@@ -203,7 +203,3 @@ def _words(text: str) -> Iterator[str]:
             before = ""
     if alone:
         yield before
-
-
-def _has_digit(word: str) -> bool:
-    return any(character.isdecimal() for character in word)

@@ -108,19 +108,16 @@ def parse_measure(name: str) -> Measure:
     if separator in ("_", ".") and base in _TREC_EVAL_AT:
         return Measure(name, f"{base}_{_whole(name, cutoff)}")
     if not separator and (plain or name in _TREC_EVAL):
-        return _plain(name, plain or name)
+        trec_name = plain or name
+        if trec_name.startswith("num_"):
+            return Measure(name, trec_name, "sum")
+        if trec_name.startswith("gm_"):
+            return Measure(name, trec_name.removeprefix("gm_"), "geometric mean")
+        return Measure(name, trec_name)
     if not separator and (at or name in _TREC_EVAL_AT):
         example = f"{name}@5" if at else f"{name}_5" if name != "Rprec_mult" else f"{name}_0.50"
         raise RagevalError(f"the measure {name!r} needs a cutoff, as in {example}")
     raise RagevalError(f"no measure is called {name!r}{_nearest(base, cutoff)}; known: {', '.join(KNOWN)}")
-
-
-def _plain(name: str, trec_name: str) -> Measure:
-    if trec_name.startswith("num_"):
-        return Measure(name, trec_name, "sum")
-    if trec_name.startswith("gm_"):
-        return Measure(name, trec_name.replace("gm_", ""), "geometric mean")
-    return Measure(name, trec_name)
 
 
 def _whole(name: str, cutoff: str) -> int:

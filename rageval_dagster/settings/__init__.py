@@ -1,7 +1,7 @@
 """Settings: environment variables, `.env` and `rageval.toml`, read into one frozen object for each client."""
 
-from rageval_dagster.settings.loading import CONFIG_FILE, Setting, describe, load_settings
-from rageval_dagster.settings.model import DEFAULT_EMBEDDING_MODEL, JudgeWeights, Settings
+from rageval_dagster.settings.loading import CONFIG_FILE, describe, load_settings
+from rageval_dagster.settings.model import DEFAULT_EMBEDDING_MODEL, JudgeWeights, Setting, Settings
 from rageval_dagster.settings.systems import (
     BUILT_IN_SYSTEMS,
     CallableDefinition,

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.settings.model import Settings, unset
+from rageval_dagster.settings.model import Setting, Settings, unset
 from rageval_dagster.settings.systems import DEFINITIONS
 
 CONFIG_FILE = "rageval.toml"
@@ -28,15 +28,6 @@ _MERGED = ("systems", "thresholds", "judge_weights")
 
 _OUR_VARIABLES = ("RAGEVAL_", "EVALUATION_", "RAG__")
 _OTHER_VARIABLES = {CONFIG_VARIABLE, "RAGEVAL_TEST_POSTGRES_URL", "RAGEVAL_TEST_MYSQL_URL", "RAGEVAL_DATA_DIR"}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting as it holds for a client: its value (of a secret only whether it is set) and where it comes from."""
-
-    name: str
-    value: Any
-    source: str
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,15 @@
 
 import re
 import tempfile
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, SystemDefinition
-
-if TYPE_CHECKING:
-    from rageval_dagster.settings.loading import SettingsSource
 
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -87,6 +85,34 @@ class Fleet(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: Budget = Budget()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as it holds for a client: its value (of a secret only whether it is set) and where it comes from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+class Source(Protocol):
+    """Where settings come from: the layers of one working directory (`loading.SettingsSource`)."""
+
+    config_file: Path
+
+    @property
+    def client_names(self) -> tuple[str, ...]: ...
+
+    def settings(self, client_id: str | None = None) -> "Settings": ...
+
+    def collections(self) -> dict[str, str]: ...
+
+    def described(self, client_id: str | None) -> list[Setting]: ...
+
+    def secret(self, variable: str) -> SecretStr | None: ...
+
+    def unknown_variables(self) -> list[str]: ...
 
 
 class Settings(BaseModel):
@@ -244,7 +270,7 @@ class Settings(BaseModel):
     )
     text_in_dagster: bool = _setting("RAGEVAL_TEXT_IN_DAGSTER", False, "true or false", "machine")
 
-    _source: "SettingsSource" = PrivateAttr()
+    _source: Source = PrivateAttr()
 
     @classmethod
     def of_a_client(cls) -> list[str]:
@@ -262,10 +288,10 @@ class Settings(BaseModel):
         return [name for name in cls.model_fields if _scope(cls, name) == "table"]
 
     @property
-    def source(self) -> "SettingsSource":
+    def source(self) -> Source:
         return self._source
 
-    def bound(self, source: "SettingsSource") -> Self:
+    def bound(self, source: Source) -> Self:
         """These settings, knowing where they come from and what may hold for a client alone.
 
         Raises:

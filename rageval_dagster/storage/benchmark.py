@@ -12,7 +12,7 @@ from rageval_dagster.identity import digest_json
 from rageval_dagster.records import Candidate, Item
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.clients import check_name
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.tables import (
     NAME_LENGTH,
     benchmark_items,
@@ -181,11 +181,7 @@ def list_candidates(
         if chunk_keys is None:
             rows = list(connection.execute(query))
         else:
-            rows = [
-                row
-                for batch in in_batches(chunk_keys)
-                for row in connection.execute(query.where(qa_candidates.c.chunk_key.in_(batch)))
-            ]
+            rows = list(rows_in(connection, query, qa_candidates.c.chunk_key, chunk_keys))
     candidates = [
         Candidate(
             chunk_key=row.chunk_key,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.tables import embedding_cache, llm_cache, llm_calls
 from rageval_dagster.storage.types import utc_now
 
@@ -100,18 +100,10 @@ class Usage:
 
 def load_vectors(db: Database, client_id: str, model: str, text_hashes: Iterable[str]) -> dict[str, bytes]:
     """{text hash: vector as little-endian float32} for those texts that this model embedded for this client."""
-    found: dict[str, bytes] = {}
+    kept = embedding_cache.c
+    query = sa.select(kept.text_hash, kept.vector).where(kept.client_id == client_id, kept.model_key == digest(model))
     with db.connect() as connection:
-        for batch in in_batches(text_hashes):
-            rows = connection.execute(
-                sa.select(embedding_cache.c.text_hash, embedding_cache.c.vector).where(
-                    embedding_cache.c.client_id == client_id,
-                    embedding_cache.c.model_key == digest(model),
-                    embedding_cache.c.text_hash.in_(batch),
-                )
-            )
-            found.update((row.text_hash, row.vector) for row in rows)
-    return found
+        return {row.text_hash: row.vector for row in rows_in(connection, query, kept.text_hash, text_hashes)}
 
 
 @retried
@@ -128,19 +120,13 @@ def save_vectors(db: Database, client_id: str, model: str, vectors: Mapping[str,
 
 def load_replies(db: Database, client_id: str, request_hashes: Iterable[str], max_age_days: float) -> dict[str, Reply]:
     """{request hash: reply} for those requests of this client that have one of at most so many days."""
-    found: dict[str, Reply] = {}
-    oldest = utc_now() - timedelta(days=max_age_days)
+    kept, oldest = llm_cache.c, utc_now() - timedelta(days=max_age_days)
+    query = sa.select(kept.request_hash, kept.response, kept.made_at).where(
+        kept.client_id == client_id, kept.made_at > oldest
+    )
     with db.connect() as connection:
-        for batch in in_batches(request_hashes):
-            rows = connection.execute(
-                sa.select(llm_cache.c.request_hash, llm_cache.c.response, llm_cache.c.made_at).where(
-                    llm_cache.c.client_id == client_id,
-                    llm_cache.c.request_hash.in_(batch),
-                    llm_cache.c.made_at > oldest,
-                )
-            )
-            found.update((row.request_hash, Reply(row.response, row.made_at)) for row in rows)
-    return found
+        rows = rows_in(connection, query, kept.request_hash, request_hashes)
+        return {row.request_hash: Reply(row.response, row.made_at) for row in rows}
 
 
 @retried
@@ -179,16 +165,15 @@ def model_usage(
                 sa.func.count().label("requests"),
                 _count(calls.cache_hit.is_(True)).label("cache_hits"),
                 _count(calls.error.is_not(None)).label("errors"),
-                sa.func.coalesce(sa.func.sum(calls.retries), 0).label("retries"),
-                sa.func.coalesce(sa.func.sum(calls.prompt_tokens), 0).label("prompt_tokens"),
-                sa.func.coalesce(sa.func.sum(calls.completion_tokens), 0).label("completion_tokens"),
-                sa.func.coalesce(sa.func.sum(calls.cost_usd), 0.0).label("cost_usd"),
                 _count(sa.and_(calls.cost_usd.is_(None), paid > 0)).label("unpriced"),
-                sa.func.coalesce(sa.func.sum(calls.latency_s), 0.0).label("latency_s"),
+                *(sa.func.coalesce(sa.func.sum(calls[name]), 0).label(name) for name in _SUMMED),
             ).where(*conditions)
         ).one()
     numbers = {name: int(value) for name, value in row._mapping.items() if name not in {"cost_usd", "latency_s"}}
     return Usage(**numbers, cost_usd=float(row.cost_usd), latency_s=float(row.latency_s))
+
+
+_SUMMED = ("retries", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s")
 
 
 def _count(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from rageval_dagster.records import Decision
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
-from rageval_dagster.storage.evaluations import Evaluation, client_of
+from rageval_dagster.storage.database import Database, retried, rows_in, upsert
+from rageval_dagster.storage.evaluations import Evaluation, client_of, update_evaluation
 from rageval_dagster.storage.tables import baselines, evaluation_datasets, evaluation_runs, metric_comparisons
 from rageval_dagster.storage.types import utc_now
 
@@ -164,40 +164,37 @@ def load_comparisons(db: Database, evaluation_id: int) -> list[MetricComparison]
         return [MetricComparison(**row._mapping) for row in rows]
 
 
-@retried
 def save_judgement(db: Database, evaluation_id: int, judgement: Judgement) -> None:
     """Stores what became of an evaluation at the gate."""
-    with db.begin() as connection:
-        connection.execute(
-            sa.update(evaluation_runs)
-            .where(evaluation_runs.c.id == evaluation_id)
-            .values(
-                verdict=judgement.verdict,
-                baseline_id=judgement.baseline_id,
-                changes=[asdict(change) for change in judgement.changes],
-                newly_failing=list(judgement.newly_failing),
-            )
-        )
+    update_evaluation(
+        db,
+        evaluation_id,
+        verdict=judgement.verdict,
+        baseline_id=judgement.baseline_id,
+        changes=[asdict(change) for change in judgement.changes],
+        newly_failing=list(judgement.newly_failing),
+    )
 
 
-@retried
 def mark_first(db: Database, evaluation_id: int) -> None:
     """Says of an evaluation that it is what others are held against, whatever its verdict was."""
-    with db.begin() as connection:
-        connection.execute(
-            sa.update(evaluation_runs).where(evaluation_runs.c.id == evaluation_id).values(verdict="first")
-        )
+    update_evaluation(db, evaluation_id, verdict="first")
 
 
 def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int, Judgement]:
     """What became of evaluations at the gate, by evaluation; those that were not there yet have no verdict."""
     columns = [evaluation_runs.c[name] for name in ("id", "verdict", "baseline_id", "changes", "newly_failing")]
-    found: dict[int, Judgement] = {}
     with db.connect() as connection:
-        for batch in in_batches(evaluation_ids):
-            rows = connection.execute(sa.select(*columns).where(evaluation_runs.c.id.in_(batch)))
-            found.update((row.id, _judgement(row)) for row in rows)
-    return found
+        rows = rows_in(connection, sa.select(*columns), evaluation_runs.c.id, evaluation_ids)
+        return {
+            row.id: Judgement(
+                verdict=row.verdict,
+                baseline_id=row.baseline_id,
+                changes=tuple(Change(**change) for change in row.changes or ()),
+                newly_failing=tuple(row.newly_failing or ()),
+            )
+            for row in rows
+        }
 
 
 def last_good(db: Database, evaluation: Evaluation) -> int | None:
@@ -237,15 +234,6 @@ def _newest_before(db: Database, evaluation: Evaluation, condition: sa.ColumnEle
     )
     with db.connect() as connection:
         return connection.execute(query).scalar_one()
-
-
-def _judgement(row: Any) -> Judgement:
-    return Judgement(
-        verdict=row.verdict,
-        baseline_id=row.baseline_id,
-        changes=tuple(Change(**change) for change in row.changes or ()),
-        newly_failing=tuple(row.newly_failing or ()),
-    )
 
 
 def _newest(client_id: str, dataset_name: str, system: str) -> sa.Select[Any, Any, Any]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, in_batches, retried, rows_in, upsert
 from rageval_dagster.storage.tables import corpus_changes, corpus_chunks, document_changes
 from rageval_dagster.storage.types import utc_now
 
@@ -58,14 +58,10 @@ _MUTABLE = [
 
 def manifest_lookup(db: Database, client_id: str, chunk_keys: Iterable[str]) -> dict[str, ManifestEntry]:
     """The entries of those keys that the manifest has."""
-    found: dict[str, ManifestEntry] = {}
+    query = sa.select(*_COLUMNS).where(corpus_chunks.c.client_id == client_id)
     with db.connect() as connection:
-        for batch in in_batches(chunk_keys):
-            rows = connection.execute(
-                sa.select(*_COLUMNS).where(corpus_chunks.c.client_id == client_id, corpus_chunks.c.chunk_key.in_(batch))
-            )
-            found.update((row.chunk_key, ManifestEntry(*row)) for row in rows)
-    return found
+        rows = rows_in(connection, query, corpus_chunks.c.chunk_key, chunk_keys)
+        return {row.chunk_key: ManifestEntry(*row) for row in rows}
 
 
 @dataclass(frozen=True)
@@ -211,17 +207,10 @@ def document_chunks(db: Database, client_id: str, document_ids: Iterable[str]) -
     """The chunks of each document that the manifest has, by position, then chunk id."""
     names = {digest(document_id): document_id for document_id in document_ids}
     found: dict[str, list[ManifestEntry]] = {}
+    query = sa.select(corpus_chunks.c.document_key, *_COLUMNS).where(corpus_chunks.c.client_id == client_id)
     with db.connect() as connection:
-        for batch in in_batches(names):
-            rows = connection.execute(
-                sa.select(corpus_chunks.c.document_key, *_COLUMNS).where(
-                    corpus_chunks.c.client_id == client_id, corpus_chunks.c.document_key.in_(batch)
-                )
-            ).mappings()
-            for row in rows:
-                values = dict(row)
-                document_id = names[values.pop("document_key")]
-                found.setdefault(document_id, []).append(ManifestEntry(**values))
+        for document_key, *entry in rows_in(connection, query, corpus_chunks.c.document_key, names):
+            found.setdefault(names[document_key], []).append(ManifestEntry(*entry))
     for entries in found.values():
         entries.sort(key=lambda entry: (entry.position is None, entry.position or 0, entry.chunk_id))
     return {document_id: found[document_id] for document_id in names.values() if document_id in found}
@@ -364,15 +353,9 @@ def _across_clients(
     db: Database, column: sa.Column[str], values: Iterable[str]
 ) -> dict[str, list[tuple[str, ManifestEntry]]]:
     found: dict[str, list[tuple[str, ManifestEntry]]] = {}
+    chunks = corpus_chunks.c
+    query = sa.select(column, chunks.client_id, *_COLUMNS).order_by(chunks.client_id, chunks.chunk_key)
     with db.connect() as connection:
-        for batch in in_batches(values):
-            rows = connection.execute(
-                sa.select(corpus_chunks.c.client_id, *_COLUMNS)
-                .where(column.in_(batch))
-                .order_by(corpus_chunks.c.client_id, corpus_chunks.c.chunk_key)
-            ).mappings()
-            for row in rows:
-                row_values = dict(row)
-                client_id = row_values.pop("client_id")
-                found.setdefault(row_values[column.name], []).append((client_id, ManifestEntry(**row_values)))
+        for value, client_id, *entry in rows_in(connection, query, column, values):
+            found.setdefault(value, []).append((client_id, ManifestEntry(*entry)))
     return found

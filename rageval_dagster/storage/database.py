@@ -20,8 +20,9 @@ from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 from rageval_dagster.errors import DatabaseAwayError, DatabaseError, SettingsError, Translating
 from rageval_dagster.network import is_loopback, silence_libraries
 from rageval_dagster.storage import tables
+from rageval_dagster.storage.view_sources import create_views, views_digest
 
-HEAD_REVISION = "0004"
+HEAD_REVISION = "0001"
 """The newest schema; a test holds it against the migrations, so that opening needs no alembic to know it."""
 
 VERSION_TABLE = "rageval_schema_version"
@@ -145,8 +146,6 @@ def open_database(url: SecretStr | str) -> Database:
     """
     db = Database(_create_engine(_parse(url)))
     try:
-        from rageval_dagster.storage.views import views_digest
-
         if _installed(db) != (HEAD_REVISION, views_digest()):
             _upgrade(db)
     except BaseException:
@@ -204,6 +203,14 @@ def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
     distinct = list(dict.fromkeys(keys))
     for start in range(0, len(distinct), _IN_LIST):
         yield distinct[start : start + _IN_LIST]
+
+
+def rows_in(
+    connection: Connection, query: sa.Select[*tuple[Any, ...]], column: sa.ColumnElement[_Key], keys: Iterable[_Key]
+) -> Iterator[Any]:
+    """The rows of a query whose column has one of the keys, however many; an order holds within a batch of keys."""
+    for batch in in_batches(keys):
+        yield from connection.execute(query.where(column.in_(batch)))
 
 
 def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
@@ -424,21 +431,16 @@ def _installed(db: Database) -> tuple[str | None, str | None]:
         if not inspector.has_table(VERSION_TABLE) or not inspector.has_table(tables.schema_info.name):
             return None, None
         revision = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-        views = connection.execute(
-            sa.select(tables.schema_info.c.value).where(tables.schema_info.c.name == "views")
-        ).scalar()
-        return revision, views
+        return revision, _stored_views(connection)
 
 
 def _upgrade(db: Database) -> None:
-    from rageval_dagster.storage.views import create_views_in, views_digest
-
     if db.dialect == "sqlite":
         _enable_write_ahead_log(db)
     with _exclusive(db) as connection:
         _migrate(db, connection)
         if _stored_views(connection) != views_digest():
-            create_views_in(connection)
+            create_views(connection)
             upsert(connection, tables.schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
 
 
@@ -452,9 +454,16 @@ def _migrate(db: Database, connection: Connection) -> None:
     from alembic import command
     from alembic.util import CommandError
 
+    config = alembic_config(connection)
     try:
-        _discard_unfinished(db, connection)
-        command.upgrade(alembic_config(connection), "head")
+        if _is_new(db, connection):
+            # First of all: by it `_is_new` knows the tables as ours.
+            tables.schema_info.create(connection, checkfirst=False)
+            others = [table for table in tables.metadata.sorted_tables if table is not tables.schema_info]
+            tables.metadata.create_all(connection, tables=others, checkfirst=False)
+            command.stamp(config, "head")
+        else:
+            command.upgrade(config, "head")
     except CommandError as error:
         raise DatabaseError(
             f"{db.url}: its schema is not one this version knows ({_reason(error)}); "
@@ -469,21 +478,26 @@ def _migrate(db: Database, connection: Connection) -> None:
         ) from None
 
 
-def _discard_unfinished(db: Database, connection: Connection) -> None:
-    """Drops the empty tables of a process that was killed while it made the schema (MariaDB cannot roll that back)."""
-    inspector = sa.inspect(connection)
-    present = set(inspector.get_table_names())
-    if tables.schema_info.name not in present:
-        return
+def _is_new(db: Database, connection: Connection) -> bool:
+    """Whether the database has no tables of ours.
+
+    Empty ones, of a process that was killed while it made them, are dropped (MariaDB cannot roll that back).
+
+    Raises:
+        DatabaseError: there are rows, and nothing says of which version.
+    """
+    present = set(sa.inspect(connection).get_table_names())
     if VERSION_TABLE in present and connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).first():
-        return
-    ours = [table for table in tables.metadata.sorted_tables if table.name in present]
-    if any(connection.execute(sa.select(sa.literal(1)).select_from(table)).first() for table in ours):
-        raise DatabaseError(
-            f"{db.url}: there are rageval tables with rows, but {VERSION_TABLE} does not say of which version; "
-            "restore that table, or give rageval an empty database"
-        )
-    tables.metadata.drop_all(connection, tables=ours)
+        return False
+    if tables.schema_info.name in present:
+        ours = [table for table in tables.metadata.sorted_tables if table.name in present]
+        if any(connection.execute(sa.select(sa.literal(1)).select_from(table)).first() for table in ours):
+            raise DatabaseError(
+                f"{db.url}: there are rageval tables with rows, but {VERSION_TABLE} does not say of which version; "
+                "restore that table, or give rageval an empty database"
+            )
+        tables.metadata.drop_all(connection, tables=ours)
+    return True
 
 
 def alembic_config(connection: Connection | None = None) -> Any:

@@ -213,7 +213,6 @@ def evaluations_of_trigger(db: Database, client_id: str, trigger: str | None = N
     return sorted(found, key=lambda evaluation: evaluation.id)
 
 
-@retried
 def finish_evaluation(
     db: Database,
     id: int,
@@ -231,40 +230,33 @@ def finish_evaluation(
         "foreign_chunks": foreign_chunks,
         "unknown_chunks": unknown_chunks,
     }
-    with db.begin() as connection:
-        connection.execute(
-            sa.update(evaluation_runs)
-            .where(evaluation_runs.c.id == id)
-            .values(
-                status=status,
-                headline=dict(headline),
-                duration_s=duration_s,
-                error_count=error_count,
-                finished_at=utc_now(),
-                **{name: value for name, value in given.items() if value is not None},
-            )
-        )
+    update_evaluation(
+        db,
+        id,
+        status=status,
+        headline=dict(headline),
+        duration_s=duration_s,
+        error_count=error_count,
+        finished_at=utc_now(),
+        **{name: value for name, value in given.items() if value is not None},
+    )
 
 
-@retried
 def add_cost(db: Database, id: int, cost_usd: float) -> None:
     """Adds to what an evaluation cost."""
-    cost = evaluation_runs.c.cost_usd
-    with db.begin() as connection:
-        connection.execute(
-            sa.update(evaluation_runs)
-            .where(evaluation_runs.c.id == id)
-            .values(cost_usd=sa.func.coalesce(cost, 0.0) + cost_usd)
-        )
+    update_evaluation(db, id, cost_usd=sa.func.coalesce(evaluation_runs.c.cost_usd, 0.0) + cost_usd)
+
+
+def set_judge_version(db: Database, id: int, judge_version: str | None) -> None:
+    """Says which metrics (their definitions and models) judge the evaluation."""
+    update_evaluation(db, id, judge_version=judge_version)
 
 
 @retried
-def set_judge_version(db: Database, id: int, judge_version: str | None) -> None:
-    """Says which metrics (their definitions and models) judge the evaluation."""
+def update_evaluation(db: Database, id: int, **values: Any) -> None:
+    """Sets columns of an evaluation's row."""
     with db.begin() as connection:
-        connection.execute(
-            sa.update(evaluation_runs).where(evaluation_runs.c.id == id).values(judge_version=judge_version)
-        )
+        connection.execute(sa.update(evaluation_runs).where(evaluation_runs.c.id == id).values(**values))
 
 
 def read_evaluation(connection: Connection, evaluation_id: int) -> Evaluation:

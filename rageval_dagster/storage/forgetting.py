@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from rageval_dagster.errors import DatabaseError, LeaseHeldError
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, delete_batch, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, delete_batch, retried, rows_in, upsert
 from rageval_dagster.storage.tables import clients, forgotten_clients, metadata
 from rageval_dagster.storage.types import utc_now
 
@@ -74,15 +74,11 @@ def tombstone(db: Database, client_id: str) -> Tombstone | None:
 def left_alone(db: Database, client_ids: Iterable[str]) -> frozenset[str]:
     """Those of the clients that were forgotten and not taken up again since: they are worked on only by name."""
     hashes = {digest(client_id): client_id for client_id in client_ids}
-    found: set[str] = set()
+    forgotten, known = forgotten_clients.c.client_hash, clients.c.client_id
     with db.connect() as connection:
-        for batch in in_batches(hashes):
-            query = sa.select(forgotten_clients.c.client_hash).where(forgotten_clients.c.client_hash.in_(batch))
-            found.update(hashes[client_hash] for client_hash in connection.execute(query).scalars())
-        for batch in in_batches(sorted(found)):
-            query = sa.select(clients.c.client_id).where(clients.c.client_id.in_(batch))
-            found.difference_update(connection.execute(query).scalars())
-    return frozenset(found)
+        found = {hashes[row.client_hash] for row in rows_in(connection, sa.select(forgotten), forgotten, hashes)}
+        taken_up = {row.client_id for row in rows_in(connection, sa.select(known), known, sorted(found))}
+    return frozenset(found - taken_up)
 
 
 def scrub(db: Database) -> None:

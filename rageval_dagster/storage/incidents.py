@@ -8,7 +8,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.tables import clients, incidents
 
 Kind = Literal["regression", "leak", "errors", "benchmark", "failed_run", "stale"]
@@ -72,11 +72,7 @@ def open_incidents(db: Database, client_ids: Iterable[str] | None = None) -> lis
         if client_ids is None:
             rows = list(connection.execute(query))
         else:
-            rows = [
-                row
-                for batch in in_batches(client_ids)
-                for row in connection.execute(query.where(incidents.c.client_id.in_(batch)))
-            ]
+            rows = list(rows_in(connection, query, incidents.c.client_id, client_ids))
     return sorted((Incident(**row._mapping) for row in rows), key=lambda incident: incident.id)
 
 
@@ -86,13 +82,8 @@ def open_all(db: Database, findings: Sequence[Finding], now: datetime) -> None:
     if not findings:
         return
     with db.begin() as connection:
-        known = {
-            client_id
-            for batch in in_batches(finding.client_id for finding in findings)
-            for client_id in connection.execute(
-                sa.select(clients.c.client_id).where(clients.c.client_id.in_(batch))
-            ).scalars()
-        }
+        known, named = clients.c.client_id, (finding.client_id for finding in findings)
+        present = {row.client_id for row in rows_in(connection, sa.select(known), known, named)}
         rows = [
             {
                 "client_id": finding.client_id,
@@ -105,7 +96,7 @@ def open_all(db: Database, findings: Sequence[Finding], now: datetime) -> None:
                 "details": dict(finding.details),
             }
             for finding in findings
-            if finding.client_id in known
+            if finding.client_id in present
         ]
         upsert(connection, incidents, rows, key=["open_key"])
 

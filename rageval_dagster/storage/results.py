@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Answer, Hit, Item, Result
 from rageval_dagster.storage import tables
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.evaluations import client_of, in_dataset, read_evaluation
 from rageval_dagster.storage.tables import (
     benchmark_items,
@@ -69,6 +69,12 @@ class RunItem:
     answer_key: str | None
 
 
+_RESULT_OF_ITEM = sa.and_(
+    item_results.c.client_id == tables.run_items.c.client_id,
+    item_results.c.result_id == tables.run_items.c.result_id,
+)
+
+
 @retried
 def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[RetrievalRecord, str | None]]) -> None:
     """Stores retrievals, each with the key under which it may be reused, and gives them to the evaluation's items.
@@ -87,7 +93,7 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
                 if text_hash is not None:
                     found[text_hash] = hit.text
                 if hits is not None:
-                    hits.append(_hit_row(hit, text_hash))
+                    hits.append({name: getattr(hit, name) for name in _HIT} | {"text_hash": text_hash})
             rows.append(
                 {
                     "client_id": client_id,
@@ -113,26 +119,28 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
             client_id,
             {key: (record.retrieval_id, now) for record, key in records if record.error is None and key is not None},
         )
-        _link_retrievals(
+        _link(
             connection,
-            client_id,
             evaluation_id,
+            _RETRIEVAL,
             {record.item_id: (record.retrieval_id, key) for record, key in records},
         )
 
 
-def reusable_retrievals(
-    db: Database, client_id: str, retrieval_keys: Iterable[str], max_age_days: float | None = None
-) -> dict[str, str]:
-    """{retrieval key: retrieval id} for those keys that have one without an error, made at most so long ago."""
-    return _reusable(db, client_id, retrieval_keys, max_age_days)
+def reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: float | None = None) -> dict[str, str]:
+    """{retrieval or answer key: its retrieval or result id}, of those without an error, made at most so long ago."""
+    query = sa.select(reuse_keys.c.reuse_key, reuse_keys.c.content_id).where(reuse_keys.c.client_id == client_id)
+    if max_age_days is not None:
+        query = query.where(reuse_keys.c.made_at >= utc_now() - timedelta(days=max_age_days))
+    with db.connect() as connection:
+        return {row.reuse_key: row.content_id for row in rows_in(connection, query, reuse_keys.c.reuse_key, keys)}
 
 
 @retried
 def link_retrievals(db: Database, evaluation_id: int, links: Mapping[str, tuple[str, str]]) -> None:
     """Gives the evaluation's items retrievals that exist: {item id: (retrieval id, retrieval key)}."""
     with db.begin() as connection:
-        _link_retrievals(connection, client_of(connection, evaluation_id), evaluation_id, links)
+        _link(connection, evaluation_id, _RETRIEVAL, links)
 
 
 def load_retrievals(
@@ -224,33 +232,20 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
                 if record.error is None and key is not None
             },
         )
-        _link_results(
-            connection,
-            client_id,
-            evaluation_id,
-            {record.item_id: (record.result_id, key) for record, key in records},
-        )
-
-
-def reusable_results(
-    db: Database, client_id: str, answer_keys: Iterable[str], max_age_days: float | None = None
-) -> dict[str, str]:
-    """{answer key: result id} for those keys that have one without an error, made at most so long ago."""
-    return _reusable(db, client_id, answer_keys, max_age_days)
+        _link(connection, evaluation_id, _RESULT, {record.item_id: (record.result_id, key) for record, key in records})
 
 
 @retried
 def link_results(db: Database, evaluation_id: int, links: Mapping[str, tuple[str, str]]) -> None:
     """Gives the evaluation's items results that exist: {item id: (result id, answer key)}."""
     with db.begin() as connection:
-        _link_results(connection, client_of(connection, evaluation_id), evaluation_id, links)
+        _link(connection, evaluation_id, _RESULT, links)
 
 
 def failed_count(db: Database, evaluation_id: int) -> int:
     """How many of the evaluation's items have a result with an error."""
     items = tables.run_items
-    mine = sa.and_(item_results.c.client_id == items.c.client_id, item_results.c.result_id == items.c.result_id)
-    query = sa.select(sa.func.count()).select_from(items.join(item_results, mine))
+    query = sa.select(sa.func.count()).select_from(items.join(item_results, _RESULT_OF_ITEM))
     with db.connect() as connection:
         return connection.execute(
             query.where(items.c.evaluation_id == evaluation_id, item_results.c.error.is_not(None))
@@ -289,13 +284,7 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
                         benchmark_items.c.item_hash == dataset_items.c.item_hash,
                     ),
                 )
-                .join(
-                    item_results,
-                    sa.and_(
-                        item_results.c.client_id == items.c.client_id,
-                        item_results.c.result_id == items.c.result_id,
-                    ),
-                )
+                .join(item_results, _RESULT_OF_ITEM)
                 .join(
                     retrievals,
                     sa.and_(
@@ -316,43 +305,19 @@ def latencies(db: Database, evaluation_id: int) -> list[float]:
     items = tables.run_items
     query = (
         sa.select(item_results.c.latency_s)
-        .select_from(
-            items.join(
-                item_results,
-                sa.and_(item_results.c.client_id == items.c.client_id, item_results.c.result_id == items.c.result_id),
-            )
-        )
+        .select_from(items.join(item_results, _RESULT_OF_ITEM))
         .where(items.c.evaluation_id == evaluation_id, item_results.c.latency_s.is_not(None))
     )
     with db.connect() as connection:
         return list(connection.execute(query).scalars())
 
 
-def _hit_row(hit: Hit, text_hash: str | None) -> dict[str, Any]:
-    return {
-        "chunk_id": hit.chunk_id,
-        "document_id": hit.document_id,
-        "rank": hit.rank,
-        "score": hit.score,
-        "page": hit.page,
-        "owner": hit.owner,
-        "text_hash": text_hash,
-    }
+_HIT = ("chunk_id", "document_id", "rank", "score", "page", "owner")
+"""What is kept of a hit, beside the hash of its text."""
 
 
 def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
-    return [
-        Hit(
-            chunk_id=hit["chunk_id"],
-            document_id=hit["document_id"],
-            rank=hit["rank"],
-            score=hit["score"],
-            text=words.get(hit["text_hash"], ""),
-            page=hit["page"],
-            owner=hit["owner"],
-        )
-        for hit in row.hits or ()
-    ]
+    return [Hit(**{name: hit[name] for name in _HIT}, text=words.get(hit["text_hash"], "")) for hit in row.hits or ()]
 
 
 def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
@@ -377,17 +342,8 @@ def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
 def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> dict[str, str]:
     """{text hash: text} of all the hits of these rows."""
     needed = (hit["text_hash"] for row in rows for hit in row.hits or () if hit["text_hash"] is not None)
-    found: dict[str, str] = {}
-    for batch in in_batches(needed):
-        found.update(
-            (row.text_hash, row.text)
-            for row in connection.execute(
-                sa.select(texts.c.text_hash, texts.c.text).where(
-                    texts.c.client_id == client_id, texts.c.text_hash.in_(batch)
-                )
-            )
-        )
-    return found
+    query = sa.select(texts.c.text_hash, texts.c.text).where(texts.c.client_id == client_id)
+    return {row.text_hash: row.text for row in rows_in(connection, query, texts.c.text_hash, needed)}
 
 
 def _remember(connection: Connection, client_id: str, contents: Mapping[str, tuple[str, datetime]]) -> None:
@@ -398,46 +354,17 @@ def _remember(connection: Connection, client_id: str, contents: Mapping[str, tup
     upsert(connection, reuse_keys, rows, update=["content_id", "made_at"])
 
 
-def _reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: float | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    with db.connect() as connection:
-        for batch in in_batches(keys):
-            query = sa.select(reuse_keys.c.reuse_key, reuse_keys.c.content_id).where(
-                reuse_keys.c.client_id == client_id, reuse_keys.c.reuse_key.in_(batch)
-            )
-            if max_age_days is not None:
-                query = query.where(reuse_keys.c.made_at >= utc_now() - timedelta(days=max_age_days))
-            found.update((row.reuse_key, row.content_id) for row in connection.execute(query))
-    return found
+_RETRIEVAL = ("retrieval_id", "retrieval_key")
+_RESULT = ("result_id", "answer_key")
 
 
-def _link_retrievals(
-    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str | None]]
+def _link(
+    connection: Connection,
+    evaluation_id: int,
+    columns: tuple[str, str],
+    links: Mapping[str, tuple[str, str | None]],
 ) -> None:
-    rows = [
-        {
-            "evaluation_id": evaluation_id,
-            "client_id": client_id,
-            "item_id": item_id,
-            "retrieval_id": retrieval_id,
-            "retrieval_key": key,
-        }
-        for item_id, (retrieval_id, key) in links.items()
-    ]
-    upsert(connection, tables.run_items, rows, update=["retrieval_id", "retrieval_key"])
-
-
-def _link_results(
-    connection: Connection, client_id: str, evaluation_id: int, links: Mapping[str, tuple[str, str | None]]
-) -> None:
-    rows = [
-        {
-            "evaluation_id": evaluation_id,
-            "client_id": client_id,
-            "item_id": item_id,
-            "result_id": result_id,
-            "answer_key": key,
-        }
-        for item_id, (result_id, key) in links.items()
-    ]
-    upsert(connection, tables.run_items, rows, update=["result_id", "answer_key"])
+    """Gives the evaluation's items {item id: (content id, key)} in these columns."""
+    owner = {"evaluation_id": evaluation_id, "client_id": client_of(connection, evaluation_id)}
+    rows = [{**owner, "item_id": item_id, **dict(zip(columns, link, strict=True))} for item_id, link in links.items()]
+    upsert(connection, tables.run_items, rows, update=columns)

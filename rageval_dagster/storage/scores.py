@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from rageval_dagster import records
 from rageval_dagster.records import Outcome
 from rageval_dagster.storage import tables
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.evaluations import client_of, in_dataset
 from rageval_dagster.storage.tables import dataset_items, metric_scores, metric_summaries
 from rageval_dagster.storage.types import storable, utc_now
@@ -45,33 +45,25 @@ def scored(
     times by metric id: an outcome from before is as good as none.
     """
     found: dict[tuple[str, str], int | None] = {}
+    first: set[tuple[str, str]] = set()
+    query = _takes(client_id, "created_at").where(metric_scores.c.status != "error")
     with db.connect() as connection:
-        for batch in in_batches(result_ids):
-            rows = connection.execute(
-                sa.select(
-                    metric_scores.c.result_id,
-                    metric_scores.c.metric_id,
-                    metric_scores.c.metric_version,
-                    metric_scores.c.take,
-                    metric_scores.c.created_at,
-                )
-                .where(
-                    metric_scores.c.client_id == client_id,
-                    metric_scores.c.result_id.in_(batch),
-                    metric_scores.c.status != "error",
-                )
-                .order_by(metric_scores.c.take)
-            ).all()
-            first: set[tuple[str, str]] = set()
-            for row in rows:
-                if metric_versions.get(row.metric_id) != row.metric_version:
-                    continue
-                key = (row.result_id, row.metric_id)
-                limit = (oldest or {}).get(row.metric_id)
-                if limit is None or row.created_at >= limit:
-                    found[key] = row.take if key in first else None
-                first.add(key)
+        for row in rows_in(connection, query, metric_scores.c.result_id, result_ids):
+            if metric_versions.get(row.metric_id) != row.metric_version:
+                continue
+            key = (row.result_id, row.metric_id)
+            limit = (oldest or {}).get(row.metric_id)
+            if limit is None or row.created_at >= limit:
+                found[key] = row.take if key in first else None
+            first.add(key)
     return found
+
+
+def _takes(client_id: str, *columns: str) -> sa.Select[Any]:
+    """A client's scores by take: what names each, and these columns."""
+    wanted = ("result_id", "metric_id", "metric_version", "take", *columns)
+    query = sa.select(*(metric_scores.c[name] for name in wanted)).where(metric_scores.c.client_id == client_id)
+    return query.order_by(metric_scores.c.take)
 
 
 @retried
@@ -193,21 +185,15 @@ def load_rescored(
     for item_id, result_id in results.items():
         items.setdefault(result_id, []).append(item_id)
     found: dict[str, dict[str, Outcome]] = {metric_id: {} for metric_id in metric_versions}
-    columns = ("result_id", "metric_id", "metric_version", "status", "value", "reason", "detail")
+    query = _takes(client_id, "status", "value", "reason", "detail")
     with db.connect() as connection:
-        for batch in in_batches(items):
-            rows = connection.execute(
-                sa.select(*(metric_scores.c[name] for name in columns))
-                .where(metric_scores.c.client_id == client_id, metric_scores.c.result_id.in_(batch))
-                .order_by(metric_scores.c.take)
-            )
-            for row in rows:
-                if metric_versions.get(row.metric_id) != row.metric_version:
-                    continue
-                column = found[row.metric_id]
-                for item_id in items[row.result_id]:
-                    if row.status != "error" or item_id not in column:
-                        column[item_id] = Outcome(row.status, row.value, row.reason, row.detail)
+        for row in rows_in(connection, query, metric_scores.c.result_id, items):
+            if metric_versions.get(row.metric_id) != row.metric_version:
+                continue
+            column = found[row.metric_id]
+            for item_id in items[row.result_id]:
+                if row.status != "error" or item_id not in column:
+                    column[item_id] = Outcome(row.status, row.value, row.reason, row.detail)
     return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
 
 
@@ -268,24 +254,11 @@ def _known_takes(
 ) -> dict[tuple[str, str, str], list[_Take]]:
     """Every stored outcome, oldest first, by (result, metric, metric version)."""
     known: dict[tuple[str, str, str], list[_Take]] = {}
-    for batch in in_batches(sorted(result_ids)):
-        rows = connection.execute(
-            sa.select(
-                metric_scores.c.result_id,
-                metric_scores.c.metric_id,
-                metric_scores.c.metric_version,
-                metric_scores.c.take,
-                metric_scores.c.status,
-                metric_scores.c.reason,
-                metric_scores.c.created_at,
-            )
-            .where(metric_scores.c.client_id == client_id, metric_scores.c.result_id.in_(batch))
-            .order_by(metric_scores.c.take)
+    query = _takes(client_id, "status", "reason", "created_at")
+    for row in rows_in(connection, query, metric_scores.c.result_id, sorted(result_ids)):
+        known.setdefault((row.result_id, row.metric_id, row.metric_version), []).append(
+            _Take(row.take, row.status, row.reason, row.created_at)
         )
-        for row in rows:
-            known.setdefault((row.result_id, row.metric_id, row.metric_version), []).append(
-                _Take(row.take, row.status, row.reason, row.created_at)
-            )
     return known
 
 

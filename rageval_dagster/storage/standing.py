@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rageval_dagster.storage.comparisons import Change, MetricComparison, Verdict
-from rageval_dagster.storage.database import Database, in_batches
+from rageval_dagster.storage.database import Database, in_batches, rows_in
 from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons, metric_summaries
 
 
@@ -94,10 +94,10 @@ def _gated(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[int
     found: dict[int, list[MetricComparison]] = defaultdict(list)
     compared = metric_comparisons.c
     values = [compared[name] for name in MetricComparison.__dataclass_fields__]
-    for batch in in_batches(evaluation_ids):
-        query = sa.select(compared.evaluation_id, *values).where(compared.evaluation_id.in_(batch), compared.gated)
-        for evaluation_id, *row in connection.execute(query.order_by(compared.evaluation_id, compared.metric_id)):
-            found[evaluation_id].append(MetricComparison(*row))
+    query = sa.select(compared.evaluation_id, *values).where(compared.gated)
+    query = query.order_by(compared.evaluation_id, compared.metric_id)
+    for evaluation_id, *row in rows_in(connection, query, compared.evaluation_id, evaluation_ids):
+        found[evaluation_id].append(MetricComparison(*row))
     return found
 
 
@@ -105,9 +105,8 @@ def _erring(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[in
     found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     of = metric_summaries.c
     query = sa.select(of.evaluation_id, of.metric_id, of.n_error, of.n).where(of.n_error > 0).order_by(of.metric_id)
-    for batch in in_batches(evaluation_ids):
-        for row in connection.execute(query.where(of.evaluation_id.in_(batch))):
-            found[row.evaluation_id][row.metric_id] = row.n_error, row.n
+    for row in rows_in(connection, query, of.evaluation_id, evaluation_ids):
+        found[row.evaluation_id][row.metric_id] = row.n_error, row.n
     return found
 
 
@@ -116,11 +115,10 @@ def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVer
     datasets = evaluation_datasets.c
     columns = (datasets.client_id, datasets.id, datasets.name, datasets.valid, datasets.rule_failures)
     newest: dict[tuple[str, str], DatasetVerdict] = {}
+    query = sa.select(*columns).where(datasets.retired_at.is_(None)).order_by(datasets.checked_at, datasets.id)
     with db.connect() as connection:
-        for batch in in_batches(client_ids):
-            query = sa.select(*columns).where(datasets.client_id.in_(batch), datasets.retired_at.is_(None))
-            for row in connection.execute(query.order_by(datasets.checked_at, datasets.id)):
-                newest[row.client_id, row.name] = DatasetVerdict(*row)
+        for row in rows_in(connection, query, datasets.client_id, client_ids):
+            newest[row.client_id, row.name] = DatasetVerdict(*row)
     return list(newest.values())
 
 
@@ -138,9 +136,5 @@ def last_evaluated(db: Database, client_ids: Iterable[str]) -> dict[str, datetim
     runs = evaluation_runs.c
     query = sa.select(runs.client_id, sa.func.max(runs.finished_at).label("at")).where(runs.status == "complete")
     with db.connect() as connection:
-        return {
-            row.client_id: row.at
-            for batch in in_batches(client_ids)
-            for row in connection.execute(query.where(runs.client_id.in_(batch)).group_by(runs.client_id))
-            if row.at is not None
-        }
+        rows = rows_in(connection, query.group_by(runs.client_id), runs.client_id, client_ids)
+        return {row.client_id: row.at for row in rows if row.at is not None}

@@ -51,7 +51,7 @@ def test_every_format_has_a_section_with_its_fields(name: str) -> None:
 
 @pytest.mark.parametrize("kind", CHECK_KINDS)
 def test_every_kind_of_check_has_an_example(kind: str) -> None:
-    assert f'"kind": "{kind}"' in SECTIONS["Checks"].split("One of each kind")[1]
+    assert f'"kind": "{kind}"' in SECTIONS["Checks"]
 
 
 def test_every_format_has_an_example() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,8 @@ class ScriptedServer(LoopbackServer):
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
     each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies after the first one
     (by which a client learns that somebody is there) wait until n requests are there at once. A `port` is that of a
-    server that is back after it was stopped. One that does not `counts` tells no tokens.
+    server that is back after it was stopped. One that does not `counts` tells no tokens. `vectors` are the embeddings
+    of texts whose cosines a test works out by hand.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ScriptedServer(LoopbackServer):
         dimension: int = 8,
         port: int = 0,
         counts: bool = True,
+        vectors: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.requests: list[Received] = []
         self.most_at_once = 0
@@ -71,6 +73,7 @@ class ScriptedServer(LoopbackServer):
         self._fault_for = fault_for
         self._dimension = dimension
         self._counts = counts
+        self._vectors = vectors or {}
         self._at_once = 0
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
@@ -105,13 +108,13 @@ class ScriptedServer(LoopbackServer):
                 {"object": "embedding", "index": index, "embedding": self._vector(text)}
                 for index, text in enumerate(texts)
             ]
-            # Out of order, as the API allows.
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
             return {
                 "object": "list",
                 "model": model,
                 "data": rows[::-1],
-                "usage": {"prompt_tokens": 1, "total_tokens": 1},
-            }
+                "usage": usage,
+            }  # in any order, as the API may
         text = "" if fault and fault.kind == "empty" else self._reply(received.body)
         finish = "length" if fault and fault.kind == "cut_off" else "stop"
         message = {"role": "assistant", "content": text}
@@ -123,9 +126,11 @@ class ScriptedServer(LoopbackServer):
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         } | ({"usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}} if self._counts else {})
 
-    def _vector(self, text: str) -> list[float]:
+    def _vector(self, text: str) -> Sequence[float]:
         """Not of length 1, so that normalising shows."""
-        return [byte / 8 for byte in hashlib.sha256(text.encode()).digest()[: self._dimension]]
+        return self._vectors.get(text) or [
+            byte / 8 for byte in hashlib.sha256(text.encode()).digest()[: self._dimension]
+        ]
 
     def _handler(self) -> type[Quiet]:
         server = self
@@ -155,15 +160,8 @@ class ScriptedServer(LoopbackServer):
                     self.close_connection = True
                     return
                 if fault and kind == "status":
-                    error = {
-                        "error": {
-                            "message": fault.message,
-                            "type": "scripted",
-                            "code": fault.code,
-                            "param": fault.param,
-                        }
-                    }
-                    self._send(fault.status, json.dumps(error), "application/json", fault.headers)
+                    said = {"message": fault.message, "type": "scripted", "code": fault.code, "param": fault.param}
+                    self._send(fault.status, json.dumps({"error": said}), "application/json", fault.headers)
                 elif kind == "web_page":
                     self._send(200, "<html><body>Welcome</body></html>", "text/html")
                 elif fault and kind == "json":

@@ -23,7 +23,6 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import llm_cache, llm_calls
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
-KEY = "sk-canary-1234567890"
 SCHEMA = {
     "title": "number",
     "type": "object",
@@ -38,13 +37,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "BACKOFF_S", (0.001, 0.01))
 
 
-def client(base_url: str, db: Database | None, client_id: str = "acme", toml: str = "", **variables: str) -> ChatClient:
-    return ChatClient(settings(base_url, **variables), "judge", db, client_id, "run-1")
-
-
-def settings(base_url: str, **variables: str) -> Settings:
-    values = {"RAGEVAL_JUDGE_MODEL": "small", "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY}
-    return load_settings(values | {"RAGEVAL_LLM_TIMEOUT_S": "30"} | variables)
+def client(base_url: str, db: Database, **variables: str) -> ChatClient:
+    values = {"RAGEVAL_JUDGE_MODEL": "small", "OPENAI_BASE_URL": base_url, "RAGEVAL_LLM_TIMEOUT_S": "5"}
+    return ChatClient(load_settings(values | variables), "judge", db, "acme", "run-1")
 
 
 def number_of(text: str) -> int:
@@ -79,7 +74,9 @@ def test_what_several_conversations_ask_is_sent_once(sqlite_db: Database) -> Non
     with ScriptedServer(says_number) as server:
         assert client(server.base_url, sqlite_db).converse(range(20), talk) == [7] * 20
         assert client(server.base_url, sqlite_db).converse(range(20), talk) == [7] * 20
-    assert len(server.requests) == 1
+    [received] = server.requests
+    wanted = {"name": "number", "strict": True, "schema": SCHEMA}
+    assert received.body["response_format"] == {"type": "json_schema", "json_schema": wanted}
 
 
 def test_an_unusable_reply_is_asked_again_and_never_kept(sqlite_db: Database) -> None:
@@ -96,21 +93,16 @@ def test_an_unusable_reply_is_asked_again_and_never_kept(sqlite_db: Database) ->
     assert [tuple(call) for call in calls] == [(33, 2), (0, 0)]
 
 
-def test_a_model_that_repeats_itself_is_not_asked_for_ever(sqlite_db: Database) -> None:
-    with ScriptedServer("no idea") as server:
-        [found] = client(server.base_url, sqlite_db).converse([1], ask_number)
-    assert isinstance(found, Failure)
-    assert "no JSON object" in found.reason
-    assert len(server.requests) == session_module.SAME_REPLIES
-
-
-def test_a_failure_in_one_conversation_leaves_the_others_alone(sqlite_db: Database) -> None:
+def test_a_model_that_repeats_itself_is_not_asked_for_ever_and_fails_alone(sqlite_db: Database) -> None:
     def reply(body: dict[str, Any]) -> str:
-        return "?" if "number 3" in str(body["messages"]) else says_number(body)
+        return "no idea" if "number 3" in str(body["messages"]) else says_number(body)
 
     with ScriptedServer(reply) as server:
-        found = client(server.base_url, sqlite_db).converse(range(6), ask_number)
-    assert [isinstance(value, Failure) for value in found] == [number == 3 for number in range(6)]
+        *others, failed = client(server.base_url, sqlite_db).converse(range(4), ask_number)
+    assert others == [0, 1, 2]
+    assert isinstance(failed, Failure)
+    assert "no JSON object" in failed.reason
+    assert len(server.requests) == 3 + session_module.SAME_REPLIES
 
 
 def refuses_formats(*refused: str, fault: Fault) -> Callable[[Received], Fault | None]:
@@ -155,14 +147,6 @@ def test_formats_that_were_tried_in_vain_are_tried_again(sqlite_db: Database) ->
     assert formats(server) == ["text", "json_schema", "json_object", "text", "json_schema"]
 
 
-def test_the_schema_goes_over_the_wire_where_it_is_taken(sqlite_db: Database) -> None:
-    with ScriptedServer(says_number) as server:
-        client(server.base_url, sqlite_db).converse([1], ask_number)
-    [received] = server.requests
-    wanted = {"name": "number", "strict": True, "schema": SCHEMA}
-    assert received.body["response_format"] == {"type": "json_schema", "json_schema": wanted}
-
-
 def test_parameters_that_a_model_does_not_know_are_left_out(sqlite_db: Database) -> None:
     def like_newer_models(received: Received) -> Fault | None:
         if "seed" in received.body:
@@ -196,80 +180,49 @@ def test_one_request_that_is_too_long_fails_alone(sqlite_db: Database) -> None:
         return Fault(status=400, message=message) if "number 1" in received.text else None
 
     with ScriptedServer(says_number, fault_for=too_long) as server:
-        found = client(server.base_url, sqlite_db).converse(range(4), ask_number)
-    assert found[0] == 0
-    assert isinstance(found[1], Failure)
-    assert "too long" in found[1].reason
-    assert found[2:] == [2, 3]
+        first, long, *others = client(server.base_url, sqlite_db).converse(range(4), ask_number)
+    assert [first, *others] == [0, 2, 3]
+    assert isinstance(long, Failure)
+    assert "too long" in long.reason
     assert len(server.requests) == 4
 
 
-class Flaky:
-    """A server that goes away once it was asked so often, and is back when the client has waited so often."""
+class Outage:
+    """Connections break once so many requests came, until so many of them broke, or for good."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int, back_after: int | None) -> None:
-        self.after, self.back_after = after, back_after
-        self.waits = 0
+    def __init__(self, after: int, lasts: int | None = None) -> None:
+        self.after, self.lasts = after, lasts
+        self.came = self.broke = 0
         self.lock = threading.Lock()
-        self.server = ScriptedServer(self.reply).__enter__()
-        self.port, self.base_url = self.server.port, self.server.base_url
-        self.later: ScriptedServer | None = None
-        self.gone = threading.Event()
-        monkeypatch.setattr(session_module, "backoff", self.wait)
 
-    def reply(self, body: dict[str, Any]) -> str:
-        if len(self.server.requests) >= self.after and not self.gone.is_set():
-            self.gone.set()
-            threading.Thread(target=self.server.__exit__).start()
-        return says_number(body)
-
-    def wait(self, *_: Any) -> float:
+    def __call__(self, _: Received) -> Fault | None:
         with self.lock:
-            self.waits += 1
-            if self.waits == self.back_after:
-                self.start_again()
-        return 0.01
-
-    def start_again(self) -> None:
-        self.later = ScriptedServer(says_number, port=self.port).__enter__()
-
-    def stop(self) -> None:
-        if self.later is not None:
-            self.later.__exit__()
+            self.came += 1
+            if self.came <= self.after or self.broke == self.lasts:
+                return None
+            self.broke += 1
+            return Fault("disconnect")
 
 
-def test_a_server_that_goes_away_and_comes_back_costs_nothing_but_time(
-    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flaky = Flaky(monkeypatch, after=20, back_after=10)
-    chat = client(flaky.base_url, sqlite_db, RAGEVAL_LLM_CONCURRENCY="4")
-    assert chat.converse(range(60), ask_number) == list(range(60))
-    flaky.stop()
+def test_an_outage_that_passes_costs_nothing_but_time(sqlite_db: Database) -> None:
+    with ScriptedServer(says_number, fault_for=Outage(after=20, lasts=10)) as server:
+        chat = client(server.base_url, sqlite_db, RAGEVAL_LLM_CONCURRENCY="4")
+        assert chat.converse(range(60), ask_number) == list(range(60))
 
 
-def test_a_server_that_is_gone_for_good_ends_it_with_one_line_and_what_came_is_kept(
-    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flaky = Flaky(monkeypatch, after=20, back_after=None)
+def test_an_outage_that_lasts_ends_it_with_one_line_and_what_came_is_kept(sqlite_db: Database) -> None:
+    outage = Outage(after=20)
     variables = {"RAGEVAL_LLM_CONCURRENCY": "4", "RAGEVAL_LLM_MAX_ATTEMPTS": "3"}
-    with pytest.raises(LanguageModelError, match="does not answer") as raised:
-        client(flaky.base_url, sqlite_db, **variables).converse(range(60), ask_number)
-    assert "\n" not in str(raised.value)
-    kept = len(rows(sqlite_db))
-    assert kept >= 15
-    flaky.start_again()
-    assert client(flaky.base_url, sqlite_db, **variables).converse(range(60), ask_number) == list(range(60))
-    assert flaky.later is not None
-    assert len(flaky.later.requests) == 60 - kept
-    flaky.stop()
-
-
-def test_an_endpoint_that_only_fails_is_given_up(sqlite_db: Database) -> None:
-    with ScriptedServer(fault_for=lambda _: Fault(status=500)) as server:
-        chat = client(server.base_url, sqlite_db, RAGEVAL_LLM_MAX_ATTEMPTS="2", RAGEVAL_LLM_CONCURRENCY="2")
-        with pytest.raises(LanguageModelError, match="HTTP 500 after 2 attempts"):
-            chat.converse(range(100), ask_number)
-    assert len(server.requests) < 20
+    with ScriptedServer(says_number, fault_for=outage) as server:
+        with pytest.raises(LanguageModelError, match="does not answer") as raised:
+            client(server.base_url, sqlite_db, **variables).converse(range(60), ask_number)
+        assert "\n" not in str(raised.value)
+        assert len(server.requests) < 60
+        assert len(rows(sqlite_db)) == 20
+        outage.lasts = outage.broke
+        asked = len(server.requests)
+        assert client(server.base_url, sqlite_db, **variables).converse(range(60), ask_number) == list(range(60))
+        assert len(server.requests) == asked + 40
 
 
 def rows(db: Database) -> list[Any]:
@@ -332,6 +285,8 @@ def test_a_budget_of_half_the_cost_stops_there_says_so_and_another_run_goes_on(
         # The same run has nothing left, another one has its own.
         with pytest.raises(BudgetReachedError):
             ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(40), ask_number)
+        # But what is kept costs nothing.
+        assert ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(5), ask_number) == list(range(5))
         found = ChatClient(own, "judge", sqlite_db, "acme", "run-2").converse(range(40), ask_number)
     assert found == list(range(40))
     assert len(server.requests) == 40
@@ -362,14 +317,6 @@ def test_a_day_s_budget_is_a_client_s_own_and_the_fleet_s_is_everybody_s(sqlite_
         with pytest.raises(BudgetReachedError, match="all clients"):
             ChatClient(own, "judge", sqlite_db, "other", "run-3").converse(range(40), ask_number)
     assert 30 <= len(server.requests) < 30 + 2 * 4
-
-
-def test_what_is_kept_costs_nothing_of_a_spent_budget(sqlite_db: Database, tmp_path: Any) -> None:
-    with ScriptedServer(says_number) as server:
-        own = priced(tmp_path, server.base_url, RAGEVAL_LLM_MAX_TOKENS=str(5 * TOKENS))
-        with pytest.raises(BudgetReachedError):
-            ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(40), ask_number)
-        assert ChatClient(own, "judge", sqlite_db, "acme", "run-1").converse(range(5), ask_number) == list(range(5))
 
 
 def test_a_limit_on_cost_needs_the_price_of_every_model(tmp_path: Any) -> None:

@@ -10,7 +10,6 @@ from rageval_dagster.errors import LanguageModelError
 from rageval_dagster.llm.probing import probe
 from rageval_dagster.settings import Settings
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
-from tests.loopback import free_port
 
 KEY = "sk-canary-1234567890"
 
@@ -67,11 +66,8 @@ def test_a_parameter_that_is_not_taken_is_named() -> None:
     ("fault", "says"),
     [
         (Fault(status=401), "HTTP 401; see that OPENAI_API_KEY or RAGEVAL_JUDGE_API_KEY is valid"),
-        (Fault(status=404, code="model_not_found"), "RAGEVAL_JUDGE_MODEL"),
         (Fault(status=503), r"gives no usable reply \(HTTP 503\); see what its server says"),
-        (Fault(status=429, headers={"Retry-After": "60"}), "HTTP 429"),
         (Fault(kind="web_page"), "is not a chat API"),
-        (Fault(kind="empty"), "the reply is empty"),
         (Fault(kind="hang"), "no reply within 0.3 s"),
     ],
 )
@@ -84,12 +80,6 @@ def test_what_goes_wrong_is_one_line_and_asked_once(fault: Fault, says: str) -> 
     assert len(server.requests) == 1
     assert "\n" not in str(caught.value)
     assert KEY not in str(caught.value)
-
-
-def test_nobody_is_there() -> None:
-    url = f"http://127.0.0.1:{free_port()}/v1"
-    with pytest.raises(LanguageModelError, match=r"does not answer \(cannot connect\)"):
-        probe(settings(url), "judge")
 
 
 def test_where_models_are_forbidden_nothing_is_asked() -> None:

@@ -82,11 +82,15 @@ class Judged:
         return [asked_of(request.body) for request in self.requests if kind_of(request.body) == "verdicts"]
 
 
+def judge_client(server: ScriptedServer) -> ChatClient:
+    values = {"RAGEVAL_JUDGE_MODEL": "judge", "OPENAI_BASE_URL": server.base_url, "RAGEVAL_LLM_MAX_ATTEMPTS": "5"}
+    return ChatClient(load_settings(values), "judge", None, "acme")
+
+
 def judge(result: Result, reply: Reply, *metric_ids: str, **server_options: Any) -> Judged:
     """The outcomes of these metrics for one result, by the judge that replies so."""
     with ScriptedServer(reply, **server_options) as server:
-        values = {"RAGEVAL_JUDGE_MODEL": "judge", "OPENAI_BASE_URL": server.base_url, "RAGEVAL_LLM_MAX_ATTEMPTS": "5"}
-        client = ChatClient(load_settings(values), "judge", None, "acme")
+        client = judge_client(server)
         options = MetricOptions(5, TinyEmbedder.version, judge_version=client.version)
         metrics = [metric for metric in all_metrics(options) if metric.id in metric_ids]
         assert len(metrics) == len(metric_ids)

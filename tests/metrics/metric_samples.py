@@ -2,13 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rageval_dagster.metrics.interface import Metric, MetricOptions
-from rageval_dagster.metrics.registry import all_metrics
+from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
 from rageval_dagster.records import Answer, Hit, Item, Outcome, Owner, Result
 
 DATA_DIR = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[3] / "shared" / "data"))
@@ -77,6 +78,26 @@ def make_result(
 def unjudged(options: MetricOptions) -> list[Metric]:
     """The built-in metrics that need no judge model."""
     return [metric for metric in all_metrics(options) if metric.judged is None]
+
+
+def columns_of(
+    family: str, results: Sequence[Result], embedder: Any = None, *, k: int = 5, **options: Any
+) -> dict[str, list[Outcome]]:
+    """The outcomes of a family's metrics that need no judge, by their names without the family's."""
+    embedder = embedder or TinyEmbedder()
+    metrics = [metric for metric in unjudged(MetricOptions(k, embedder.version, **options)) if metric.family == family]
+    columns = compute_scores(metrics, results, Tools(embedder))
+    return {metric_id.removeprefix(f"{family}."): column for metric_id, column in columns.items()}
+
+
+def outcomes_of(family: str, result: Result, embedder: Any = None, **options: Any) -> dict[str, Outcome]:
+    """The same for one result."""
+    return {name: column[0] for name, column in columns_of(family, [result], embedder, **options).items()}
+
+
+def detail_of(outcome: Outcome) -> Mapping[str, Any]:
+    assert isinstance(outcome.detail, Mapping), outcome
+    return outcome.detail
 
 
 def value_of(outcome: Outcome) -> float:

@@ -1,7 +1,6 @@
 """The citation family: what a citation and a claim are, what is correct, and that any text has an outcome."""
 
 import json
-import time
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -9,12 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import TinyEmbedder, make_result, unjudged, value_of
+from metric_samples import TinyEmbedder, columns_of, detail_of, make_result, outcomes_of, value_of
 
+from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Retrieved, without_code
 from rageval_dagster.metrics.claim_sentences import read_answer
-from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
+from rageval_dagster.rag.extractive import ExtractiveAnswerer
 from rageval_dagster.records import Answer, Hit, Result
+from rageval_dagster.settings import Settings
 
 FEE, TAX, KING = "The fee is five dollars a year.", "Tax rates were lowered last autumn.", "Harald was crowned in Oslo."
 HITS = (
@@ -31,19 +32,10 @@ def result_of(answer: str, *citations: str, hits: tuple[Hit, ...] = HITS, **chan
     return replace(result, answer=Answer(answer, citations=citations), **changes)
 
 
-def outcomes(results: list[Result], embedder: Any = None, **options: Any) -> dict[str, Any]:
-    embedder = embedder or TinyEmbedder()
-    metrics = [
-        metric for metric in unjudged(MetricOptions(5, embedder.version, **options)) if metric.family == "citation"
-    ]
-    columns = compute_scores(metrics, results, Tools(embedder))
-    return {metric_id.removeprefix("citation."): column for metric_id, column in columns.items()}
-
-
 def scores(answer: str, *citations: str, **changes: Any) -> tuple[float | None, float | None, float | None]:
     """Accuracy, coverage and recall."""
-    found = outcomes([result_of(answer, *citations, **changes)])
-    return found["accuracy"][0].value, found["coverage"][0].value, found["recall"][0].value
+    found = outcomes_of("citation", result_of(answer, *citations, **changes))
+    return found["accuracy"].value, found["coverage"].value, found["recall"].value
 
 
 def named(text: str, hits: tuple[Hit, ...] = HITS) -> list[tuple[int, ...]]:
@@ -56,69 +48,47 @@ def named(text: str, hits: tuple[Hit, ...] = HITS) -> list[tuple[int, ...]]:
     ("text", "contexts"),
     [
         ("x [1]", [(1,)]),
-        ("x[1]", [(1,)]),
         ("x [1, 2]", [(1,), (2,)]),
         ("x [1][2]", [(1,), (2,)]),
-        ("x [1; 3]", [(1,), (3,)]),
         ("x [1-3]", [(1,), (2,), (3,)]),
-        ("x [2–3]", [(2,), (3,)]),
         ("x【1】", [(1,)]),
         ("x［２］", [(2,)]),
-        ("x [٢]", [(2,)]),
-        ("x [Source 2]", [(2,)]),
         ("x [citation:2]", [(2,)]),
         ("x [1](https://example.com)", [(1,)]),
         # Never retrieved: wrong, not skipped.
-        ("x [0]", [()]),
         ("x [4]", [()]),
-        ("x [2023]", [()]),
         ("x [3-5]", [(3,), (), ()]),
-        ("x [3-1]", [()]),
         (f"x [1-{WIDEST_RANGE + 1}]", [()]),
-        ("x [99999999999999999999]", [()]),
         # Documents and pages.
         ("x [tax.md]", [(2, 3)]),
-        ("x [TAX.md]", [(2, 3)]),
         ("x [tax]", [(2, 3)]),
-        ("x [docs/Fee Rules.pdf]", [(1,)]),
         ("x [Fee Rules.pdf]", [(1,)]),
         ("x [Fee  rules]", [(1,)]),
         ("x [rules::7]", [(1,)]),
         ("x [Fee Rules.pdf:3]", [(1,)]),
         ("x [Fee Rules.pdf, page 3]", [(1,)]),
-        ("x [Fee Rules.pdf, p. 3]", [(1,)]),
-        ("x [Fee Rules.pdf:2-4]", [(1,)]),
         ("x [Fee Rules.pdf:3, 4]", [(1,), ()]),
         ("x [Fee Rules.pdf:4]", [()]),
         ("x [tax.md:9]", [(2, 3)]),
         ("x [tax.md:1]", [(2,)]),
-        ("x [tax.md; Fee Rules.pdf:3]", [(2, 3), (1,)]),
         ("x [1, tax.md]", [(1,), (2, 3)]),
         ("x (source: tax.md)", [(2, 3)]),
-        ("x (Source: Fee Rules.pdf, page 3)", [(1,)]),
         ("x (source: Fee Rules.pdf, page 4)", [()]),
         ("x (Quelle: tax.md)", [(2, 3)]),
         ("x（来源：tax.md）", [(2, 3)]),
-        ("x (source: 2)", [(2,)]),
         ("x (sources: 1, 2)", [(1,), (2,)]),
         ("x (source: Annals (1998).pdf)", [()]),
-        ("x [source: tax.md]", [(2, 3)]),
         ("x [other.pdf]", [()]),
-        ("x [other.pdf:3]", [()]),
-        ("x [other_doc:3]", [()]),
         ("x [https://example.com/a]", [()]),
         ("x (source: Some Other Book)", [()]),
         ("x [tax.md](https://example.com/tax.md)", [(2, 3)]),
         # No citations.
         ("see [the rules](https://example.com/rules.pdf)", []),
-        ("see [rules.pdf](https://example.com/rules.pdf)", []),
         ("![tax.md](tax.png)", []),
         ("a note[^1]", []),
         ("it was [sic] so [...] and [the company] said", []),
         ("- [x] done\n- [ ] open", []),
         ("`rows[1]` and\n```python\nrows[1]\n```\nand ~~~", []),
-        ("```\nrows[1]", []),
-        ("[]", []),
         ("(see page 3) (source) [source]", []),
     ],
 )
@@ -132,13 +102,13 @@ def test_a_number_beyond_the_contexts_may_be_the_id_of_a_document():
 
 def test_contexts_without_hits_are_named_by_number_alone():
     result = result_of(f"{FEE} [1] {TAX} [2] {KING} [tax.md] {FEE} [tax]", hits=(), contexts=(FEE, KING))
-    found = outcomes([result])
-    assert found["accuracy"][0].detail["verdicts"] == [
+    found = outcomes_of("citation", result)
+    assert detail_of(found["accuracy"])["verdicts"] == [
         {"sentence": 1, "contexts": [1], "verdict": "correct"},
         {"sentence": 2, "contexts": [2], "verdict": "unsupported"},
         {"sentence": 3, "contexts": [], "verdict": "not_retrieved"},
     ]
-    assert value_of(found["coverage"][0]) == 0.75
+    assert value_of(found["coverage"]) == 0.75
 
 
 def sentences(text: str) -> list[str]:
@@ -155,36 +125,28 @@ def sentences(text: str) -> list[str]:
         ("It is red. [1] It is blue.[2][3]", ["+1 It is red.", "+2 It is blue."]),
         ("It is red [1]. It is blue.", ["+1 It is red.", "+ It is blue."]),
         ("It is red [1]. [2] says it is blue.", ["+1 It is red.", "+1 says it is blue."]),
-        ("[1] It is red.\n[2] It is blue.", ["+1 It is red.", "+1 It is blue."]),
         ("It is red.\n[1]\n\nIt is blue.\n\n[2]", ["+1 It is red.", "+1 It is blue."]),
-        ("Paris [1]", ["+1 Paris"]),
         ("The rate is -0.133% (Rule C-1). Dr. Lee agrees.", ["+ The rate is -0.133% (Rule C-1).", "+ Dr. Lee agrees."]),
         ("Is it red? [1] It is.", ["-1 Is it red?", "+ It is."]),
-        ("## Colours\n**Red**\nIt is red.", ["- ## Colours", "- Red", "+ It is red."]),
         ("Colours\n=======\nIt is red.", ["- Colours", "+ It is red."]),
         ("Here is what I found:\n- Red [1]\n* Blue", ["- Here is what I found:", "+1 Red", "+ Blue"]),
         ("1. Red. [1]\n2) Blue\n(c) Green", ["+1 Red.", "+ Blue", "+ Green"]),
         ("Sure! It is red. I hope this helps!", ["- Sure!", "+ It is red.", "- I hope this helps!"]),
         ("| Who | What |\n|---|---|\n| Fee | $5 [1] |\n| Tax | 3% |", ["- Who, What", "+1 Fee, $5", "+ Tax, 3%"]),
-        ("> It is red. [1]", ["+1 It is red."]),
         ("It is red. [1]\n```\nprint(rows[1]). Done.\n```", ["+1 It is red."]),
-        ("```markdown\nIt is red. [1]\n```", ["+1 It is red."]),
         (
             "All of the members have to pay five dollars\na year. [1]\r\nIt is red.",
             ["+1 All of the members have to pay five dollars a year.", "+ It is red."],
         ),
         ("It is red. [1]\n\nSources:\n[1] rules.pdf\n- tax.md", ["+1 It is red."]),
-        ("It is red.\n**Sources:** [1], [2]", ["+ It is red."]),
         ("It is red.\n\n[1] handbook.pdf\n[2] https://example.com", ["+ It is red."]),
         ("巴黎是首都。[1]人口很多！【2】是吗？", ["+1 巴黎是首都。", "+1 人口很多！", "- 是吗？"]),
-        ("هي باريس. [1] ما هي؟ نعم هي [2].", ["+1 هي باريس.", "- ما هي؟", "+1 نعم هي."]),
         ("यह लाल है। [1] यह नीला है [2]।", ["+1 यह लाल है।", "+1 यह नीला है।"]),
         (
             "Gern! Das gilt z. B. für Dr. Maier. [1] Alle anderen zahlen bzw. warten bis Ende Mai. [2]",
             ["- Gern!", "+1 Das gilt z. B. für Dr. Maier.", "+1 Alle anderen zahlen bzw. warten bis Ende Mai."],
         ),
         ("It is [sic] red. [^1]\n\n[emphasis added]", ["+ It is [sic] red."]),
-        ("[1] [2]", []),
         (" \n", []),
     ],
 )
@@ -202,19 +164,15 @@ def test_sentences_stand_where_they_say():
     ]
 
 
+def default_embedder() -> Any:
+    settings = Settings()
+    return load_embedder(settings.metric_embedding_model, settings)
+
+
 SEED_CHUNK = (
     "The Consolidated Appropriations Act of 2023 required states to begin the process of redetermining Medicaid "
     "eligibility for its members, which New York State (NYS) began in April 2023."
 )
-
-
-@pytest.fixture(scope="module")
-def real_embedder():
-    from rageval_dagster.embedding.models import load_embedder
-    from rageval_dagster.settings import Settings
-
-    settings = Settings()
-    return load_embedder(settings.metric_embedding_model, settings)
 
 
 @pytest.mark.parametrize(
@@ -227,21 +185,19 @@ def real_embedder():
         ("Bananas are yellow when they are ripe. [mu_no02_feb25_pr.pdf:3]", 0.0),
     ],
 )
-def test_seed_002_s_example(real_embedder, answer, accuracy):
+def test_seed_002_s_example(answer, accuracy):
     hit = Hit("mu_no02_feb25_pr.pdf::0033", "mu_no02_feb25_pr.pdf", 1, 0.816, SEED_CHUNK, 3)
-    found = outcomes([result_of(answer, hits=(hit,))], real_embedder)
-    assert [value_of(found[name][0]) for name in ("accuracy", "coverage", "recall")] == [accuracy, 1.0, accuracy]
+    found = outcomes_of("citation", result_of(answer, hits=(hit,)), default_embedder())
+    assert [value_of(found[name]) for name in ("accuracy", "coverage", "recall")] == [accuracy, 1.0, accuracy]
 
 
-def test_the_built_in_answer_is_cited_throughout(real_embedder):
-    from rageval_dagster.rag.extractive import ExtractiveAnswerer
-
+def test_the_built_in_answer_is_cited_throughout():
     result = result_of("", item=replace(make_result().item, question="What is the fee a year?"))
-    (outcome,) = ExtractiveAnswerer(real_embedder).answer([result.item], [result.contexts])
+    (outcome,) = ExtractiveAnswerer(default_embedder()).answer([result.item], [result.contexts])
     assert outcome.answer is not None
     assert not outcome.answer.declined
-    found = outcomes([replace(result, answer=outcome.answer)], real_embedder)
-    assert [value_of(found[name][0]) for name in ("accuracy", "coverage", "recall")] == [1.0, 1.0, 1.0]
+    found = outcomes_of("citation", replace(result, answer=outcome.answer), default_embedder())
+    assert {value_of(outcome) for outcome in found.values()} == {1.0}
 
 
 def test_the_three_metrics_by_hand():
@@ -260,18 +216,14 @@ def test_without_citations_or_claims_or_text():
     assert scores(" ", "1") == (None, None, None)
 
 
-def test_nothing_was_retrieved():
+def test_nothing_was_retrieved_or_nothing_but_blank():
     assert scores(f"{FEE} [1] [tax.md]", hits=()) == (0.0, 1.0, 0.0)
+    assert scores(f"{FEE} [1]", hits=(Hit("a", "a", 1, 1.0, " "),)) == (0.0, 1.0, 0.0)
 
 
 def test_a_system_that_does_not_tell_its_contexts_is_not_judged():
-    found = outcomes([result_of(f"{FEE} [1]", hits=(), tells_contexts=False)])
-    assert {column[0].status for column in found.values()} == {"undefined"}
-
-
-def test_a_blank_context_supports_nothing():
-    hits = (Hit("a", "a", 1, 1.0, " "),)
-    assert scores(f"{FEE} [1]", hits=hits) == (0.0, 1.0, 0.0)
+    found = outcomes_of("citation", result_of(f"{FEE} [1]", hits=(), tells_contexts=False))
+    assert {outcome.status for outcome in found.values()} == {"undefined"}
 
 
 def test_citations_given_apart_from_the_text():
@@ -295,22 +247,13 @@ def test_a_number_of_any_length_given_apart_is_of_nothing_retrieved():
     assert scores(FEE, "1-" + "9" * 5_000) == (0.0, 1.0, 0.0)
 
 
-def test_a_long_text_given_apart_is_read_in_bounded_time():
-    start = time.process_time()
-    assert scores(FEE, "a.pdf:" * 20_000 + "\n") == (0.0, 1.0, 0.0)
-    assert time.process_time() - start < 5
-
-
 @pytest.mark.parametrize(
     "answer",
     [f"{FEE} Sources: [1]", f"{FEE} Source: [1].", f"{FEE}\nSources: [1]", f"{FEE} Source: [1] docs/Fee Rules.pdf"],
 )
 def test_sources_listed_behind_the_last_sentence_are_of_the_whole_answer(answer):
     assert scores(answer) == (1.0, 1.0, 1.0)
-
-
-def test_a_sentence_that_begins_with_the_word_source_is_read_as_one():
-    assert scores("It is so. Source: [1] The fee is five dollars a year.")[1] == 0.5
+    assert scores("It is so. Source: [1] The fee is five dollars a year.")[1] == 0.5, "a sentence, no list"
 
 
 def test_ids_come_before_numbers_where_they_are_given_apart():
@@ -325,20 +268,15 @@ def test_a_long_context_supports_by_its_best_window():
     assert scores(f"{FEE} [1]", hits=(Hit("a", "a", 1, 1.0, context),))[0] == 1.0
 
 
-def test_the_threshold_is_a_parameter():
-    result = result_of(f"{FEE} [1]")
-    assert value_of(outcomes([result], citation_threshold=0.9)["accuracy"][0]) == 1.0
-    assert value_of(outcomes([result], citation_threshold=1.1)["accuracy"][0]) == 0.0
-    metrics = {metric.id: metric for metric in all_metrics(MetricOptions(5, "m", min_citation_coverage=0.5))}
-    others = {metric.id: metric for metric in all_metrics(MetricOptions(5, "m", citation_threshold=0.5))}
-    changed = {name for name in metrics if metrics[name].version != others[name].version}
-    assert changed == {"citation.accuracy", "citation.recall"}
-    assert metrics["citation.coverage"].good_value == 0.5
+@pytest.mark.parametrize(("threshold", "accuracy"), [(0.9, 1.0), (1.1, 0.0)])
+def test_the_threshold_is_a_parameter(threshold, accuracy):
+    found = outcomes_of("citation", result_of(f"{FEE} [1]"), citation_threshold=threshold)
+    assert value_of(found["accuracy"]) == accuracy
 
 
 def test_the_detail_holds_numbers_and_no_words():
-    found = outcomes([result_of(f"{FEE} [rules::7] {TAX} [secret.pdf] {KING} [1]", "tax-2")])
-    details = [column[0].detail for column in found.values()]
+    found = outcomes_of("citation", result_of(f"{FEE} [rules::7] {TAX} [secret.pdf] {KING} [1]", "tax-2"))
+    details = [detail_of(outcome) for outcome in found.values()]
     assert details[0]["citations"] == 4
     assert (details[0]["correct"], details[0]["unsupported"], details[0]["not_retrieved"]) == (2, 1, 1)
     assert details[0]["verdicts"][3] == {"sentence": None, "contexts": [3], "verdict": "correct"}
@@ -350,7 +288,7 @@ def test_the_detail_holds_numbers_and_no_words():
 
 def test_only_what_is_cited_is_embedded():
     embedder = TinyEmbedder()
-    outcomes([result_of(f"{FEE} [1] It rains. {TAX} [9]")] * 3, embedder)
+    columns_of("citation", [result_of(f"{FEE} [1] It rains. {TAX} [9]")] * 3, embedder)
     assert sorted(embedder.embedded) == sorted({FEE, TAX})
 
 
@@ -374,12 +312,12 @@ texts = st.one_of(
 @given(texts, st.lists(st.sampled_from(["1", "2", "9", "tax.md", "tax-1", "", "x", "\ud800"]), max_size=3))
 def test_any_answer_has_outcomes_that_agree(answer, given_apart):
     result = result_of(answer, *given_apart)
-    found = {name: column[0] for name, column in outcomes([result]).items()}
+    found = outcomes_of("citation", result)
     for outcome in found.values():
         assert outcome.status in ("scored", "undefined")
     assert found["coverage"].status == found["recall"].status
     if found["coverage"].value is not None:
-        assert found["recall"].value <= found["coverage"].value
+        assert value_of(found["recall"]) <= found["coverage"].value
     if found["accuracy"].value is None and found["coverage"].value is not None:
         assert found["coverage"].value == 0.0
     places = [(s.start, s.end) for s in read_answer(answer, Retrieved.of(result)).sentences]
@@ -412,36 +350,3 @@ def test_a_correct_citation_more_never_lowers_coverage_or_recall(claims, data, b
     _, more_coverage, more_recall = scores(answer(more))
     assert more_coverage == pytest.approx(coverage + 1 / len(claims))
     assert more_recall == pytest.approx(recall + 1 / len(claims))
-
-
-SIZE = 300_000
-"""Characters; what is quadratic would take hours."""
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "[1" * (SIZE // 2),
-        "[1]" * (SIZE // 3),
-        "(source:" * (SIZE // 8),
-        "(source: (a)" * (SIZE // 12),
-        "It is red. [1] " * (SIZE // 15),
-        "It is red [1]\n" * (SIZE // 14),
-        "`" * SIZE,
-        "```\n" * (SIZE // 4),
-        "[" * SIZE,
-        "." * SIZE,
-        "> " * (SIZE // 2),
-        "| " * (SIZE // 2),
-        "** " * (SIZE // 3),
-        "[a](" * (SIZE // 4),
-        "a" * SIZE + " [1]",
-        "Sources: " * (SIZE // 9),
-        "a line that is longer than forty characters is\n" * (SIZE // 47),
-    ],
-    ids=lambda answer: repr(answer[:16]),
-)
-def test_a_long_answer_is_read_in_bounded_time(answer):
-    started = time.process_time()
-    read_answer(answer, Retrieved(3, HITS))
-    assert time.process_time() - started < 30

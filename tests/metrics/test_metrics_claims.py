@@ -19,7 +19,7 @@ from rageval_dagster.llm.client import Failure, ModelFailedError, UnusableReplyE
 from rageval_dagster.metrics.claims import average_precision, read_claims, read_questions
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.registry import all_metrics
-from rageval_dagster.metrics.verdicts import BLOCK, read_truth, read_verdicts
+from rageval_dagster.metrics.verdicts import read_truth, read_verdicts
 from rageval_dagster.records import Outcome, Result
 from tests.llm.scripted_server import Fault, Received
 
@@ -86,6 +86,8 @@ def test_context_precision_is_average_precision():
     found = judge(RESULT, replace(SCRIPT, holds=[CONTEXTS[0], CONTEXTS[2]]), PRECISION)
     assert value_of(found[PRECISION]) == pytest.approx((1 / 1 + 2 / 3) / 2)
     assert len(found.requests) == 1, "all contexts in one request"
+    blank = judge(replace(RESULT, contexts=("", *CONTEXTS[1:])), replace(SCRIPT, holds=CONTEXTS[1:2]), PRECISION)
+    assert (blank[PRECISION].value, list(blank.asked[0])) == (0.5, [2, 3, 4]), "a blank one is useless unasked"
     detail = found[PRECISION].detail or {}
     assert (detail["by"], detail["useful"]) == ("reference", 2)
     assert [row["useful"] for row in detail["contexts"]] == [True, False, True, False]
@@ -115,12 +117,6 @@ def test_answer_correctness_is_f1():
     detail = found[CORRECTNESS].detail or {}
     assert (detail["correct"], detail["wrong"], detail["missing"]) == (2, 2, 1)
     assert CONTEXTS[1] not in "".join(request.text for request in found.requests)
-
-
-def test_answer_correctness_reaches_its_ends():
-    everything = [*CLAIMS, *SCRIPT.claims[REFERENCE]]
-    assert judge(RESULT, replace(SCRIPT, holds=everything), CORRECTNESS)[CORRECTNESS].value == 1.0
-    assert judge(RESULT, SCRIPT, CORRECTNESS)[CORRECTNESS].value == 0.0
 
 
 def test_the_first_four_ask_at_most_five_times_and_claims_are_shared():
@@ -184,13 +180,6 @@ def test_contexts_are_judged_by_the_answer_where_there_is_no_reference():
         assert judge(nothing, SCRIPT, PRECISION)[PRECISION].status == "undefined"
 
 
-def test_a_blank_context_is_not_useful_and_not_shown():
-    result = replace(RESULT, contexts=("", *CONTEXTS[1:]))
-    found = judge(result, replace(SCRIPT, holds=CONTEXTS[1:2]), PRECISION)
-    assert found[PRECISION].value == 0.5
-    assert list(found.asked[0]) == [2, 3, 4]
-
-
 def test_unanswerable_questions():
     result = replace(RESULT, item=replace(RESULT.item, answerable=False))
     script = replace(SCRIPT, holds=CLAIMS[:2])
@@ -249,10 +238,10 @@ def test_missing_verdicts_are_asked_for_again_and_only_those():
 
 def test_four_claims_and_one_verdict_are_an_error():
     found = judge(RESULT, in_rounds({1: True}, {2: True}, {3: True}), FAITHFULNESS)
-    assert found[FAITHFULNESS] == Outcome.error("judge: 1 of 4 verdicts missing after 3 rounds")
+    assert (found[FAITHFULNESS].status, found[FAITHFULNESS].value) == ("error", None)
+    assert "1 of 4 verdicts missing" in str(found[FAITHFULNESS].reason)
     stubborn = judge(RESULT, in_rounds(*[{1: True}] * 10), FAITHFULNESS)
     assert stubborn[FAITHFULNESS].status == "error"
-    assert str(stubborn[FAITHFULNESS].reason).startswith("judge: the reply holds none of the verdicts asked for")
 
 
 def test_verdicts_that_contradict_each_other_are_asked_for_again():
@@ -261,14 +250,6 @@ def test_verdicts_that_contradict_each_other_are_asked_for_again():
     found = judge(RESULT, in_rounds(said, {2: True, 1: False, 3: False}), FAITHFULNESS)
     assert found[FAITHFULNESS].value == 0.75
     assert list(found.asked[1]) == [2]
-
-
-def test_many_claims_are_judged_in_blocks():
-    claims = [f"Claim {number}." for number in range(100)]
-    found = judge(RESULT, Script(claims={ANSWER: claims}, holds=claims[:25]), FAITHFULNESS)
-    assert found[FAITHFULNESS].value == 0.25
-    assert sorted(map(len, found.asked)) == [100 - 2 * BLOCK, BLOCK, BLOCK]
-    assert {number: text for asked in found.asked for number, text in asked.items()} == dict(enumerate(claims, start=1))
 
 
 @pytest.mark.parametrize(
@@ -332,13 +313,6 @@ def test_a_judge_that_fails_is_an_error_with_its_reason():
     assert found[RELEVANCY].status == "scored"
     reasons = {found[metric].reason for metric in (FAITHFULNESS, PRECISION, RECALL, CORRECTNESS)}
     assert reasons == {"judge: the endpoint refused the content (content_filter)"}
-
-
-def test_a_judge_that_says_nothing_usable_is_an_error_without_its_words():
-    found = judge(RESULT, lambda _: "A secret of Paris.", *FOUR, CORRECTNESS)
-    for outcome in found.outcomes.values():
-        assert outcome.status == "error"
-        assert "secret" not in str(outcome.reason)
 
 
 ORDERS = (
@@ -464,20 +438,3 @@ def test_every_result_has_an_outcome(result, holds):
 
     for metric, outcome in zip(JUDGED, outcomes_of(result, reply), strict=True):
         assert (outcome.status == "error") == (result.error is not None), (metric.id, outcome)
-
-
-def test_versions_change_with_judge_prompts_and_embedder(tmp_path):
-    def versions(**options: Any) -> dict[str, str]:
-        options = {"embedder_version": "model@1", "judge_version": "a" * 64} | options
-        return {metric.id: metric.version for metric in all_metrics(MetricOptions(5, **options))}
-
-    base = versions()
-    ours = {metric.id for metric in JUDGED}
-    assert all(len(base[metric]) < 128 for metric in ours)
-    other_judge = versions(judge_version="b" * 64)
-    assert ours <= {metric for metric in base if base[metric] != other_judge[metric]}
-    other_model = versions(embedder_version="model@2")
-    assert {metric for metric in ours if base[metric] != other_model[metric]} == {RELEVANCY}
-    (tmp_path / "claims_usefulness.txt").write_text("[system]\nJudge.\n[user]\n$question $answers $contexts\n")
-    own_prompt = versions(prompts_dir=tmp_path)
-    assert {metric for metric in base if base[metric] != own_prompt[metric]} == {PRECISION}

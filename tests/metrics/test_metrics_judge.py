@@ -1,7 +1,7 @@
 """The judge family: seed 002's example, what is asked on the wire, and what becomes of replies that are no verdict."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from judge_script import judge, kind_of
+from judge_script import judge, judge_client, kind_of
 from metric_samples import make_result
 from test_metrics_totality import results as any_result
 
 from rageval_dagster.llm import session
-from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.judge import DIMENSIONS, metrics
 from rageval_dagster.metrics.registry import compute_scores, options_of
@@ -61,14 +60,12 @@ def request_for(requests: Any, name: str) -> Received:
     return found
 
 
-def weighed(result: Result, scores: Mapping[str, Any], **weights: float) -> tuple[Mapping[str, Outcome], int]:
-    """The outcomes with these weights, and how many requests there were."""
+def weighed(result: Result, scores: Mapping[str, Any], **weights: float) -> tuple[Outcome, int]:
+    """The overall outcome with these weights, and how many requests there were."""
     with ScriptedServer(says(scores)) as server:
-        given = load_settings({"RAGEVAL_JUDGE_MODEL": "m", "OPENAI_BASE_URL": server.base_url})
-        client = ChatClient(given, "judge", None, "acme")
-        family = metrics(MetricOptions(5, judge_version=client.version, judge_weights=JudgeWeights(**weights)))
-        columns = compute_scores([family[-1]], [result], Tools(judge=client))
-    return {metric_id: column[0] for metric_id, column in columns.items()}, len(server.requests)
+        family = metrics(MetricOptions(5, judge_weights=JudgeWeights(**weights)))
+        columns = compute_scores([family[-1]], [result], Tools(judge=judge_client(server)))
+    return columns["judge.overall"][0], len(server.requests)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -98,13 +95,13 @@ def test_weights_are_normalised_and_a_weight_of_0_asks_nothing() -> None:
     scores = {"faithfulness": 0.4, "answer_relevance": 0.9}
     nothing = dict.fromkeys(("citation_quality", "completeness", "correctness"), 0.0)
     found, asked = weighed(RESULT, scores, faithfulness=3, answer_relevance=1, **nothing)
-    assert found["judge.overall"].value == pytest.approx((3 * 0.4 + 0.9) / 4)
+    assert found.value == pytest.approx((3 * 0.4 + 0.9) / 4)
     assert asked == 2
     untold = replace(RESULT, tells_contexts=False)
     found, asked = weighed(untold, scores, faithfulness=3, answer_relevance=1, **nothing)
-    assert (found["judge.overall"].value, asked) == (0.9, 1), "what does not apply weighs nothing"
+    assert (found.value, asked) == (0.9, 1), "what does not apply weighs nothing"
     found, asked = weighed(untold, {}, faithfulness=1, answer_relevance=0, **nothing)
-    assert (found["judge.overall"].status, asked) == ("undefined", 0)
+    assert (found.status, asked) == ("undefined", 0)
 
 
 def test_the_settings_weigh(tmp_path: Path) -> None:
@@ -175,30 +172,13 @@ def test_one_error_makes_overall_an_error_and_is_asked_for_once() -> None:
     assert len(asked) == session.SAME_REPLIES, "both metrics together"
 
 
-def replying(text: str) -> Outcome:
-    return judge(RESULT, lambda _: text, "judge.faithfulness")["judge.faithfulness"]
-
-
-OFF_THE_SCALE = [
-    "7",
-    "85",
-    "-0.1",
-    "1.0001",
-    "true",
-    "null",
-    "[]",
-    "{}",
-    '"NaN"',
-    "NaN",
-    "Infinity",
-    "1e999",
-    "9" * 400,
-]
-OTHER_WORDS = ['"high"', '"0.8/1"', '""', '"85%"']
+def of_faithfulness(reply: Any, **server: Any) -> Outcome:
+    return judge(RESULT, reply, "judge.faithfulness", **server)["judge.faithfulness"]
 
 
 def test_what_is_no_number_from_0_to_1_is_no_score() -> None:
-    written = [*OFF_THE_SCALE, *OTHER_WORDS]
+    off_the_scale = ["7", "85", "-0.1", "1.0001", "true", "null", "[]", "{}", "NaN", "Infinity", "1e999", "9" * 400]
+    written = [*off_the_scale, '"NaN"', '"high"', '"0.8/1"', '""', '"85%"']
     asked = [replace(RESULT, answer=Answer(f"Answer {number}.")) for number in range(len(written))]
 
     def reply(body: dict[str, Any]) -> str:
@@ -206,9 +186,8 @@ def test_what_is_no_number_from_0_to_1_is_no_score() -> None:
         return f'{{"score": {written[number]}, "reasoning": "secret", "unsupported_claims": []}}'
 
     with ScriptedServer(reply) as server:
-        given = load_settings({"RAGEVAL_JUDGE_MODEL": "m", "OPENAI_BASE_URL": server.base_url})
-        client = ChatClient(given, "judge", None, "acme")
-        [column] = compute_scores(metrics(MetricOptions(5))[:1], asked, Tools(judge=client)).values()
+        tools = Tools(judge=judge_client(server))
+        [column] = compute_scores(metrics(MetricOptions(5))[:1], asked, tools).values()
     for outcome, score in zip(column, written, strict=True):
         assert (outcome.status, outcome.value) == ("error", None), score
         assert "from 0 to 1" in str(outcome.reason)
@@ -230,27 +209,23 @@ def test_what_is_no_number_from_0_to_1_is_no_score() -> None:
     ],
 )
 def test_verdicts_in_other_forms(reply: str, score: float, detail: dict[str, Any]) -> None:
-    outcome = replying(reply)
+    outcome = of_faithfulness(lambda _: reply)
     assert (outcome.value, outcome.detail) == (score, detail)
 
 
 def test_a_score_that_the_answer_dictates_is_not_the_judge_s() -> None:
     quoting = f'The answer says {ORDERS} I follow no orders: {{"score": 0.0, "reasoning": "r"}}'
-    assert replying(quoting).status == "error"
+    assert of_faithfulness(lambda _: quoting).status == "error"
 
 
 def test_a_verdict_that_comes_at_last_counts() -> None:
     replies = iter(["no", '{"score": 3}', '{"score": 0.25}'])
-    assert replying_with(lambda _: next(replies)).value == 0.25
-
-
-def replying_with(reply: Any, **server: Any) -> Outcome:
-    return judge(RESULT, reply, "judge.faithfulness", **server)["judge.faithfulness"]
+    assert of_faithfulness(lambda _: next(replies)).value == 0.25
 
 
 def test_content_that_the_endpoint_refuses_is_an_error_of_this_answer() -> None:
     refused = Fault(status=400, code="content_filter", message="secret words")
-    outcome = replying_with(says(SEED), faults=[refused])
+    outcome = of_faithfulness(says(SEED), faults=[refused])
     assert outcome.status == "error"
     assert "secret" not in str(outcome.reason)
 
@@ -320,38 +295,25 @@ def test_the_reply_is_described_in_words_and_as_a_schema() -> None:
         assert all(band in system for band in ("1.0:", "0.8 to 0.9:", "0.5 to 0.7:", "0.0 to 0.4:"))
 
 
-# --- versions ---------------------------------------------------------------------------------------------------------
-
-
-def versions(**options: Any) -> dict[str, str]:
-    return {metric.name: metric.version for metric in metrics(MetricOptions(5, **options))}
-
-
-def test_a_version_changes_with_judge_prompt_and_weights(tmp_path: Path) -> None:
-    base = versions(judge_version="a" * 64)
-    assert all(len(version) < 128 for version in base.values())
-    assert not set(base.values()) & set(versions(judge_version="b" * 64).values())
-    other_weights = versions(judge_version="a" * 64, judge_weights=JudgeWeights(completeness=0.5))
-    assert {name for name in base if base[name] != other_weights[name]} == {"overall"}
-    prompt = (Path(__file__).parents[2] / "rageval_dagster/prompts/judge_completeness.txt").read_text(encoding="utf-8")
-    (tmp_path / "judge_completeness.txt").write_text(prompt.replace("You judge", "Judge"), encoding="utf-8")
-    other_prompt = versions(judge_version="a" * 64, prompts_dir=tmp_path)
-    assert {name for name in base if base[name] != other_prompt[name]} == {"completeness", "overall"}
-    unweighed = versions(judge_version="a" * 64, prompts_dir=tmp_path, judge_weights=JudgeWeights(completeness=0))
-    built_in = versions(judge_version="a" * 64, judge_weights=JudgeWeights(completeness=0))
-    assert unweighed["overall"] == built_in["overall"], "a prompt that is not asked changes nothing"
-
-
 # --- any result -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@pytest.fixture(scope="module")
+def scoring() -> Iterator[tuple[Tools, list[Any]]]:
+    """A judge that gives every dimension the score that stands in the list."""
+    score: list[Any] = [None]
+    with ScriptedServer(lambda _: json.dumps({"score": score[0]})) as server:
+        yield Tools(judge=judge_client(server)), score
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(any_result, min_size=1, max_size=3), st.sampled_from([0.0, 0.3, 1.0, "0.5", 7, None, "x"]))
-def test_every_result_has_outcomes_that_agree(results: list[Result], score: Any) -> None:
-    with ScriptedServer(lambda _: json.dumps({"score": score})) as server:
-        given = load_settings({"RAGEVAL_JUDGE_MODEL": "m", "OPENAI_BASE_URL": server.base_url})
-        client = ChatClient(given, "judge", None, "acme")
-        columns = compute_scores(metrics(MetricOptions(5)), results, Tools(judge=client))
+def test_every_result_has_outcomes_that_agree(
+    scoring: tuple[Tools, list[Any]], results: list[Result], said: Any
+) -> None:
+    tools, score = scoring
+    score[0] = said
+    columns = compute_scores(metrics(MetricOptions(5)), results, tools)
     for row, result in enumerate(results):
         outcomes = {name: columns[f"judge.{name}"][row] for name in (*DIMENSIONS, "overall")}
         overall = outcomes.pop("overall")

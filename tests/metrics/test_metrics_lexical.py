@@ -7,17 +7,14 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import make_result
+from metric_samples import make_result, outcomes_of
 
 from rageval_dagster.metrics.numbers import numbers
-from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
-
-METRICS = [metric for metric in all_metrics(MetricOptions(5)) if metric.family == "lexical"]
 
 
 def score(answer, *references):
-    columns = compute_scores(METRICS, [make_result(answer=answer, references=references)], Tools())
-    return {metric_id.removeprefix("lexical."): column[0].value for metric_id, column in columns.items()}
+    found = outcomes_of("lexical", make_result(answer=answer, references=references))
+    return {name: outcome.value for name, outcome in found.items()}
 
 
 def test_exact_match_takes_no_account_of_case_and_whitespace():
@@ -58,13 +55,10 @@ def test_stop_words_are_those_of_the_reference_s_language():
     assert score("Paris", "They went there")["keyword_coverage"] is None
 
 
-def test_number_match_of_the_seed_s_example():
-    assert score("The premium is $604", "$604")["number_match"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("answer", "reference", "expected"),
     [
+        ("The premium is $604", "$604", 1.0),  # the seed's example
         ("604.00", "$604", 1.0),
         ("1234", "1,234", 1.0),
         ("0.305", "0.305%", 0.0),
@@ -88,16 +82,11 @@ def test_number_match(answer, reference, expected):
         ("US$ 1,234,567.80", {"1234567.8"}),
         ("-$5.50 and $-5", {"-5.5", "-5"}),
         ("Rule C-1, 10-20, 2020-05-12", {"1", "10", "20", "2020", "5", "12"}),
-        ("1.234.567,89", {"1234567.89"}),
         ("1\u202f234,5 or 1'234", {"1234.5", "1234"}),
         ("12,34,567", {"1234567"}),
         ("0,305% of 3,5", {"0.305%", "3.5"}),
-        ("version 3.11.4, rules 1,2,3", {"3", "11", "4", "1", "2"}),
         ("(-.5) .5", {"-0.5", "0.5"}),
-        ("wait...5", {"5"}),
-        ("007, -0, 1.0", {"7", "0", "1"}),
         ("٣٫١٤٪ and १,२३४ and ５０％", {"3.14%", "1234", "50%"}),
-        ("下降到-5度", {"-5"}),
         ("10² ½ no number", {"10"}),
         ("7‰, 7 per cent", {"7‰", "7%"}),
     ],
@@ -134,10 +123,6 @@ def test_answer_completeness_is_the_mean_of_length_and_coverage():
 )
 def test_source_citation(answer, expected):
     assert score(answer)["source_citation"] == pytest.approx(expected)
-
-
-def test_source_citation_needs_no_reference_and_the_others_do():
-    assert [name for name, value in score("Source: x").items() if value is not None] == ["source_citation"]
 
 
 def squad_f1(answer, reference):
@@ -182,40 +167,11 @@ def test_token_f1_edges(answer, reference, expected):
     assert score(answer, reference)["token_f1"] == pytest.approx(expected)
 
 
-def test_several_references_count_by_the_best():
-    assert score("Paris 5", "London 7", "Paris 5", "nothing here", "of it") == {
-        "exact_match": 1.0,
-        "keyword_coverage": 1.0,
-        "number_match": 1.0,
-        "answer_completeness": 1.0,
-        "source_citation": 0.0,
-        "token_f1": 1.0,
-        "answer_match": 1.0,
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "巴黎是法国的首都，人口超过200万。",
-        "東京は日本の首都です。",
-        "서울은 대한민국의 수도이다",
-        "กรุงเทพเป็นเมืองหลวง",
-        "हिन्दी भारत की राजभाषा है",
-        "العاصمة الفرنسية هي باريس",
-        "Москва — столица России",
-        "Η Αθήνα είναι πρωτεύουσα",
-        "ירושלים היא עיר גדולה",
-        "தமிழ் ஒரு மொழி",
-        "\u006e\u0303andu\u0301 del su\u0301r",
-    ],
-)
-def test_every_script_finds_itself_and_not_something_else(text):
-    found = score(text, text)
-    for name in ("exact_match", "keyword_coverage", "answer_completeness", "token_f1"):
-        assert found[name] == 1.0
-    other = score("Nothing of it 7", text)
-    assert other["keyword_coverage"] == other["token_f1"] == 0.0
+def test_several_references_count_by_the_best_and_none_leaves_the_answer_s_own_metric():
+    found = score("Paris 5", "London 7", "Paris 5", "nothing here", "of it")
+    assert found.pop("source_citation") == 0.0
+    assert set(found.values()) == {1.0}
+    assert [name for name, value in score("Source: x").items() if value is not None] == ["source_citation"]
 
 
 @settings(max_examples=200, deadline=None)

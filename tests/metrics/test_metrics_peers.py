@@ -2,15 +2,13 @@
 
 import math
 from dataclasses import replace
-from pydoc_data.topics import topics
 
-import numpy as np
 import pytest
-from metric_samples import TinyEmbedder, make_result, unjudged, value_of
+from metric_samples import TinyEmbedder, make_result, outcomes_of, unjudged, value_of
 
 from rageval_dagster.benchmark.trec import read_qrels, read_run
 from rageval_dagster.embedding.models import load_embedder
-from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
+from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores
 from rageval_dagster.metrics.trec import parse_measure, score_run
 from rageval_dagster.records import Outcome
 from rageval_dagster.settings import Settings
@@ -20,13 +18,9 @@ from rageval_dagster.text import sentences
 METRICS = unjudged(MetricOptions(5, TinyEmbedder.version))
 
 
-def outcomes(result, embedder=None, metrics=METRICS):
-    columns = compute_scores(metrics, [result], Tools(embedder or TinyEmbedder()))
-    return {metric_id: column[0] for metric_id, column in columns.items()}
-
-
-def values(result, embedder=None, metrics=METRICS):
-    return {metric_id: outcome.value for metric_id, outcome in outcomes(result, embedder, metrics).items()}
+def values(result, embedder=None):
+    columns = compute_scores(METRICS, [result], Tools(embedder or TinyEmbedder()))
+    return {metric_id: column[0].value for metric_id, column in columns.items()}
 
 
 def trec_scores(tmp_path, qrels, run, *measures):
@@ -68,8 +62,6 @@ def test_equal_retrieval_scores_are_broken_other_than_by_the_system_s_order():
 SENTENCES = [
     "法国的首都是巴黎。",
     "パリはフランスの首都です。",
-    "파리는 프랑스의 수도이다.",
-    "Париж — столица Франции.",
     "باريس هي عاصمة فرنسا.",
     "पेरिस फ़्रांस की राजधानी है।",
     "ปารีสเป็นเมืองหลวงของฝรั่งเศส",
@@ -101,31 +93,18 @@ def test_sentences_are_broken_within_0_305_percent():
     assert found["citation.coverage"] == found["citation.recall"] == 1.0
 
 
-def chunks_of_358_words(count):
-    """From the beginnings of Python's own reference, each up to the end of a sentence."""
-    for text in topics.values():
-        said: list[str] = []
-        for sentence in sentences(" ".join(text.split())):
-            said.append(sentence)
-            if sum(len(each.split()) for each in said) >= 358:
-                yield " ".join(said)
-                count -= 1
-                break
-        if not count:
-            return
-
-
 def test_the_verbatim_last_sentence_of_a_358_word_chunk_is_called_hallucinated():
     settings = Settings()
     embedder = load_embedder(settings.metric_embedding_model, settings)
-    chunks = list(chunks_of_358_words(5))
-    ends = [sentences(chunk)[-1] for chunk in chunks]
-    results = [make_result(["c"], answer=end, contexts=[chunk]) for end, chunk in zip(ends, chunks, strict=True)]
-    metrics = [metric for metric in all_metrics(MetricOptions(5, embedder.version)) if metric.family == "embedding"]
-    columns = compute_scores(metrics, results, Tools(embedder))
-    assert [outcome.value for outcome in columns["embedding.answer_hallucination"]] == [0.0] * len(chunks)
-    cut_off = np.sum(embedder.encode(ends) * embedder.encode(chunks), axis=1)
-    assert (cut_off < 0.4).any(), "what the model sees of a whole chunk does not hold its end"
+    topics = ["bread", "granite", "jazz", "whales", "taxes", "volcanoes", "chess", "bridges", "tulips", "comets"]
+    filler = [f"Remark {number} is about {topic} and why {topic} matter." for number in range(3) for topic in topics]
+    ends = [f"In {year} the lighthouse keeper of Sand Island wound the clock at six." for year in range(1880, 1890)]
+    chunk = " ".join(filler + ends)
+    assert len(chunk.split()) > 350
+    found = outcomes_of("embedding", make_result(["c"], answer=ends[-1], contexts=[chunk]), embedder)
+    assert found["answer_hallucination"].value == 0.0
+    end, whole = embedder.encode([ends[-1], chunk])
+    assert end @ whole < 0.4, "what the model sees of a whole chunk does not hold its end"
 
 
 GOOD_NEWS_OF_CONTEXTS = [

@@ -6,20 +6,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import make_result, value_of
+from metric_samples import make_result, outcomes_of, value_of
 
 from rageval_dagster.languages import asks_for_list, is_fallback, is_pleasantry
 from rageval_dagster.metrics.quality import is_list
-from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
 from rageval_dagster.records import Answer, Hit, Result
 
 CHECKS = ("answered", "has_context", "has_citation", "no_fallback_phrase", "retrieval_score_above_minimum")
 
 
 def outcomes(result: Result, **options: Any) -> dict[str, Any]:
-    metrics = [metric for metric in all_metrics(MetricOptions(5, **options)) if metric.family == "quality"]
-    columns = compute_scores(metrics, [result], Tools())
-    return {metric_id.removeprefix("quality."): column[0] for metric_id, column in columns.items()}
+    return outcomes_of("quality", result, **options)
 
 
 def values(result: Result, **options: Any) -> dict[str, float | None]:
@@ -120,41 +117,18 @@ def test_contexts_that_are_not_told_or_not_known():
     assert values(blank)["has_context"] == 0.0
 
 
-def test_versions_hold_the_parameters():
-    def versions(**options):
-        metrics = all_metrics(MetricOptions(5, **options))
-        return {metric.name: metric.version for metric in metrics if metric.family == "quality"}
-
-    def changed(**options):
-        return {name for name, version in versions(**options).items() if version != versions()[name]}
-
-    assert changed(minimum_retrieval_score=0.5) == {"retrieval_score_above_minimum", "passed"}
-    assert changed(citation_required=False) == {"passed"}
-
-
 @pytest.mark.parametrize(
     "question",
     [
         "List all members.",
-        "Can you list the fees?",
-        "Enumerate the steps",
         "What are the rules?",
         "Which countries are in the union?",
-        "Name the founders.",
         "Name three kings",
-        "Who were the first members?",
         "What types of fees exist?",
-        "Welche Länder sind in der Union?",
         "Nennen Sie die Gebühren.",
         "Quelles sont les règles ?",
-        "¿Cuáles son las reglas?",
-        "Quali sono le regole?",
-        "Welke landen zijn lid?",
-        "Quais são as regras?",
         "Jakie są zasady?",
-        "Перечислите правила.",
         "有哪些规则？",
-        "規則を挙げてください。",
         "규칙을 나열하세요.",
     ],
 )
@@ -168,11 +142,8 @@ def test_questions_that_ask_for_a_list(question):
         "",
         "What is the fee?",
         "Name the capital of France.",
-        "Name the status of the request.",
-        "Which city is the capital?",
         "Who was the first king?",
         "When was the price list of 2020 published?",
-        "What is listed in the annex?",
         "Wie hoch ist die Gebühr?",
         "费用是多少？",
         "x" * 100_000 + " list all",
@@ -186,20 +157,13 @@ def test_questions_that_do_not(question):
     "answer",
     [
         "- Norway",
-        "•Norway",
-        "1.Norway",
         "1、挪威",
         "There are two:\n* Norway\n* Sweden",
-        "1. Norway\n2. Sweden",
-        "a) Norway\nb) Sweden",
         "Norway\nSweden\nDenmark",
         "| Country |\n|---|\n| Norway |",
-        "They are (1) Norway and (2) Sweden.",
         "The members are Norway, Sweden and Denmark.",
         "Norway and Sweden [1].",
-        "Norway; Sweden; Denmark",
         "挪威、瑞典、丹麦",
-        "النرويج، السويد، الدنمارك",
     ],
 )
 def test_answers_that_are_lists(answer):
@@ -214,12 +178,8 @@ def test_answers_that_are_lists(answer):
         "The fee is 1,234,567 dollars.",
         "The union was founded long ago by a king whose name nobody remembers and whose land is gone.",
         "```\n- rows\n```",
-        "However, nobody knows.",
         "**Norway** was founded long ago.",
-        "*Norway* was.",
         "1.5 million people live there.",
-        "-5 degrees.",
-        "U.S. citizens.",
         "---",
     ],
 )
@@ -231,21 +191,13 @@ def test_answers_that_are_none(answer):
     "answer",
     [
         "Unable to generate an answer.",
-        "Unable to generate",
         "I'm sorry, but I was unable to generate a response.",
-        "I apologize, but I encountered an error.",
         "Sorry, something went wrong.",
-        "An error occurred while processing your request.",
         "Error: request timed out",
-        "No answer could be generated.",
         "As an AI language model I have no opinion.",
-        "Es ist ein Fehler aufgetreten.",
         "Leider ist ein Fehler aufgetreten.",
-        "Une erreur s'est produite.",
-        "抱歉，发生错误",
         "エラーが発生しました。",
         "I don't know.",
-        "Das weiß ich nicht.",
         "The contexts do not answer this question.",
     ],
 )
@@ -259,8 +211,6 @@ def test_fallback_phrases(answer):
         "",
         "The fee is $5.",
         "The plant was unable to generate power in 2003.",
-        "An error in the ledger was found in 1998.",
-        "Sorry is a town in Sicily.",
         "The request failed because the form was late [1].",
         "The rules do not specify a fee for children, but for all others it is $5 [1].",
     ],

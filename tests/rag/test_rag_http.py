@@ -15,7 +15,6 @@ import pytest
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.rag import http as http_module
-from rageval_dagster.rag.failures import remedy
 from rageval_dagster.rag.system import RagSystem, Retrieval
 from rageval_dagster.records import Answer, Hit, Item
 from tests.loopback import free_port
@@ -65,8 +64,10 @@ def test_the_request_is_the_template_with_values_in_their_own_types(tmp_path: Pa
     }
     item = Item("Wie, bitte? {k}", history=({"role": "user", "content": "Hi"},), principal={"team": 7, "groups": ["a"]})
     with RagServer() as server:
-        system(tmp_path, server.url, request=request).retrieve([item], 12)
-    (asked,) = server.asked
+        ours = system(tmp_path, server.url, request=request)
+        ours.retrieve([item], 12)
+        ours.retrieve(items("q"), 10)
+    asked, bare = server.asked
     assert (asked.method, asked.path, asked.headers["content-type"]) == ("POST", "/ask", "application/json")
     assert asked.body == {
         "query": {"text": "Wie, bitte? {k}", "note": "to acme: {top 12} 7"},
@@ -76,12 +77,12 @@ def test_the_request_is_the_template_with_values_in_their_own_types(tmp_path: Pa
         "groups": ["a"],
         "list": [12, True],
     }
-
-
-def test_without_history_and_principal_the_one_is_empty_and_the_other_left_out(tmp_path: Path) -> None:
-    with RagServer() as server:
-        one(system(tmp_path, server.url, request={"h": "{history}", "p": "{principal}", "s": "<{principal.team}>"}))
-    assert server.asked[0].body == {"h": [], "s": "<>"}
+    assert bare.body == {
+        "query": {"text": "q", "note": "to acme: {top 10} "},
+        "top_k": 10,
+        "messages": [],
+        "list": [10, True],
+    }, "a principal that nobody gave is left out"
 
 
 def test_a_get_has_it_in_the_query_and_addresses_are_encoded(tmp_path: Path) -> None:
@@ -143,11 +144,7 @@ def test_secrets_are_headers_and_come_from_files_too(tmp_path: Path) -> None:
         ({"auth_env": "TOKEN"}, {}, "names the variable 'TOKEN', which is not set"),
         ({"auth_env": "TOKEN"}, {"TOKEN": f"{SECRET}\r\nX: y"}, "TOKEN cannot be sent as Authorization"),
         ({"headers_env": {"X-Key": "KEY"}}, {"KEY": f"{SECRET}ä"}, "KEY cannot be sent as X-Key"),
-        ({"headers": {"X-A": "b\r\nX-C: d"}}, {}, "headers takes values of one line"),
-        ({"headers": {"X-Api-Key": SECRET}}, {}, "headers takes no secrets"),
-        ({"headers_env": {"X A": "KEY"}}, {"KEY": SECRET}, "headers_env takes names of HTTP headers"),
         ({"request": {"q": ["{qestion}"]}}, {}, "request takes the placeholders {question}"),
-        ({"request": {"q": "a { b"}}, {}, "request takes placeholders such as {question}"),
         ({"url": "http://{client}.example.org/"}, {}, "url takes an address such as"),
         ({"url": "http://10.0.0.1/", "auth_env": "TOKEN"}, {"TOKEN": SECRET}, "would get secrets without encryption"),
         (
@@ -156,7 +153,6 @@ def test_secrets_are_headers_and_come_from_files_too(tmp_path: Path) -> None:
             "example.org would get secrets without encryption",
         ),
         ({"url": "https://\u2603..b/"}, {}, "'\u2603..b' is no host"),
-        ({"response": {"answer": "a["}}, {}, "response.answer takes a JMESPath expression"),
     ],
 )
 def test_a_definition_that_cannot_work_is_one_clear_error(
@@ -168,10 +164,18 @@ def test_a_definition_that_cannot_work_is_one_clear_error(
     assert SECRET not in str(raised.value)
 
 
-def test_plain_http_off_this_machine_is_for_secretless_systems_or_those_that_allow_it(tmp_path: Path) -> None:
-    load(tmp_path, kind="http", url="http://10.0.0.1/")
-    load(tmp_path, {"T": SECRET}, kind="http", url="http://10.0.0.1/", auth_env="T", allow_plain_http=True)
-    load(tmp_path, {"T": SECRET}, kind="http", url="http://localhost:1/", auth_env="T")
+@pytest.mark.parametrize(
+    ("url", "fields"),
+    [
+        ("http://10.0.0.1/", {}),
+        ("http://10.0.0.1/", {"auth_env": "T", "allow_plain_http": True}),
+        ("http://localhost:1/", {"auth_env": "T"}),
+    ],
+)
+def test_plain_http_is_for_this_machine_or_without_secrets_or_allowed(
+    tmp_path: Path, url: str, fields: dict[str, Any]
+) -> None:
+    load(tmp_path, {"T": SECRET}, kind="http", url=url, **fields)
 
 
 # --- what comes back --------------------------------------------------------------------------------------------------
@@ -225,16 +229,12 @@ def test_a_plain_text_may_be_the_answer(tmp_path: Path) -> None:
         (Reply(fault="hang"), "timeout: no whole response within 0.5 s after 2 attempts"),
         (Reply(TEXT, fault="drip"), "timeout: no whole response within 0.5 s after 2 attempts"),
         (Reply({"answer": TEXT}, fault="cut"), "broken_stream: the connection closed before the end after 2 attempts"),
-        (Reply(f"<html>{TEXT}"), "wrong_shape: the body is no JSON"),
-        (Reply('{"answer": "' + TEXT), "wrong_shape: the body is no JSON"),
         (Reply("[" * 100_000), "wrong_shape: the body is no JSON"),
-        (Reply(b"\xff\xfe\xfd"), "wrong_shape: the body is no JSON"),
         (
             Reply(b"no gzip at all", headers={"Content-Encoding": "gzip"}),
             "broken_stream: the connection closed before the end",
         ),
         (Reply({"answer": TEXT, "contexts": TEXT}), "wrong_shape: contexts is a string, not a list"),
-        (Reply({"answer": TEXT}), "wrong_shape: contexts is missing"),
         (Reply(b" " * 10_000_001), "too_large: more than 10 MB"),
     ],
 )
@@ -282,18 +282,15 @@ def test_after_the_last_event_nobody_waits_for_the_connection_to_close(tmp_path:
     assert (text_of(retrieval), retrieval.hits) == ("hi", ())
 
 
-def test_lines_of_json_add_up_or_end_with_the_whole_answer(tmp_path: Path) -> None:
+def test_lines_of_json_add_up_or_end_with_the_whole_answer_and_text_is_the_answer(tmp_path: Path) -> None:
     body = b'{"token": "a"}\n\n{"token": "b", "contexts": ["c"]}\r\n{"answer": "ab, revised"}'
     with RagServer(Reply(body)) as server:
         added = one(system(tmp_path, server.url, stream="lines", response={"delta": "token"}))
         last = one(system(tmp_path, server.url, stream="lines"))
     assert (text_of(added), text_of(last)) == ("ab", "ab, revised")
-
-
-def test_a_text_stream_is_the_answer(tmp_path: Path) -> None:
     with RagServer(Reply([b"Gr", b"\xc3", b"\xbcn"])) as server:
-        retrieval = one(system(tmp_path, server.url, stream="text"))
-    assert (text_of(retrieval), retrieval.hits) == ("Grün", None)
+        plain = one(system(tmp_path, server.url, stream="text"))
+    assert (text_of(plain), plain.hits) == ("Grün", None)
 
 
 @pytest.mark.parametrize(
@@ -302,12 +299,10 @@ def test_a_text_stream_is_the_answer(tmp_path: Path) -> None:
         ("sse", Reply([sse({"delta": TEXT})], fault="cut"), "the connection closed before the end"),
         ("lines", Reply([b'{"delta": "a"}\n'], fault="cut"), "the connection closed before the end"),
         ("text", Reply([TEXT.encode()], fault="cut"), "the connection closed before the end"),
-        ("text", Reply(TEXT, fault="cut"), "the connection closed before the end"),
         ("sse", Reply(sse({"delta": "a"}) + b'data: {"delta": "' + TEXT.encode()), "an event is not whole JSON"),
         ("lines", Reply('{"delta": "a"}\n{"delta": "' + TEXT), "an event is not whole JSON"),
         ("sse", Reply(sse({"delta": "a"}) + b"event: error\ndata: {}\n\n"), "the stream reports an error"),
         ("sse", Reply({"answer": TEXT, "contexts": []}), "the stream holds no event"),
-        ("lines", Reply(b""), "the stream holds no event"),
         ("lines", Reply(b'{"delta": "\xff"}'), "the stream is not UTF-8"),
     ],
 )
@@ -322,7 +317,7 @@ def test_a_stream_that_is_not_whole_is_no_answer(tmp_path: Path, stream: str, re
 
 @pytest.mark.parametrize(
     "reply",
-    [*(Reply(status=status) for status in (408, 425, 429, 500, 502, 503, 504)), Reply(fault="disconnect")],
+    [*(Reply(status=status) for status in (408, 425, 429, 500, 503)), Reply(fault="disconnect")],
 )
 def test_what_can_pass_is_tried_again(tmp_path: Path, reply: Reply) -> None:
     with RagServer(first=[reply, reply]) as server:
@@ -330,7 +325,7 @@ def test_what_can_pass_is_tried_again(tmp_path: Path, reply: Reply) -> None:
     assert (text_of(retrieval), len(server.asked)) == ("fine", 3)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
+@pytest.mark.parametrize("status", [400, 422])
 def test_what_cannot_pass_is_not(tmp_path: Path, status: int) -> None:
     with RagServer(Reply(status=status)) as server:
         assert one(system(tmp_path, server.url)).error == f"http_status: {status}"
@@ -387,9 +382,6 @@ def test_one_that_takes_no_connection_is_not_there(tmp_path: Path) -> None:
             client.connect_ex(full.getsockname())
         ours = system(tmp_path, f"http://127.0.0.1:{full.getsockname()[1]}", timeout_s=0.2, max_attempts=1)
         assert one(ours).error == "connection: cannot connect"
-
-
-def test_a_host_that_is_no_name_is_not_there(tmp_path: Path) -> None:
     assert one(system(tmp_path, "https://a..b", max_attempts=1)).error == "connection: cannot connect"
 
 
@@ -404,7 +396,7 @@ def test_one_that_was_there_before_is_asked_on(tmp_path: Path) -> None:
 # --- where it goes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_a_redirect_on_the_same_server_keeps_question_and_credentials(tmp_path: Path, status: int) -> None:
     def behave(asked: Asked) -> Reply:
         return redirect("/v2/ask", status) if asked.path == "/ask" else answering(asked.question)
@@ -426,7 +418,6 @@ def test_a_redirect_elsewhere_is_refused_and_nothing_is_forwarded(tmp_path: Path
     ("location", "error"),
     [
         ("/ask", "redirect_refused: more than 3 in a row"),
-        ("https://127.0.0.1/ask", "redirect_refused: to another scheme, host or port"),
         ("//169.254.169.254/latest", "redirect_refused: to another scheme, host or port"),
         ("file:///etc/passwd", "redirect_refused: to another scheme, host or port"),
         ("//127.0.0.1:none/", "connection: closed without a valid response"),
@@ -522,8 +513,7 @@ def test_nothing_is_logged_of_secrets_and_texts(tmp_path: Path, caplog: pytest.L
     found.append(one(system(tmp_path, f"http://127.0.0.1:{free_port()}", variables, **fields), TEXT))
     assert sum(retrieval.error is not None for retrieval in found) == len(replies) - 1
     logging.getLogger("asyncio").debug("this is logged")
-    shown = f"{ours!r} {vars(ours)} {vars(vars(ours)['_endpoint'])}"
-    said = caplog.text + shown + "".join(retrieval.error or "" for retrieval in found)
+    said = caplog.text + repr(ours) + "".join(retrieval.error or "" for retrieval in found)
     assert "this is logged" in said
     assert "canary" not in said
 
@@ -535,24 +525,13 @@ def declared(system: RagSystem) -> str | None:
     return system.declared_version(Item("q"), 10)
 
 
-def test_the_definition_declares_a_version_without_a_question(tmp_path: Path) -> None:
-    with RagServer() as server:
-        assert declared(system(tmp_path, server.url, version="7")) == "7"
-    assert server.asked == []
-
-
 @pytest.mark.parametrize(
     ("reply", "response", "version"),
     [
         (Reply("2024-05-01\n", headers={"Content-Type": "text/plain"}), {}, "2024-05-01"),
         (Reply({"build": {"id": 12}}), {"version": "build.id"}, "12"),
-        (Reply('"v3"'), {}, "v3"),
         (Reply({"status": "ok"}), {"version": "build.id"}, None),
-        (Reply({"status": "ok"}), {}, None),
         (Reply("x" * 201), {}, None),
-        (Reply("two\nlines"), {}, None),
-        (Reply(""), {}, None),
-        (Reply("down", status=500), {}, None),
         (Reply(fault="disconnect"), {}, None),
     ],
 )
@@ -585,6 +564,9 @@ def test_answers_name_their_version_and_the_first_question_is_asked_once(tmp_pat
 
     with RagServer(behave) as server:
         ours = system(tmp_path, server.url, response={"version": "build"})
+        assert declared(system(tmp_path, server.url, version="7")) == "7"
+        assert declared(system(tmp_path, server.url)) is None
+        assert server.asked == [], "what the definition says, or nothing says, is asked of nobody"
         assert ours.declared_version(Item("b"), 10) == "old"
         found = ours.retrieve(items("a", "b", "c"), 10)
     assert server.questions == ["b", "a", "c"]
@@ -593,13 +575,6 @@ def test_answers_name_their_version_and_the_first_question_is_asked_once(tmp_pat
         ("b", "old"),
         ("c", "new"),
     ]
-
-
-def test_a_system_that_declares_nothing_has_no_version(tmp_path: Path) -> None:
-    with RagServer(Reply(status=404)) as server:
-        assert declared(system(tmp_path, server.url)) is None
-        assert server.asked == []
-        assert declared(system(tmp_path, server.url, response={"version": "build"})) is None
 
 
 def test_versions_change_with_what_the_system_is_and_not_with_how_it_is_reached(tmp_path: Path) -> None:
@@ -651,11 +626,3 @@ def test_a_version_kept_elsewhere_is_asked_for_without_secrets(tmp_path: Path) -
         assert text_of(one(ours)) == "fine"
     assert [asked.headers.get("authorization") for asked in elsewhere.asked] == [None]
     assert [asked.headers.get("authorization") for asked in server.asked] == [f"Bearer {SECRET}"]
-
-
-def test_what_is_no_json_is_told_as_that_and_what_is_of_another_shape_as_that() -> None:
-    no_json = remedy("wrong_shape: the body is no JSON", "theirs")
-    assert no_json is not None
-    assert no_json.startswith("the response is no JSON: ")
-    assert "stream of [systems.theirs]" in no_json
-    assert "paths under response" in (remedy("wrong_shape: contexts is missing", "theirs") or "")

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import EmbeddingError, RagevalError
 from rageval_dagster.metrics.assessment import assess_answer
 from rageval_dagster.rag.reference import load_retriever
-from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, _best, fuse
+from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, fuse
 from rageval_dagster.rag.systems import check_system_name, load_system
 from rageval_dagster.records import Chunk, Hit, Item
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, DEFAULT_EMBEDDING_MODEL, Settings, load_settings
@@ -62,24 +60,16 @@ def test_bm25_finds_stems_and_nothing_without_a_shared_word(store: ChromaStore) 
     assert ids(chinese) == ["c5"]
 
 
-def test_equal_bm25_scores_stand_in_the_order_of_their_ids(settings: Settings) -> None:
-    names = ["m", "z", "a", "k", "b"]
-    store = filled(settings, dict.fromkeys(names, "the same tomato again"))
-    (ranking,) = Bm25Retriever(store, "acme").search(["tomato"], 3)
-    assert ids(ranking) == ["a", "b", "k"]
+@pytest.mark.parametrize("depth", [1, 3, 5])
+def test_equal_bm25_scores_stand_in_the_order_of_their_ids(settings: Settings, depth: int) -> None:
+    store = filled(settings, dict.fromkeys("mzakb", "the same tomato again") | {"t": "tomato"})
+    (ranking,) = Bm25Retriever(store, "acme").search(["tomato"], depth)
+    assert ids(ranking) == ["t", "a", "b", "k", "m"][:depth]
 
 
 def test_bm25_without_chunks_or_words(settings: Settings) -> None:
     store = filled(settings, {"c1": "...", "c2": "!!!"})
     assert Bm25Retriever(store, "acme").search(["tomato", ""], 5) == [[], []]
-
-
-@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30), st.integers(1, 12), st.randoms())
-def test_the_best_rows_are_those_of_a_full_sort(values: list[float], depth: int, random: object) -> None:
-    order = list(range(len(values)))
-    random.shuffle(order)  # pyright: ignore[reportAttributeAccessIssue]
-    expected = sorted(range(len(values)), key=lambda row: (-values[row], order[row]))[:depth]
-    assert list(_best(np.array(values, dtype=np.float32), np.array(order), depth)) == expected
 
 
 def test_dense_ranks_by_cosine(store: ChromaStore, settings: Settings) -> None:
@@ -93,14 +83,10 @@ def test_dense_ranks_by_cosine(store: ChromaStore, settings: Settings) -> None:
         assert [hit.score for hit in ranking] == pytest.approx(list(cosines[best]), abs=1e-4)
 
 
-def test_dense_refuses_vectors_of_another_model(settings: Settings) -> None:
-    writing = open_store(settings)
-    settings.ensure_home()
-    writing.ensure_client("acme")
-    generator = np.random.default_rng(0)
-    chunks = [Chunk(chunk_id, text, chunk_id) for chunk_id, text in TEXTS.items()]
-    vectors = generator.normal(size=(len(chunks), 384)).astype(np.float32)
-    writing.upsert("acme", chunks, vectors, [{"document_id": chunk.id} for chunk in chunks])
+def test_dense_refuses_vectors_of_another_model(store: ChromaStore, settings: Settings) -> None:
+    chunks = store.get("acme", list(TEXTS))
+    vectors = np.random.default_rng(0).normal(size=(len(chunks), 384)).astype(np.float32)
+    open_store(settings).upsert("acme", chunks, vectors, [{"document_id": chunk.id} for chunk in chunks])
     embedder = load_embedder(DEFAULT_EMBEDDING_MODEL, settings)
     with pytest.raises(EmbeddingError, match="not from"):
         DenseRetriever(open_store(settings), "acme", embedder).search(["a question"], 2)
@@ -115,9 +101,6 @@ def test_fusion_by_hand() -> None:
     assert ids(fused) == ["b", "a", "c"]
     assert [one.rank for one in fused] == [1, 2, 3]
     assert [one.score for one in fused] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
-
-
-def test_fusion_breaks_ties_by_id() -> None:
     assert ids(fuse([[hit("z", 1)], [hit("b", 1)], [hit("k", 1)]], depth=5)) == ["b", "k", "z"]
 
 
@@ -126,6 +109,12 @@ def test_a_system_retrieves_and_answers(name: str, store: ChromaStore, settings:
     system = load_system(name, settings, sqlite_db, store, "acme", assess_answer)
     items = [Item("When did tomatoes come to Europe?"), Item("How does a diesel engine ignite its fuel?")]
     hits = [list(retrieval.hits or ()) for retrieval in system.retrieve(items, 10)]
+    if name == "hybrid":
+        parts = [
+            load_retriever(part, settings, sqlite_db, store, "acme").search([item.question for item in items], 10)
+            for part in ("dense", "bm25")
+        ]
+        assert hits == [fuse(each, 10) for each in zip(*parts, strict=True)]
     assert [own[0].chunk_id for own in hits] == ["c1", "c2"]
     assert [hit.rank for hit in hits[0]] == list(range(1, len(hits[0]) + 1))
     outcomes = system.answer(items, [[hit.text for hit in own] for own in hits])
@@ -136,14 +125,6 @@ def test_a_system_retrieves_and_answers(name: str, store: ChromaStore, settings:
     ]
     assert system.reference
     assert system.name == name
-
-
-def test_hybrid_is_the_fusion_of_both(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:
-    questions = ["tomato plant in the sun", "sleepy animals"]
-    dense, bm25, hybrid = (
-        load_retriever(name, settings, sqlite_db, store, "acme").search(questions, 5) for name in BUILT_IN_SYSTEMS
-    )
-    assert hybrid == [fuse(each, 5) for each in zip(dense, bm25, strict=True)]
 
 
 def test_versions_tell_what_changed(store: ChromaStore, settings: Settings, sqlite_db: Database) -> None:

@@ -101,7 +101,7 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
     """Retrieves, answers and scores (reciprocal ranks only) what has no equal yet, as the stages do."""
     rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
     keys = {item_id: retrieval_key(evaluation, item_id) for item_id, row in rows.items() if row.retrieval_id is None}
-    reusable = result_storage.reusable_retrievals(db, evaluation.client_id, keys.values())
+    reusable = result_storage.reusable(db, evaluation.client_id, keys.values())
     links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
     result_storage.link_retrievals(db, evaluation.id, links)
     missing = [item for item in items if item.item_id in keys and item.item_id not in links]
@@ -110,7 +110,7 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
         result_storage.save_retrievals(db, evaluation.id, records)
     rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
     keys = {item_id: answer_key(evaluation, item_id) for item_id, row in rows.items() if row.result_id is None}
-    reusable = result_storage.reusable_results(db, evaluation.client_id, keys.values())
+    reusable = result_storage.reusable(db, evaluation.client_id, keys.values())
     links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
     result_storage.link_results(db, evaluation.id, links)
     retrievals = result_storage.load_retrievals(

@@ -214,11 +214,11 @@ def test_errors_and_other_clients_results_are_never_reused(db: Database) -> None
     good, bad = retrieval_of(items[0]), retrieval_of(items[1], count=0, error="timed out")
     result_storage.save_retrievals(db, evaluation.id, [(good, "good"), (bad, "bad")])
     result_storage.save_results(db, evaluation.id, [(result_of(good), "good a"), (result_of(bad), "bad a")])
-    assert result_storage.reusable_retrievals(db, "acme", ["good", "bad", "none"]) == {"good": good.retrieval_id}
-    assert result_storage.reusable_results(db, "acme", ["good a", "bad a"]) == {"good a": result_of(good).result_id}
-    assert result_storage.reusable_retrievals(db, "other", ["good"]) == {}
-    assert result_storage.reusable_results(db, "acme", ["good a"], max_age_days=1) != {}
-    assert result_storage.reusable_results(db, "acme", ["good a"], max_age_days=-1) == {}
+    assert result_storage.reusable(db, "acme", ["good", "bad", "none"]) == {"good": good.retrieval_id}
+    assert result_storage.reusable(db, "acme", ["good a", "bad a"]) == {"good a": result_of(good).result_id}
+    assert result_storage.reusable(db, "other", ["good"]) == {}
+    assert result_storage.reusable(db, "acme", ["good a"], max_age_days=1) != {}
+    assert result_storage.reusable(db, "acme", ["good a"], max_age_days=-1) == {}
 
 
 def test_a_key_stands_for_what_was_made_last(db: Database) -> None:
@@ -228,7 +228,7 @@ def test_a_key_stands_for_what_was_made_last(db: Database) -> None:
         evaluation = open_run(db, dataset, trigger)
         result_storage.save_retrievals(db, evaluation.id, [(retrieval_of(items[0], salt=salt), "key")])
     newest = retrieval_of(items[0], salt="new")
-    assert result_storage.reusable_retrievals(db, "acme", ["key"]) == {"key": newest.retrieval_id}
+    assert result_storage.reusable(db, "acme", ["key"]) == {"key": newest.retrieval_id}
 
 
 class TestTakes:

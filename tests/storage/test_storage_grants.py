@@ -17,7 +17,8 @@ from rageval_dagster.errors import DatabaseError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.database import VERSION_TABLE, Database, open_database
 from rageval_dagster.storage.tables import metadata, schema_info
-from rageval_dagster.storage.views import READER_ROLE, read_view, view_names
+from rageval_dagster.storage.view_sources import READER_ROLE, view_names
+from rageval_dagster.storage.views import read_view
 from tests.pipeline.small_project import CANARY, Project, documents
 from tests.storage import history_builder
 from tests.storage.planted import texts_of

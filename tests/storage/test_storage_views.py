@@ -29,7 +29,8 @@ from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.comparisons import Judgement, save_judgement
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import benchmark_items
-from rageval_dagster.storage.views import read_view, view_columns, view_names, view_preview
+from rageval_dagster.storage.view_sources import view_names
+from rageval_dagster.storage.views import read_view, view_columns, view_preview
 
 RECALL = "retrieval.recall_at_5"
 PRECISION = "retrieval.precision_at_5"

@@ -1,7 +1,6 @@
 """A forgotten client is gone from the database, from Dagster and from every file, and is not taken up by itself."""
 
 import json
-import multiprocessing
 import os
 import pkgutil
 import signal
@@ -36,6 +35,7 @@ from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD
+from tests.processes import KILLED, exit_code_of
 
 
 def forget(client: str) -> int:
@@ -140,11 +140,7 @@ def forget_and_die(point: str) -> None:
     ],
 )
 def test_a_forgetting_that_was_killed_is_run_again_and_ends(two_clients: Project, point: str) -> None:
-    # A process of its own, not a fork: of this one's threads a fork keeps only their locks.
-    child = multiprocessing.get_context("spawn").Process(target=forget_and_die, args=(point,))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    assert exit_code_of(forget_and_die, point) == KILLED
     assert traces(two_clients) != []
     assert forget(FORGOTTEN) == 0
     assert traces(two_clients) == []

@@ -32,7 +32,7 @@ OLD, RECENT = timedelta(days=-100), timedelta(days=-10)
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_PAGE", 2)
+    monkeypatch.setattr(retention, "PAGE", 2)
 
 
 def evaluated(db: Database, dataset: Dataset, night: str, ended: timedelta, salt: str = "") -> Evaluation:

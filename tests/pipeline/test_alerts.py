@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -14,15 +14,17 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from rageval_dagster.automation.requests import run_tags
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.definitions import defs
-from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
 from tests.gate.planted_incidents import MRR, age, evaluate
 from tests.gate.test_gate_incidents import everything
+from tests.pipeline import looks
+from tests.pipeline.other_rag import FOREIGN
+from tests.pipeline.services import wait_for
 from tests.pipeline.small_project import CANARY, Project, holding
 from tests.pipeline.test_canaries import Run, fail_in_a_metric, log_file, planted, run
-from tests.pipeline.test_daemon import services, wait_for
+from tests.pipeline.test_daemon import services
 from tests.telling.webhook_server import WebhookServer
 
 __all__ = ["log_file", "planted", "run", "services"]
@@ -45,11 +47,7 @@ def instance(project: Project, webhook: WebhookServer) -> Iterator[dg.DagsterIns
         yield opened
 
 
-def look(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    sensor = defs.resolve_sensor_def("alert_sensor")
-    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources={"database": HistoryDatabase()})
-    result: Any = sensor(context)
-    return result
+look = partial(looks.look, "alert_sensor")
 
 
 def ended(instance: dg.DagsterInstance, failed: bool, job: str = "evaluation") -> str:
@@ -211,12 +209,10 @@ def test_the_end_of_a_command_is_told_whatever_the_webhook_says_and_without_text
 def test_a_leak_is_told_as_a_leak_and_not_as_a_failed_run_too(
     planted: Project, webhook: WebhookServer, run: Run
 ) -> None:
-    merger = (
-        "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "
-        "Until then nobody but the two chairmen may speak about the price of eleven crowns a share."
+    planted.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
+    leaking = (
+        f"def answer(question, k, history, principal):\n    return {{'answer': 'so', 'contexts': [{FOREIGN!r}]}}\n"
     )
-    planted.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{merger} The vote is secret."}])
-    leaking = f"def answer(question, k, history, principal):\n    return {{'answer': 'so', 'contexts': [{merger!r}]}}\n"
     (planted.folder / "leaking_system.py").write_text(leaking, encoding="utf-8")
     config = planted.folder / "rageval.toml"
     config.write_text(config.read_text(encoding="utf-8").replace("their_system", "leaking_system"), encoding="utf-8")

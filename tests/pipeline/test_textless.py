@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import dagster as dg
 import pytest
 
-from rageval_dagster.definitions import defs
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.resources.textless import textless_errors
+from tests.pipeline.looks import tick
 from tests.pipeline.small_project import CANARY, Project, holding
 
 
@@ -34,10 +33,8 @@ def test_a_failing_scan_and_a_failing_sensor_leave_no_text(loaded: Project, monk
     assert CANARY not in (loaded.evaluate("acme", "command:one").message or "")
     assert holding(CANARY, loaded.settings.dagster_home) == []
     monkeypatch.setattr("rageval_dagster.corpus.watching.look_around", broken)
-    sensor = defs.resolve_sensor_def("document_store_sensor")
-    resources = {"database": HistoryDatabase(), "store": DocumentStore()}
     with dg.DagsterInstance.get() as instance, pytest.raises(Exception, match="unexpected ValueError") as raised:
-        sensor(dg.build_sensor_context(instance=instance, resources=resources))
+        tick(instance)
     assert CANARY not in str(raised.value)
     assert raised.value.__suppress_context__
 

@@ -13,6 +13,7 @@ from history_builder import (
     open_run,
     result_of,
     retrieval_of,
+    row_counts,
     summary,
     work,
 )
@@ -26,17 +27,8 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
-from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import utc_now
 from tests.processes import sent_statements
-
-
-def row_counts(db: Database) -> dict[str, int]:
-    with db.connect() as connection:
-        return {
-            table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in metadata.sorted_tables
-        }
 
 
 def test_an_unchanged_night_adds_run_rows_only(db: Database) -> None:

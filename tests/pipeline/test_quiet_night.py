@@ -11,7 +11,7 @@ import pytest
 from rageval_dagster.evaluation.summary import reports_of
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
-from tests.pipeline.cold_copy import differences, rows_of
+from tests.pipeline.cold_copy import found_by
 from tests.pipeline.small_project import Project
 from tests.pipeline.test_models import with_models
 from tests.storage.history_builder import row_counts
@@ -57,7 +57,7 @@ def assert_quiet(project: Project) -> None:
     assert after["evaluation_runs"] == before["evaluation_runs"] + 1
     assert after["run_items"] == before["run_items"] + one.evaluation.item_count
     assert after["metric_summaries"] == before["metric_summaries"] + len(one.summaries)
-    assert differences(rows_of(db, one.evaluation.id), rows_of(db, other.evaluation.id)) == []
+    assert found_by(db, one.evaluation.id) == found_by(db, other.evaluation.id)
 
 
 @pytest.mark.core

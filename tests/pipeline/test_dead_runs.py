@@ -13,7 +13,6 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 from dagster import DagsterRunStatus as Status
-from dagster._core.storage.runs.schema import RunsTable
 
 from rageval_dagster.automation.dead_runs import UNLEASED_S
 from rageval_dagster.automation.requests import run_config, run_tags
@@ -50,7 +49,8 @@ def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: s
     storage: Any = instance.run_storage
     with storage.connect() as connection:
         began = (datetime.now(UTC) - timedelta(seconds=ago_s)).timestamp()
-        connection.execute(sa.update(RunsTable).where(RunsTable.c.run_id == run.run_id).values(start_time=began))
+        statement = sa.text("UPDATE runs SET start_time = :began WHERE run_id = :run_id")
+        connection.execute(statement, {"began": began, "run_id": run.run_id})
     return run
 
 

@@ -11,7 +11,7 @@ from rageval_dagster.benchmark.mix import SINGLE, Kind
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.tasks import MODEL_FAILED, Task
-from rageval_dagster.benchmark.wording import normalise_whitespace
+from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages import detect
 from rageval_dagster.llm.client import Asker, ModelFailedError

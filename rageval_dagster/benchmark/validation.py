@@ -18,7 +18,7 @@ from rageval_dagster.benchmark.rules import (
     measure,
     question_key,
 )
-from rageval_dagster.benchmark.wording import normalise_whitespace
+from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.errors import UnvalidatedBenchmarkError
 from rageval_dagster.records import Candidate, Item
 

@@ -36,7 +36,7 @@ _DRIVERS = {
     "mysql+pymysql": "mysql",
 }
 _CONNECT_TIMEOUT_S = 5
-_BUSY_TIMEOUT_MS = 30_000
+BUSY_TIMEOUT_MS = 30_000
 _MIGRATION_WAIT_S = 60
 _LOCK_NUMBER = 7_246_382_501  # any constant: the key of PostgreSQL's advisory lock
 _ATTEMPTS = 8
@@ -379,7 +379,7 @@ def _create_engine(url: URL) -> sa.Engine:
     common: dict[str, Any] = {"hide_parameters": True}
     if dialect == "sqlite":
         _prepare_file(Path(str(url.database)))
-        engine = sa.create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_MS / 1000}, **common)
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, **common)
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -408,7 +408,7 @@ def _prepare_file(path: Path) -> None:
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by `_begin_sqlite`, not by the driver
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten

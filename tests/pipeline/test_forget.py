@@ -1,9 +1,8 @@
 """A forgotten client is gone from the database, from Dagster and from every file, and is not taken up by itself."""
 
-import importlib
 import json
-import multiprocessing
 import os
+import pkgutil
 import signal
 import sys
 from datetime import UTC, datetime
@@ -22,12 +21,13 @@ from dagster._core.scheduler.instigation import (
 )
 from dagster._core.workspace.load_target import ModuleTarget
 
+from rageval_dagster.app.clients import chosen_clients
+from rageval_dagster.app.opening import untold
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.alerts import report_freshness
 from rageval_dagster.automation.forgetting import held_in_dagster
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.cli import main
-from rageval_dagster.cli.evaluate import chosen_clients
 from rageval_dagster.corpus.watching import Cursor
 from rageval_dagster.definitions import defs
 from rageval_dagster.gate.incidents import EndedRun, Freshness, note_run
@@ -36,8 +36,7 @@ from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD
-
-pytestmark = pytest.mark.xdist_group("two_clients")
+from tests.processes import KILLED, exit_code_of
 
 
 def forget(client: str) -> int:
@@ -125,8 +124,8 @@ def test_runs_of_no_single_client_name_it_and_go_too(two_clients: Project) -> No
 
 def forget_and_die(point: str) -> None:
     """Is killed where it comes to this function."""
-    module_name, _, name = f"rageval_dagster.{point}".rpartition(".")
-    setattr(importlib.import_module(module_name), name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    owner, _, name = point.rpartition(".")
+    setattr(pkgutil.resolve_name(owner), name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     forget(FORGOTTEN)
 
 
@@ -134,19 +133,15 @@ def forget_and_die(point: str) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        "automation.forgetting._delete_records",
-        "automation.forgetting.scrub_file",
-        "storage.forgetting.delete_batch",
-        "storage.forgetting.bury",
-        "storage.forgetting.scrub",
+        "dagster.DagsterInstance.delete_dynamic_partition",
+        "rageval_dagster.automation.forgetting.scrub_file",
+        "rageval_dagster.storage.forgetting.delete_batch",
+        "rageval_dagster.storage.forgetting.bury",
+        "rageval_dagster.storage.forgetting.scrub",
     ],
 )
 def test_a_forgetting_that_was_killed_is_run_again_and_ends(two_clients: Project, point: str) -> None:
-    # A process of its own, not a fork: of this one's threads a fork keeps only their locks.
-    child = multiprocessing.get_context("spawn").Process(target=forget_and_die, args=(point,))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    assert exit_code_of(forget_and_die, point) == KILLED
     assert traces(two_clients) != []
     assert forget(FORGOTTEN) == 0
     assert traces(two_clients) == []
@@ -160,7 +155,7 @@ def asked_for(project: Project) -> list[str]:
         assert FORGOTTEN not in Cursor.read(seen.cursor).pending
         nightly = nightly_requests(instance)
     requests = [*(seen.run_requests or []), *nightly]
-    everybody = chosen_clients(project.settings, project.database(), None, every=True)
+    everybody = chosen_clients(project.settings, project.database(), None, untold)
     return [*(str(request.partition_key) for request in requests), *everybody]
 
 
@@ -172,7 +167,7 @@ def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project
     assert OTHER in asked_for(two_clients)
     assert traces(two_clients) == []
     # To name it is the user's own decision.
-    assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, every=False) == [FORGOTTEN]
+    assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, untold) == [FORGOTTEN]
     path = two_clients.folder / "questions.jsonl"
     path.write_text(json.dumps(Item("Who keeps the lighthouse?").to_dict()), encoding="utf-8")
     import_dataset(two_clients.database(), FORGOTTEN, "logged", path, "native")

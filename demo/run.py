@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-from rageval_dagster.cli.console import open_all, plural, say
-from rageval_dagster.cli.corpus import load_documents
-from rageval_dagster.cli.evaluate import print_reports, run_evaluation
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import say
+from rageval_dagster.cli.evaluate import print_evaluations
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.text import plural
 
 DEMO = Path(__file__).parent
 HUMAN_BENCHMARK = DEMO / "python-language.human.jsonl"
@@ -16,17 +17,20 @@ def run_demo() -> None:
     """Loads the documents, imports the human benchmark, evaluates both clients and prints what it found."""
     from documents import write_demo
 
-    from rageval_dagster.benchmark.importing import import_dataset
+    from rageval_dagster.app.datasets import import_questions
+    from rageval_dagster.app.documents import ingest
+    from rageval_dagster.app.evaluate import Plan, evaluate
 
     settings, db = open_all()
     files = write_demo(settings.home / "demo")
-    clients = [file.stem for file in files]
-    for client, file in zip(clients, files, strict=True):
-        report = load_documents(settings, db, file, client)
-        say(f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
-    dataset = import_dataset(db, "python-language", "human", HUMAN_BENCHMARK, "native").dataset
+    for file in files:
+        report = ingest(settings, db, file.stem, file).report
+        say(f"{file.stem}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
+    dataset = import_questions(settings, db, "python-language", HUMAN_BENCHMARK, name="human").report.dataset
     say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")
-    print_reports(settings, db, [report for client in clients for report in run_evaluation(settings, db, client, {})])
+    done = [evaluate(settings, db, file.stem, Plan(), say) for file in files]
+    spent = {client: usage for each in done for client, usage in each.spent.items()}
+    print_evaluations(settings, [found for each in done for found in each.found], spent)
 
 
 if __name__ == "__main__":

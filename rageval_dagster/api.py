@@ -1,19 +1,21 @@
 """The REST endpoints of `rageval serve`: seed 004's, which start the same Dagster runs as the command line."""
 
-import json
 import secrets
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Concatenate, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from rageval_dagster.errors import DatasetError, RagevalError
+from rageval_dagster.app.datasets import generate_dataset
+from rageval_dagster.app.evaluate import Plan, evaluate
+from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -24,11 +26,10 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import died, held_leases
 from rageval_dagster.storage.scores import load_summaries
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.evaluations import failed_questions
+from rageval_dagster.text import showable
 
 PREFIX = "/api/v1/evaluation"
-_DONE = {0, 1, 4}
-"""Exit codes of a command that did it: all well; a gate failed; some questions failed."""
-
 _DIGITS = 6
 _MOST_REASONS = 3
 
@@ -136,37 +137,39 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     @routes.post("/generate", tags=["datasets"], summary="Generate a dataset", responses=_UNKNOWN | _OF_WORK)
     def generate(request: GenerateRequest) -> DatasetResponse:
         """Generates a dataset from a client's documents."""
-        _check_client(settings, request.client_id)
+        with _or_unknown():  # by its documents: it may not have been evaluated before
+            open_store(settings).probe(request.client_id)
         _check_free(db, request.client_id)
-        arguments = ["datasets", "generate", "--json", f"--client={request.client_id}", f"--name={request.name}"]
-        arguments += [f"--sample-size={request.sample_size}"] if request.sample_size else []
-        arguments += [f"--strategy={request.chunk_sample_strategy}"] if request.chunk_sample_strategy else []
-        [row] = _command(arguments)
-        return _dataset(benchmark_storage.get_dataset(db, row["id"]))
+        size, strategy = request.sample_size or 0, request.chunk_sample_strategy or ""
+        return _dataset(_done(generate_dataset, request.client_id, request.name, size, strategy))
 
     @routes.get("/datasets", tags=["datasets"], summary="List the datasets", responses=_UNKNOWN)
     def datasets(asked: Annotated[DatasetsQuery, Query()]) -> list[DatasetResponse]:
         """Lists the datasets, or those of one client."""
         if asked.client_id is not None:
-            _check_known(db, asked.client_id)
+            with _or_unknown():
+                client_storage.get_client(db, asked.client_id)
         return [_dataset(each) for each in benchmark_storage.list_datasets(db, asked.client_id)]
 
     @routes.post("/runs", tags=["evaluations"], summary="Evaluate a dataset", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:
         """Evaluates the first of a client's systems on a dataset."""
-        dataset = _known_dataset(db, request.dataset_id)
+        with _or_unknown():
+            dataset = benchmark_storage.get_dataset(db, request.dataset_id)
         _check_free(db, dataset.client_id)
         system = settings.for_client(dataset.client_id).system[0]
-        arguments = ["evaluate", "--json", f"--client={dataset.client_id}", f"--dataset={dataset.id}"]
-        arguments += [f"--k={request.k}", f"--system={system}"]
-        row = _command(arguments)[-1]
-        return _run(db, evaluation_storage.get_evaluation(db, row["run_id"]))
+        done = _done(evaluate, dataset.client_id, Plan([dataset.id], [system], request.k))
+        newest = done.found[-1]
+        if done.answered_nothing and not newest.leaked:
+            raise HTTPException(503, showable(failed_questions(newest.report.evaluation, newest.failures) or ""))
+        return _run(db, newest.report.evaluation)
 
     @routes.get("/runs", tags=["evaluations"], summary="List the evaluations", responses=_UNKNOWN)
     def runs(asked: Annotated[RunsQuery, Query()]) -> list[RunResponse]:
         """Lists the complete evaluations, newest first."""
         if asked.dataset_id is not None:
-            _known_dataset(db, asked.dataset_id)
+            with _or_unknown():
+                benchmark_storage.get_dataset(db, asked.dataset_id)
         found = evaluation_storage.list_evaluations(
             db, dataset_id=asked.dataset_id, status="complete", limit=asked.limit
         )
@@ -182,27 +185,12 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     return app
 
 
-def _check_client(settings: Settings, client_id: str) -> None:
-    """A client whose documents there are, evaluated before or not."""
-    from rageval_dagster.corpus.store import open_store
-
+@contextmanager
+def _or_unknown() -> Iterator[None]:
+    """Where there is no such client or dataset, that is the answer."""
     try:
-        open_store(settings).probe(client_id)
+        yield
     except RagevalError as error:
-        raise HTTPException(404, str(error)) from None
-
-
-def _check_known(db: Database, client_id: str) -> None:
-    try:
-        client_storage.get_client(db, client_id)
-    except RagevalError as error:
-        raise HTTPException(404, str(error)) from None
-
-
-def _known_dataset(db: Database, dataset_id: int) -> Dataset:
-    try:
-        return benchmark_storage.get_dataset(db, dataset_id)
-    except DatasetError as error:
         raise HTTPException(404, str(error)) from None
 
 
@@ -213,20 +201,14 @@ def _check_free(db: Database, client_id: str) -> None:
             raise HTTPException(409, f"client {client_id!r} is being worked on: try again when that is done")
 
 
-def _command(arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """The objects that a command of `rageval` prints; a process of its own, whose memory is given back."""
-    done = subprocess.run(  # noqa: S603 - this program itself; the arguments were checked, and no shell reads them
-        [sys.executable, "-m", "rageval_dagster", *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode not in _DONE:
-        said = done.stderr.strip().splitlines()
-        raise HTTPException(
-            503, said[-1] if said else f"the run ended with exit code {done.returncode}: `rageval evaluate` says why"
-        )
+def _done(use_case: Callable[Concatenate[Settings, Database, P], Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    """What a use case gives, done by a process of its own, whose memory is given back."""
     try:
-        return [json.loads(done.stdout)]
-    except json.JSONDecodeError:  # one object a line
-        return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+        return in_worker(use_case, *args, **kwargs)
+    except WorkerDiedError as error:
+        raise HTTPException(503, str(error)) from None
+    except RagevalError as error:
+        raise HTTPException(503, f"rageval: {showable(str(error))}") from None
 
 
 def _dataset(dataset: Dataset) -> DatasetResponse:

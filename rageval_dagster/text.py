@@ -4,7 +4,7 @@ import itertools
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -93,6 +93,17 @@ def says_something(sentence: str) -> bool:
 def showable(text: str) -> str:
     """The text on one line, without anything that a terminal obeys or that is shown elsewhere than it stands."""
     return TURNS_DIRECTION.sub("?", _CONTROL.sub("?", _LINE_BREAK.sub(" ", text)))
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 question`, `2 questions`."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def named(names: Sequence[str], most: int = 10) -> str:
+    """The first of several names, showable, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(showable, names[:most])) + more
 
 
 def word_spans(text: str) -> Iterator[re.Match[str]]:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -26,7 +27,9 @@ from rageval_dagster.storage.evaluations import finish_evaluation
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.results import save_results, save_retrievals
 from tests.loopback import free_port
-from tests.pipeline.small_project import Project
+from tests.pipeline.other_rag import OtherRag, serving
+from tests.pipeline.small_project import Project, documents
+from tests.pipeline.test_own_system import configure
 from tests.storage.history_builder import make_dataset, make_items, open_run, result_of, retrieval_key, retrieval_of
 
 TOKEN = "a-token-of-the-tests"
@@ -144,6 +147,32 @@ def test_a_client_that_is_worked_on_is_not_evaluated_beside_it(client: TestClien
         answer = client.post(f"{PREFIX}/runs", json={"dataset_id": dataset.id})
     assert answer.status_code == 409
     assert "being worked on" in answer.json()["detail"]
+
+
+def killed(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_dies_over_a_request_is_said(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rageval_dagster.api.evaluate", killed)
+    answer = client.post(f"{PREFIX}/runs", json={"dataset_id": 1})
+    assert (answer.status_code, "died" in answer.json()["detail"]) == (503, True)
+
+
+@pytest.mark.slow
+def test_a_system_that_fails_on_every_question_is_said_with_what_to_do(
+    evaluated: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSISTANT_TOKEN", "another")
+    with serving(OtherRag(documents("lighthouse"))) as assistant:
+        configure(evaluated, assistant, max_attempts="1")
+        app = make_app(evaluated.settings, evaluated.database(), SecretStr(TOKEN))
+        header = {"Authorization": f"Bearer {TOKEN}"}
+        answer = TestClient(app, headers=header).post(f"{PREFIX}/runs", json={"dataset_id": 1})
+    assert answer.status_code == 503
+    assert answer.json()["detail"].startswith(
+        "acme / synthetic: assistant failed on 8 of 8 questions: http_status: 401 (8): the system refused its key"
+    )
 
 
 @pytest.mark.slow

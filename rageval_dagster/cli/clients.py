@@ -1,11 +1,14 @@
 """`rageval clients`: whose documents the store has, and what is known of each client."""
 
-from typing import Annotated, Any
+from collections.abc import Collection
+from typing import Annotated
 
 import typer
 
-from rageval_dagster.cli.console import open_all, plural, print_json, print_table, say
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.errors import StoreError
+from rageval_dagster.text import plural
 
 app = typer.Typer(help="Clients: list.", no_args_is_help=True)
 
@@ -34,14 +37,18 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")
     rows = []
     for client_id in sorted({*present, *known}):
         client = known.get(client_id)
-        scanned = client is not None and client.scanned_at is not None
+        chunks = documents = None
+        if client is not None and client.scanned_at is not None:
+            chunks, documents = client.chunk_count, client.document_count
+        elif store.has(client_id):
+            chunks = store.count(client_id)
         rows.append(
             {
                 "client": client_id,
                 "state": _state(client_id, present, forgotten, known),
                 "own table": client_id in settings.source.client_names,
-                "chunks": client.chunk_count if client and scanned else _count(store, client_id),
-                "documents": client.document_count if client and scanned else None,
+                "chunks": chunks,
+                "documents": documents,
                 "evaluated": evaluated.get(client_id),
             }
         )
@@ -59,13 +66,9 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")
         print(f"\n{plural(without_client, 'chunk')} do not say whose they are: they are nobody's.")
 
 
-def _state(client_id: str, present: list[str], forgotten: frozenset[str], known: dict[str, Any]) -> str:
+def _state(client_id: str, present: list[str], forgotten: frozenset[str], known: Collection[str]) -> str:
     if client_id not in present:
         return "not in the store"
     if client_id in forgotten:
         return "forgotten, still in the store"
     return "new" if client_id not in known else "watched"
-
-
-def _count(store: Any, client_id: str) -> int | None:
-    return store.count(client_id) if store.has(client_id) else None

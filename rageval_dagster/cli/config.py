@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from rageval_dagster.cli.console import print_json, print_table, require_client
+from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.settings import HttpDefinition, Settings, describe, load_settings
 
 app = typer.Typer(help="Settings: show.", no_args_is_help=True)
@@ -21,9 +21,11 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Shows every setting with its value and where it comes from; of secrets only whether they are set."""
+    from rageval_dagster.app.clients import require_client
+
     settings = load_settings()
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     fields = {field.alias or name: name for name, field in Settings.model_fields.items()}
     rows = [
         {
@@ -80,7 +82,7 @@ def without_secrets(text: str) -> str:
     return _QUERY.sub(r"\1?...", _CREDENTIALS.sub("...@", text))
 
 
-def _system(settings: Settings, definition: Any) -> dict[str, Any]:
+def _system(settings: Settings, definition: BaseModel) -> dict[str, Any]:
     """What a definition says, without its headers' values and its request: they may hold what should be a secret."""
     if not isinstance(definition, HttpDefinition):
         return definition.model_dump(mode="json", exclude={"response"}, exclude_none=True)

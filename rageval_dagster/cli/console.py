@@ -1,8 +1,6 @@
 """What all commands share: settings and database, tables and JSON on standard output, progress on standard error."""
 
-import difflib
 import json
-import re
 import shlex
 import sys
 import time
@@ -11,14 +9,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, StoreError
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Pace, Progress
-from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.text import showable
 
 if TYPE_CHECKING:
+    from rageval_dagster.benchmark.formats.rows import Refusal
     from rageval_dagster.llm.client import ChatClient
-    from rageval_dagster.storage.database import Database
 
 GATE_FAILED = 1
 """Exit code: a gate failed."""
@@ -36,78 +33,6 @@ LINE_EVERY_S = 10.0
 """Seconds between two lines of progress, where no bar can be drawn."""
 
 SCORE_COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
-
-
-def open_all() -> tuple[Settings, "Database"]:
-    """The settings and the history database they name."""
-    from rageval_dagster.storage.database import open_database
-
-    settings = load_settings()
-    settings.ensure_home()
-    return settings, open_database(settings.database_url)
-
-
-def require_client(settings: Settings, client: str) -> None:
-    """Refuses a client that has no table of its own and that neither history nor document store know.
-
-    Where one of these cannot be asked, that is said, and the command goes on.
-
-    Raises:
-        SettingsError: there is no such client; it names the one that may be meant.
-    """
-    if client in settings.source.client_names:
-        return
-    try:
-        known = _known_clients(settings, open_all()[1], client)
-    except (StoreError, DatabaseError) as error:
-        say(f"whether there is a client {client!r} cannot be told: {error}")
-        return
-    if client not in known:
-        near = difflib.get_close_matches(client, sorted(known), n=1)
-        meant = f" ({near[0]!r} is meant?)" if near else ""
-        raise SettingsError(f"there is no client {client!r}{meant}; `rageval clients list` shows those there are")
-
-
-def _known_clients(settings: Settings, db: "Database", client: str) -> set[str]:
-    """The clients that settings, history and document store know; what knows `client` is the last that is asked."""
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.storage.clients import list_clients
-
-    known = set(settings.source.client_names)
-    if client not in known:
-        known.update(each.client_id for each in list_clients(db))
-    if client not in known:
-        known.update(open_store(settings).clients())
-    return known
-
-
-_ALIKE = 0.8
-"""As alike as a name with one slip in five letters."""
-
-
-def meant_instead(settings: Settings, db: "Database", client: str) -> str | None:
-    """The known client that a new one's name is like; None where the client is known, or its name like no other.
-
-    Names that differ in their numbers only, or in a last part as short as a country's, are a row of customers, and no
-    slip: tenant-de, tenant-es.
-    """
-    known = _known_clients(settings, db, client)
-    if client in known:
-        return None
-    same = sorted(name for name in known if _spelt(name) == _spelt(client))
-    others = sorted(name for name in known if _row_of(name) != _row_of(client))
-    return next(iter(same or difflib.get_close_matches(client, others, n=1, cutoff=_ALIKE)), None)
-
-
-def _spelt(name: str) -> str:
-    """A name without its case and punctuation."""
-    return re.sub(r"[\W_]+", "", name).casefold()
-
-
-def _row_of(name: str) -> str:
-    """What the names of a row of customers have in common."""
-    parts = [part for part in re.split(r"[\W\d_]+", name.casefold()) if part]
-    return "".join(parts[:-1] if len(parts) > 1 and len(parts[-1]) <= 2 else parts)
 
 
 def say_new_client(client: str, meant: str | None, rest: str = "") -> None:
@@ -203,16 +128,6 @@ def say_usage(chat: "ChatClient | None") -> None:
     say(f"{cell(chat.endpoint.model)}: {usage.described() or 'was not asked'}{price}")
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def named(names: Sequence[str], most: int = 10) -> str:
-    """The first of several names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(cell, names[:most])) + more
-
-
 def percent(share: float) -> str:
     if 0 < share < 0.001:
         return "under 0.1 %"
@@ -224,7 +139,7 @@ def listed_patterns(text: str | None) -> list[str] | None:
     return None if text is None else [pattern.strip() for pattern in text.split(",") if pattern.strip()]
 
 
-def say_refused(refused: Sequence[Any]) -> None:
+def say_refused(refused: "Sequence[Refusal]") -> None:
     """The rows that were refused, on standard error: the first ones, and how many more there are."""
     for refusal in refused[:MAX_LISTED]:
         say(f"refused: {cell(refusal)}")

@@ -1,6 +1,5 @@
 """`rageval datasets`: generate, list, show, import, export and review benchmarks."""
 
-import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -9,22 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rageval_dagster.app.opening import open_all
 from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
     cell,
     dataset_number,
     mapped_columns,
-    meant_instead,
-    open_all,
-    plural,
     print_json,
     print_table,
-    require_client,
     say,
     say_new_client,
 )
 from rageval_dagster.errors import RagevalError, TextsDeletedError
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.importing import Unresolved
@@ -48,31 +45,11 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Writes a new version of a generated dataset, without evaluating anything."""
-    from rageval_dagster.automation.jobs import BENCHMARK_JOB
-    from rageval_dagster.automation.launch import launch
-    from rageval_dagster.benchmark.due import BenchmarkSpec
-    from rageval_dagster.benchmark.renewal import no_question
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.definitions import defs
-    from rageval_dagster.storage.benchmark import current_datasets
+    from rageval_dagster.app.datasets import generate_dataset
 
     settings, db = open_all()
-    open_store(settings).probe(client)
-    plan = {"dataset_name": name, "sample_size": sample_size or 0, "strategy": strategy or "", "renew": True}
-    spec = BenchmarkSpec.from_settings(settings.for_client(client), size=sample_size or 0, strategy=strategy or "")
-    before = {(dataset.id, dataset.checked_at) for dataset in current_datasets(db, client)}
-    launched = launch(
-        defs, settings, client, f"command:{uuid.uuid4()}", plan, lambda step: say(f"  {step}"), job_name=BENCHMARK_JOB
-    )
-    if launched.untold is not None:
-        say(f"{client}: {launched.untold}")
-    if launched.failure is not None:
-        raise RagevalError(f"{client}: {launched.failure}")
-    named = [dataset for dataset in current_datasets(db, client) if dataset.name == name]
-    written = [dataset for dataset in named if (dataset.id, dataset.checked_at) not in before]
-    if not written:
-        raise RagevalError(f"{client}: no dataset was written: {no_question(db, client, spec.generator)}")
-    print_json(dataset_row(written[0])) if as_json else _print_datasets(written, {each.id for each in written})
+    dataset = generate_dataset(settings, db, client, name, sample_size or 0, strategy or "", say)
+    print_json(dataset_row(dataset)) if as_json else _print_datasets([dataset], {dataset.id})
 
 
 @app.command("list")
@@ -80,11 +57,12 @@ def list_all(
     client: Annotated[str | None, typer.Option(help="Only this client's.")] = None, as_json: JsonOption = False
 ) -> None:
     """Lists the datasets: how many documents and topics of the corpus each touches, and questions to look at."""
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.storage.benchmark import list_datasets, newest_versions
 
     settings, db = open_all()
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     datasets = list_datasets(db, client)
     current = {dataset.id for dataset in newest_versions(datasets) if dataset.retired_at is None}
     if as_json:
@@ -181,28 +159,14 @@ def import_file(
 
     Documents are looked for in the client's corpus, also by the ids of their chunks; those it does not have are listed.
     """
+    from rageval_dagster.app.datasets import import_questions
     from rageval_dagster.benchmark.formats import ReadOptions
-    from rageval_dagster.benchmark.importing import import_dataset
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.storage.benchmark import current_datasets
 
     settings, db = open_all()
-    name = name or _name_of(file)
-    before = next((each for each in current_datasets(db, client) if each.name == name), None)
-    meant = meant_instead(settings, db, client)
-    report = import_dataset(
-        db,
-        client,
-        name,
-        file,
-        format_name,
-        ReadOptions(mapped_columns(columns or []), queries),
-        open_store(settings),
-        document_pattern,
-    )
-    say_new_client(client, meant)
-    dataset = report.dataset
-    replaced = before if before is not None and before.id != dataset.id else None
+    options = ReadOptions(mapped_columns(columns or []), queries)
+    done = import_questions(settings, db, client, file, format_name, name or None, options, document_pattern)
+    say_new_client(client, done.meant)
+    report, dataset, replaced = done.report, done.report.dataset, done.replaced
     if as_json:
         print_json(
             {
@@ -242,20 +206,10 @@ def retire(
     undo: Annotated[bool, typer.Option("--undo", help="Evaluate it again.")] = False,
 ) -> None:
     """Stops evaluating a dataset, in whatever version; what was measured with it stays."""
-    from rageval_dagster.storage.benchmark import list_datasets, retire_dataset
+    from rageval_dagster.app import datasets
 
     settings, db = open_all()
-    versions = list_datasets(db, client)
-    dataset = next((each for each in versions if each.name == name), None)
-    if dataset is None:
-        known = ", ".join(sorted({each.name for each in versions})) or "none"
-        raise RagevalError(f"client {client!r} has no dataset {name!r}; it has: {known}")
-    if dataset.kind == "generated" and settings.for_client(client).auto_generate_datasets and not undo:
-        raise RagevalError(
-            f"{name!r} is generated, and would be written anew by the next evaluation: set "
-            "EVALUATION_AUTO_GENERATE_DATASETS=false for this client first"
-        )
-    retire_dataset(db, dataset, retired=not undo)
+    datasets.retire(settings, db, client, name, undo)
     said = "is evaluated again" if undo else "is not evaluated any more; --undo takes that back"
     print(f"{cell(client)} / {cell(name)} {said}")
 
@@ -293,26 +247,23 @@ def review(
     In the column `decision`, accept keeps a question, edit keeps what was written in its place, reject drops it for
     good; without a decision it stays as it is. What was accepted or edited survives every renewal.
     """
-    from rageval_dagster.benchmark.review import read_review, write_review
-    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.app.datasets import take_review_over
+    from rageval_dagster.benchmark.review import write_review
     from rageval_dagster.storage.clients import get_client
-    from rageval_dagster.storage.leases import keep_lease, lease_holder
 
     if (out is None) == (read is None):
         raise RagevalError(
             "say either --out FILE.csv, to write the questions, or --read FILE.csv, to take decisions over"
         )
     settings, db = open_all()
-    get_client(db, client)
     if out is not None:
+        get_client(db, client)
         rows = write_review(db, client, out, dataset, force)
         say("decide in the column `decision`: accept, edit, reject, or nothing; then --read the file")
         print_json({"rows": rows}) if as_json else print(f"{plural(rows, 'question')} written to {out}")
         return
     if read is not None:
-        # A run that renews the dataset meanwhile would not know of the review.
-        with keep_lease(db, client, lease_holder("review")):
-            report = read_review(db, open_store(settings), client, read, dataset)
+        report = take_review_over(settings, db, client, read, dataset)
         if as_json:
             print_json(
                 {
@@ -362,29 +313,12 @@ def _print_datasets(datasets: "Sequence[Dataset]", current: Collection[int]) -> 
         }
         for dataset in datasets
     ]
-    columns = (
-        "id",
-        "name",
-        "client",
-        "kind",
-        "questions",
-        "valid",
-        "documents",
-        "topics",
-        "flagged",
-        "created",
-        "version",
-        "state",
-    )
-    print_table(rows, columns, "no datasets yet: rageval datasets generate --client NAME")
+    columns = "id name client kind questions valid documents topics flagged created version state"
+    print_table(rows, columns.split(), "no datasets yet: rageval datasets generate --client NAME")
 
 
 def _touched(touched: int | None, number: int | None) -> str | None:
     return None if touched is None or number is None else f"{touched}/{number}"
-
-
-def _name_of(file: Path) -> str:
-    return file.resolve().name.split(".")[0] if file.is_file() else file.resolve().name
 
 
 def _say_unresolved(unresolved: "list[Unresolved]") -> None:

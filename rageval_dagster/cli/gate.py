@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import (
-    GATE_FAILED,
-    TOO_FEW,
-    cell,
-    named,
-    open_all,
-    plural,
-    print_json,
-    print_table,
-    say,
-)
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import GATE_FAILED, TOO_FEW, cell, print_json, print_table, say
+from rageval_dagster.settings import Settings
+from rageval_dagster.text import named, plural
+
+if TYPE_CHECKING:
+    from rageval_dagster.gate.comparing_runs import WorseItem
+    from rageval_dagster.gate.judging import Judged
+    from rageval_dagster.storage.comparisons import MetricComparison
+    from rageval_dagster.storage.corpus import DocumentChange
+    from rageval_dagster.storage.evaluations import Evaluation
 
 COMPARISON_COLUMNS = [
     *("metric", "before", "now", "difference", "95 % interval", "p", "corrected p", "visible from", "questions"),
@@ -110,12 +110,10 @@ def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number."
     )
 
 
-def say_gate(settings: Any, db: Any, reports: Sequence[Any]) -> int:
+def say_gate(settings: Settings, judged: "Sequence[Judged]") -> int:
     """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (too few to tell)."""
-    from rageval_dagster.gate.judging import judged_before
     from rageval_dagster.telling.verdicts import sentence
 
-    judged = [judged_before(db, report.evaluation) for report in reports]
     for each in judged:
         evaluation = each.evaluation
         said = sentence(each, settings.for_client(evaluation.client_id).gate_effect)
@@ -128,19 +126,24 @@ def say_gate(settings: Any, db: Any, reports: Sequence[Any]) -> int:
     return TOO_FEW if "too_few" in verdicts or verdicts == {None} else 0
 
 
-def gate_lines(db: Any, settings: Any, evaluation: Any) -> Iterator[str]:
+def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None) -> Iterator[str]:
     """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
-    from rageval_dagster.gate.judging import judged_before
+    from rageval_dagster.gate.spec import seen_from
     from rageval_dagster.telling.verdicts import sentence
 
-    judged = judged_before(db, evaluation)
     yield sentence(judged, settings.gate_effect)
     yield from newly_failing(judged)
-    if blind := _few_questions(db, settings, judged):
-        yield blind
+    if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
+        seen = "no drop" if visible_drop is None else f"no drop below {seen_from(visible_drop):.2f}"
+        yield (
+            f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would show {seen}, and say "
+            f"too_few until one of {settings.gate_effect:g} can be seen (RAGEVAL_GATE_EFFECT): "
+            "rageval datasets generate --sample-size N, or import more, "
+            "best about other documents: questions about one count as one group"
+        )
 
 
-def newly_failing(judged: Any, most: int = FEW_IDS) -> Sequence[str]:
+def newly_failing(judged: "Judged", most: int = FEW_IDS) -> Sequence[str]:
     """The first questions that newly fail by their ids, and the command that shows both answers; nothing without."""
     from rageval_dagster.gate.spec import failing_count
 
@@ -153,31 +156,8 @@ def newly_failing(judged: Any, most: int = FEW_IDS) -> Sequence[str]:
     )
 
 
-def _few_questions(db: Any, settings: Any, judged: Any) -> str | None:
-    """Of a first run: that with so few questions later ones could hardly be told from it; None where they can."""
-    from rageval_dagster.gate.judging import visible_drop
-    from rageval_dagster.gate.spec import GateSpec, seen_from
-
-    spec = GateSpec.from_settings(settings)
-    if judged.judgement.verdict != "first":
-        return None
-    drop = visible_drop(db, judged.evaluation, spec)
-    if drop is not None and drop <= spec.effect:
-        return None
-    seen = "no drop" if drop is None else f"no drop below {seen_from(drop):.2f}"
-    return (
-        f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would show {seen}, and say "
-        f"too_few until one of {spec.effect:g} can be seen (RAGEVAL_GATE_EFFECT): "
-        "rageval datasets generate --sample-size N, or import more, "
-        "best about other documents: questions about one count as one group"
-    )
-
-
-def gate_json(db: Any, evaluation: Any) -> Mapping[str, Any]:
+def gate_json(judged: "Judged") -> dict[str, Any]:
     """What `--json` prints of the gate."""
-    from rageval_dagster.gate.judging import judged_before
-
-    judged = judged_before(db, evaluation)
     return {
         "verdict": judged.judgement.verdict,
         "baseline_run": judged.judgement.baseline_id,
@@ -187,11 +167,11 @@ def gate_json(db: Any, evaluation: Any) -> Mapping[str, Any]:
     }
 
 
-def _said_of(evaluation: Any) -> str:
+def _said_of(evaluation: "Evaluation") -> str:
     return f"dataset {evaluation.dataset_id} {cell(evaluation.dataset_name)}, {cell(evaluation.system)}"
 
 
-def _comparison_row(row: Any) -> dict[str, Any]:
+def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
     interval = "" if row.ci_low is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
     return {
         "metric": row.metric_id,
@@ -208,13 +188,13 @@ def _comparison_row(row: Any) -> dict[str, Any]:
     }
 
 
-def _seen_from(row: Any) -> float | None:
+def _seen_from(row: "MetricComparison") -> float | None:
     from rageval_dagster.gate.spec import seen_from
 
     return None if row.smallest_drop is None else seen_from(row.smallest_drop, 3)
 
 
-def _decided(row: Any) -> str:
+def _decided(row: "MetricComparison") -> str:
     """The decision; where none could be reached, that."""
     if row.is_unclear:
         return "unclear"
@@ -223,7 +203,7 @@ def _decided(row: Any) -> str:
     return row.decision.replace("_", " ")
 
 
-def _print_documents(documents: Mapping[str, Any]) -> None:
+def _print_documents(documents: "Mapping[str, DocumentChange]") -> None:
     """Which documents are new, were rewritten, changed in part, or were removed."""
     for what in ("new", "rewritten", "changed", "removed"):
         names = [name for name, change in documents.items() if change.what == what]
@@ -231,11 +211,11 @@ def _print_documents(documents: Mapping[str, Any]) -> None:
             print(f"  documents {what}: {named(names)}")
 
 
-def _holds_zero(row: Any) -> bool:
-    return row.ci_low is not None and row.ci_low <= 0.0 <= row.ci_high
+def _holds_zero(row: "MetricComparison") -> bool:
+    return row.ci_low is not None and row.ci_high is not None and row.ci_low <= 0.0 <= row.ci_high
 
 
-def _print_worse(each: Any) -> None:
+def _print_worse(each: "WorseItem") -> None:
     falls = ", ".join(f"{name} {before:.2f} -> {now:.2f}" for name, (before, now) in each.falls.items())
     print(f"\n{each.item.item_id}  {falls}\n  Q: {cell(each.item.question)}")
     for name, result in (("before", each.before), ("now", each.now)):

@@ -2,19 +2,20 @@
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import cell, percent, plural, print_json, print_table, progress_bar
+from rageval_dagster.cli.console import cell, percent, print_json, print_table, progress_bar
 from rageval_dagster.errors import EmbeddingError, SettingsError
 from rageval_dagster.settings import Settings, describe, load_settings
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.corpus.inspection import CollectionReport, Finding, Lengths, StoreReport, Texts
+    from rageval_dagster.corpus.inspection import CollectionReport, FieldUse, Finding, Lengths, StoreReport, Texts
     from rageval_dagster.embedding.models import Embedder
 
 _SHOWN = 20
@@ -223,11 +224,11 @@ def _documents(client: "CollectionReport") -> str:
     return f"{named}: {counted}{missing}"
 
 
-def _use(use: Any) -> str | None:
+def _use(use: "FieldUse | None") -> str | None:
     return None if use is None else f"{cell(use.name)} in {percent(use.share)} of the chunks{_mixed(use.types)}"
 
 
-def _mixed(types: Any) -> str:
+def _mixed(types: Mapping[str, float]) -> str:
     if len(types) < 2:
         return ""
     return f" (mixed types: {', '.join(f'{kind} {percent(share)}' for kind, share in types.items())})"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
     MAX_LISTED,
@@ -13,8 +14,6 @@ from rageval_dagster.cli.console import (
     cell,
     dumped,
     mapped_columns,
-    open_all,
-    plural,
     print_table,
     progress_bar,
     say,
@@ -23,6 +22,7 @@ from rageval_dagster.cli.console import (
     score_rows,
 )
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.evaluation.judged_files import Judgement

@@ -14,16 +14,15 @@ from rageval_dagster.cli.console import (
     cell,
     listed_patterns,
     mapped_columns,
-    plural,
     print_json,
     print_table,
     progress_bar,
-    require_client,
     say,
     say_refused,
     say_usage,
 )
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.evaluation.agreement import Agreement
@@ -181,12 +180,13 @@ _UNANSWERABLE = {
 
 
 def _settings(client: str | None) -> "Settings":
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.settings import load_settings
 
     settings = load_settings()
     if client is None:
         return settings
-    require_client(settings, client)
+    require_client(settings, client, say)
     return settings.for_client(client)
 
 
@@ -207,17 +207,8 @@ def _row(metric: "Metric") -> dict[str, Any]:
 def _print(rows: "Iterable[Agreement]", has_good: bool, has_grades: bool) -> None:
     """The best first, by accuracy or, without a good label, by rank."""
     columns = ["by"]
-    columns += [
-        "accuracy",
-        "low",
-        "high",
-        "threshold",
-        "chosen",
-        "kappa",
-        "AUROC",
-        "AUROC low",
-        "AUROC high",
-    ] * has_good
+    columns += ["accuracy", "low", "high", "threshold", "chosen", "kappa"] * has_good
+    columns += ["AUROC", "AUROC low", "AUROC high"] * has_good
     columns += ["Spearman", "Kendall"] * has_grades
     shown = [
         {

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import open_all, print_json, print_table, require_client
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
 
 if TYPE_CHECKING:
@@ -27,13 +28,14 @@ def status(
     Leaks are chunks of other clients, unknown ones of nobody, that its systems returned in the latest evaluations. What
     people are told of and is not over yet stands below, with the reason.
     """
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.report.verdict import gravity, troubles_of_client
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
 
     settings, db = open_all()
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     incidents = open_incidents(db, None if client is None else [client])
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:

@@ -1,25 +1,24 @@
 """`rageval runs`: evaluations that were made, their questions, and their files for other tools."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli import gate
-from rageval_dagster.cli.console import (
-    SCORE_COLUMNS,
-    cell,
-    dataset_number,
-    open_all,
-    plural,
-    print_json,
-    print_table,
-    require_client,
-    score_rows,
-)
+from rageval_dagster.cli.console import SCORE_COLUMNS, cell, dataset_number, print_json, print_table, say, score_rows
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.records import Item, Outcome, Summary
 from rageval_dagster.settings import Settings
+from rageval_dagster.text import plural
+
+if TYPE_CHECKING:
+    from rageval_dagster.evaluation.breakdown import Breakdown
+    from rageval_dagster.evaluation.summary import EvaluationReport, Question
+    from rageval_dagster.storage.database import Database
+    from rageval_dagster.storage.evaluations import Evaluation
 
 app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
 
@@ -38,13 +37,14 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """Lists the evaluations, newest first."""
+    from rageval_dagster.app.clients import require_client
     from rageval_dagster.storage.comparisons import current_baselines, load_judgements
     from rageval_dagster.storage.evaluations import list_evaluations
     from rageval_dagster.storage.leases import held_leases
 
     settings, db = open_all()
     if client is not None:
-        require_client(settings, client)
+        require_client(settings, client, say)
     evaluations = list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)
     judgements = load_judgements(db, [evaluation.id for evaluation in evaluations])
     held = {lease.client_id for lease in held_leases(db)}
@@ -77,18 +77,18 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
-    from rageval_dagster.cli.evaluate import (
-        evaluation_json,
+    from rageval_dagster.app.evaluate import look_at
+    from rageval_dagster.cli.evaluate import evaluation_json
+    from rageval_dagster.evaluation.breakdown import breakdown_of
+    from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
+    from rageval_dagster.storage.evaluations import get_evaluation
+    from rageval_dagster.telling.evaluations import (
         failed_questions,
         leak,
-        leaks_of,
         metric_errors,
         nowhere_defined,
         unknown_chunks,
     )
-    from rageval_dagster.evaluation.breakdown import breakdown_of
-    from rageval_dagster.evaluation.summary import read_questions, report_of
-    from rageval_dagster.storage.evaluations import get_evaluation
 
     if metric and by is None:
         raise RagevalError("--metric goes with --by category or --by document")
@@ -96,7 +96,7 @@ def show(
     report = report_of(db, get_evaluation(db, run_id))
     broken_down = None if by is None else breakdown_of(db, report, by, metric or ())
     if as_json:
-        shown = evaluation_json(settings, db, report, leaks_of(db, report))
+        shown = evaluation_json(settings, look_at(settings, db, report))
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     if question_ids and broken_down is None:
@@ -112,12 +112,13 @@ def show(
     print_table(_metric_rows(told), SCORE_COLUMNS, "no metric has a value")
     if silent := len(report.summaries) - len(told):
         print(f"\n{plural(silent, 'metric')} without any value not shown: --json has them")
+    found = look_at(settings, db, report)
     lines = (
-        failed_questions(db, report),
-        metric_errors(db, report),
-        nowhere_defined(db, report),
-        leak(report, leaks_of(db, report)),
-        unknown_chunks(report),
+        failed_questions(report.evaluation, found.failures),
+        metric_errors(found.metric_failures),
+        nowhere_defined(undefined_everywhere(db, report)),
+        leak(report.evaluation, found.leaked),
+        unknown_chunks(report.evaluation),
     )
     for line in filter(None, lines):
         print(f"\n{line}")
@@ -131,7 +132,7 @@ def show(
     _print_questions(questions, all_texts=False)
 
 
-def _asked_for(db: Any, report: Any, question_ids: list[str]) -> Any:
+def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[str]) -> "list[Question]":
     """The questions with these ids.
 
     Raises:
@@ -149,7 +150,7 @@ def _asked_for(db: Any, report: Any, question_ids: list[str]) -> Any:
     return questions
 
 
-def _print_questions(questions: Any, all_texts: bool) -> None:
+def _print_questions(questions: "Sequence[Question]", all_texts: bool) -> None:
     if questions:
         print("\nA passage with * holds the evidence, or is of its document where only that is known.")
     for question in questions:
@@ -205,7 +206,7 @@ def export(
     print(f"{plural(count, 'question')} written to {path} (of each: {carries})")
 
 
-def _verdict_lines(metric_id: str, outcome: Any) -> list[str]:
+def _verdict_lines(metric_id: str, outcome: Outcome) -> list[str]:
     """What a judge model found of one answer: the value, its reasoning, and what it objects to."""
     detail = outcome.detail or {}
     said = f"{outcome.value:.3f}" if outcome.value is not None else f"{outcome.status}: {cell(outcome.reason)}"
@@ -231,7 +232,7 @@ def _objection(entry: Mapping[str, Any]) -> str | None:
     return None if name is None else f"not {name}: {cell(str(what))}"
 
 
-def _rank(question: Any) -> str:
+def _rank(question: "Question") -> str:
     """Where the evidence stands among the passages; a question that names none has no rank to be missed."""
     if question.rank is not None:
         return str(question.rank)
@@ -240,7 +241,7 @@ def _rank(question: Any) -> str:
     return "none is named" if question.item.answerable else "it has none: unanswerable"
 
 
-def _nothing_expected(item: Any) -> str:
+def _nothing_expected(item: Item) -> str:
     return "(nobody said)" if item.answerable else "(no answer: unanswerable)"
 
 
@@ -255,7 +256,7 @@ def _verdict(settings: Settings, row: Mapping[str, Any]) -> str | None:
     return row["verdict"] and row["verdict"].replace("_", " ")
 
 
-def _row(evaluation: Any) -> dict[str, Any]:
+def _row(evaluation: "Evaluation") -> dict[str, Any]:
     return {
         "run": evaluation.id,
         "client": evaluation.client_id,
@@ -272,11 +273,11 @@ def _row(evaluation: Any) -> dict[str, Any]:
     }
 
 
-def _metric_rows(summaries: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _metric_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
     return score_rows({metric_id: vars(summary) for metric_id, summary in summaries.items()})
 
 
-def _print_breakdown(broken_down: Any) -> None:
+def _print_breakdown(broken_down: "Breakdown") -> None:
     rows = [
         {broken_down.by: group, **row}
         for group, summaries in broken_down.groups.items()
@@ -288,7 +289,7 @@ def _print_breakdown(broken_down: Any) -> None:
         print(f"{plural(broken_down.ungrouped, 'question')} without a {broken_down.by} not shown")
 
 
-def _breakdown_json(broken_down: Any) -> dict[str, Any]:
+def _breakdown_json(broken_down: "Breakdown") -> dict[str, Any]:
     from rageval_dagster.cli.evaluate import summary_json
 
     return {

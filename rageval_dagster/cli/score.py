@@ -15,7 +15,6 @@ from rageval_dagster.cli.console import (
     dumped,
     listed_patterns,
     mapped_columns,
-    plural,
     print_json,
     print_table,
     progress_bar,
@@ -26,6 +25,7 @@ from rageval_dagster.cli.console import (
 )
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Outcome
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.formats.outputs import Output

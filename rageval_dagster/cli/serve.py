@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from rageval_dagster.cli.console import open_all, say
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import say
 from rageval_dagster.errors import SettingsError
 
 HOST = "127.0.0.1"

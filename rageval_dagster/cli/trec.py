@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rageval_dagster.cli.console import DONE_IN_PART, cell, plural, print_json, print_table, say
+from rageval_dagster.cli.console import DONE_IN_PART, cell, print_json, print_table, say
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.formats.rows import Refusal

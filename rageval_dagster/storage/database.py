@@ -4,6 +4,7 @@ import functools
 import os
 import random
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -387,19 +388,13 @@ def _create_engine(url: URL) -> sa.Engine:
     if dialect == "mysql":
         connect_args["init_command"] = "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
         if not _is_local(url) and not any(key.startswith("ssl") for key in url.query):
-            connect_args["ssl"] = _encrypted()
+            # As PostgreSQL's `require`: no connection without TLS; the URL may name certificates to verify.
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            connect_args["ssl"] = context
     # Read committed: MariaDB's default locks the gaps between keys, on which parallel writers deadlock.
     return sa.create_engine(url, connect_args=connect_args, isolation_level="READ COMMITTED", **common)
-
-
-def _encrypted() -> Any:
-    """TLS as PostgreSQL's `require`: without it no connection; certificates are verified where the URL names them."""
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _prepare_file(path: Path) -> None:

@@ -1,20 +1,22 @@
 """A system of the user's that leaks, or fails: what the command says, and how it ends."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from rageval_dagster.cli.evaluate import leak
-from rageval_dagster.cli.runs import _print_questions
-from rageval_dagster.evaluation.summary import Question
+from rageval_dagster.evaluation.leaks import Stray
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.report.links import report_path
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.results import save_results, save_retrievals
+from rageval_dagster.telling.evaluations import leak
 from tests.cli.running import Run, refused
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
+from tests.storage.history_builder import make_dataset, make_items, open_run, result_of, retrieval_of
 
 WORDS = "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May."
 
@@ -47,25 +49,30 @@ def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     assert kept == [], "the other customer's words are stored with nobody"
 
 
-@pytest.mark.parametrize(
-    ("rank", "item", "said"),
-    [
-        (2, Item("q", evidence=(Evidence("a.md"),)), "2"),
-        (None, Item("q", evidence=(Evidence("a.md"),)), "not found"),
-        (None, Item("q", answerable=False), "it has none: unanswerable"),
-        (None, Item("q"), "none is named"),
-    ],
-)
-def test_evidence_that_a_question_does_not_have_is_not_missed(
-    rank: int | None, item: Item, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _print_questions([Question(item, rank, "", (), frozenset(), {})], all_texts=False)
-    assert f"rank of the evidence: {said}\n" in capsys.readouterr().out
+def test_evidence_that_a_question_does_not_have_is_not_missed(project: Project, run: Run) -> None:
+    db = project.database()
+    evidence = (Evidence("a.md"),)
+    said = {
+        Item("second", evidence=evidence): "2",
+        Item("missed", evidence=evidence): "not found",
+        Item("unanswerable", answerable=False): "it has none: unanswerable",
+        Item("open"): "none is named",
+    }
+    evaluation = open_run(db, make_dataset(db, "acme", list(said)), "command:one")
+    second, missed, *others = map(retrieval_of, said)
+    relevant = [replace(second, relevant_chunks=[(second.hits or [])[1].chunk_id]), replace(missed, relevant_chunks=[])]
+    nothing = [replace(each, relevant_chunks=None, relevant_documents=None) for each in others]
+    records = [(each, each.item_id) for each in (*relevant, *nothing)]
+    save_retrievals(db, evaluation.id, records)
+    save_results(db, evaluation.id, [(result_of(each), key) for each, key in records])
+    for item, rank in said.items():
+        shown = run("runs", "show", evaluation.id, "--question", item.item_id)
+        assert f"rank of the evidence: {rank}\n" in shown.out, shown
 
 
-def test_of_many_leaked_chunks_a_few_are_named() -> None:
-    report = SimpleNamespace(evaluation=SimpleNamespace(client_id="acme", system="assistant"))
-    line = leak(report, [SimpleNamespace(chunk_id=f"c{n:02}", item_id=f"q{n % 6}") for n in range(30)])
+def test_of_many_leaked_chunks_a_few_are_named(sqlite_db: Database) -> None:
+    evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", make_items(1)), "one", system="assistant")
+    line = leak(evaluation, [Stray(evaluation.id, f"q{n % 6}", f"c{n:02}") for n in range(30)])
     assert line == (
         "acme: LEAK: assistant returned 30 chunks of other clients for 6 questions: chunks c00, c01, c02, c03, c04 and "
         "25 more; questions q0, q1, q2, q3, q4 and 1 more"

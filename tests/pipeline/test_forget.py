@@ -21,12 +21,13 @@ from dagster._core.scheduler.instigation import (
 )
 from dagster._core.workspace.load_target import ModuleTarget
 
+from rageval_dagster.app.clients import chosen_clients
+from rageval_dagster.app.opening import untold
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.alerts import report_freshness
 from rageval_dagster.automation.forgetting import held_in_dagster
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.cli import main
-from rageval_dagster.cli.evaluate import chosen_clients
 from rageval_dagster.corpus.watching import Cursor
 from rageval_dagster.definitions import defs
 from rageval_dagster.gate.incidents import EndedRun, Freshness, note_run
@@ -154,7 +155,7 @@ def asked_for(project: Project) -> list[str]:
         assert FORGOTTEN not in Cursor.read(seen.cursor).pending
         nightly = nightly_requests(instance)
     requests = [*(seen.run_requests or []), *nightly]
-    everybody = chosen_clients(project.settings, project.database(), None, every=True)
+    everybody = chosen_clients(project.settings, project.database(), None, untold)
     return [*(str(request.partition_key) for request in requests), *everybody]
 
 
@@ -166,7 +167,7 @@ def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project
     assert OTHER in asked_for(two_clients)
     assert traces(two_clients) == []
     # To name it is the user's own decision.
-    assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, every=False) == [FORGOTTEN]
+    assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, untold) == [FORGOTTEN]
     path = two_clients.folder / "questions.jsonl"
     path.write_text(json.dumps(Item("Who keeps the lighthouse?").to_dict()), encoding="utf-8")
     import_dataset(two_clients.database(), FORGOTTEN, "logged", path, "native")

@@ -17,7 +17,7 @@ def test_an_unexpected_failure_leaves_no_text_in_dagster(loaded: Project, monkey
         except ValueError as error:
             raise KeyError(str(chunks)) from error
 
-    monkeypatch.setattr("rageval_dagster.benchmark.extractive.generate", broken)
+    monkeypatch.setattr("rageval_dagster.benchmark.by_rule.generator.generate", broken)
     launched = loaded.evaluate("acme", "command:one")
     assert launched.failed_step == "synthetic_qa"
     assert "unexpected KeyError at " in (launched.message or "")

@@ -1,0 +1,96 @@
+"""A client's documents: loaded into the document store, or noted as changed there by somebody else."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from rageval_dagster.app.clients import meant_instead
+from rageval_dagster.corpus.ingest import IngestReport
+from rageval_dagster.corpus.ingest import ingest as load
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.records import Progress
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.clients import ensure_client, list_clients, observe_probe
+from rageval_dagster.storage.clients import notify as note
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.forgetting import left_alone
+from rageval_dagster.storage.leases import keep_lease, lease_holder
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingestion did; `meant` is the known client whose name is like that of a new one."""
+
+    report: IngestReport
+    meant: str | None
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What comes of a change that was noted: nothing where the evaluation is not `enabled`.
+
+    `settle_s` is how long nobody must have said so again, in seconds; `vanished` whether the store did not have the
+    client when it was looked at last.
+    """
+
+    settle_s: float
+    enabled: bool
+    vanished: bool
+
+
+def ingest(
+    settings: Settings,
+    db: Database,
+    client: str,
+    path: Path,
+    chunk_size: int = 800,
+    overlap: int = 120,
+    embed_again: bool = False,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Loads documents, see `corpus.ingest`, and counts what it changed, so that the sensor need not find out.
+
+    The lease keeps the sensor from taking a half-loaded corpus for a change. A client gets its row in the history only
+    once it has documents: what is refused leaves nothing behind.
+    """
+    meant = meant_instead(settings, db, client)
+    own = settings.for_client(client)
+    embedder = load_embedder(own.embedding_model, own)
+    known = client in {row.client_id for row in list_clients(db)}
+    with keep_lease(db, client, lease_holder("ingest")) if known else nullcontext():
+        report = load(
+            path,
+            client,
+            open_store(settings),
+            embedder,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            progress=progress,
+            embed_again=embed_again,
+        )
+    if report.added or report.removed:
+        ensure_client(db, client)
+        observe_probe(db, client, open_store(settings).probe(client))
+    return Ingested(report, meant if report.added else None)
+
+
+def notify(settings: Settings, db: Database, client: str) -> Noted:
+    """Notes that somebody changed a client's documents; the document store is asked only about an unknown client.
+
+    Raises:
+        RagevalError: there is no such client, or it was forgotten.
+        StoreError: the store, which alone may know the client, does not answer.
+    """
+    known = next((each for each in list_clients(db) if each.client_id == client), None)
+    enabled = settings.enabled and settings.for_client(client).enabled
+    if known is None:
+        if left_alone(db, [client]):
+            raise RagevalError(
+                f"client {client!r} was forgotten and is left alone; rageval evaluate --client {client} takes it up "
+                "again"
+            )
+        open_store(settings).probe(client)  # says so where the store does not know the client
+    note(db, client)
+    return Noted(settings.settle_s, enabled, known is not None and known.vanished_at is not None)

@@ -1,0 +1,273 @@
+"""Evaluating clients: by a run of the evaluation job each, by recorded answers only, or a forecast of what it takes."""
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rageval_dagster.app.clients import chosen_clients
+from rageval_dagster.app.opening import Tell, untold
+from rageval_dagster.benchmark.coverage import LACKS
+from rageval_dagster.benchmark.due import BenchmarkSpec
+from rageval_dagster.corpus.store import open_store
+from rageval_dagster.errors import RagevalError, SettingsError
+from rageval_dagster.evaluation.fast import FastReport, evaluate_fast
+from rageval_dagster.evaluation.forecast import forecast
+from rageval_dagster.evaluation.leaks import Stray, stray_chunks
+from rageval_dagster.evaluation.request import check_metrics
+from rageval_dagster.evaluation.summary import EvaluationReport, failures, metric_failures, reports_of
+from rageval_dagster.evaluation.verdict import with_too_many_errors
+from rageval_dagster.gate.judging import Judged, judged_before, visible_drop
+from rageval_dagster.gate.spec import GateSpec
+from rageval_dagster.identity import digest_json
+from rageval_dagster.rag.external import check_access
+from rageval_dagster.rag.systems import check_system_name
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.benchmark import get_dataset
+from rageval_dagster.storage.caches import Usage, model_usage
+from rageval_dagster.storage.clients import list_clients
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import unfinished_trigger
+
+if TYPE_CHECKING:
+    from rageval_dagster.automation.launch import Launched
+
+LEAK_CHECK = "no_foreign_chunks"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is asked to do, as the resource `EvaluationPlan` takes it; what is empty is as the settings say."""
+
+    dataset_ids: list[int] = field(default_factory=list)
+    systems: list[str] = field(default_factory=list)
+    k: int = 0
+    sample_size: int = 0
+    strategy: str = ""
+    dataset_name: str = ""
+    renew: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """An evaluation with all that people are told of it.
+
+    `visible_drop` is what `gate.judging.visible_drop` gives of a first run, None of any other. `failures` counts the
+    questions that the system failed on by reason, `metric_failures` those that only a metric failed on; `too_many`
+    names the metrics among these with more errors than the client allows. `flagged` are the dataset's questions that
+    break a rule or lack evidence, of which `lost` have evidence that stands nowhere in the documents.
+    """
+
+    report: EvaluationReport
+    judged: Judged
+    visible_drop: float | None
+    failures: Counter[str]
+    metric_failures: Mapping[str, Counter[str]]
+    too_many: Sequence[str]
+    leaked: Sequence[Stray]
+    lost: int
+    flagged: int
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of evaluating some clients.
+
+    `failed` of the `chosen` clients could not be evaluated. `left_out` is whether the store has what is no client.
+    `spent` is what each client's models took, where any was asked.
+    """
+
+    found: Sequence[Found]
+    chosen: int
+    failed: int
+    left_out: bool
+    spent: Mapping[str, Usage]
+
+    @property
+    def answered_nothing(self) -> bool:
+        """Whether the systems failed on every question of every evaluation."""
+        return bool(self.found) and all(each.report.evaluation.answered_nothing for each in self.found)
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """What a run would do, a row a client; `failed` clients have settings that cannot be used."""
+
+    rows: list[dict[str, Any]]
+    failed: int
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """Recorded answers, scored anew; `failed` clients could not be."""
+
+    reports: list[FastReport]
+    failed: int
+
+
+def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Evaluated:
+    """Evaluates a client, or (None) all in the store: a run of the evaluation job each, which shows up in the UI.
+
+    What an earlier call with the same choices left unfinished is resumed. Of several clients one that fails is told,
+    and the others go on.
+
+    Raises:
+        RagevalError: the plan or the settings cannot be used, or the only client's run failed: at which step and why.
+    """
+    chosen, usable, left_out = _choose(settings, db, client, plan, True, tell)
+    reports: list[EvaluationReport] = []
+    failed = chosen - len(usable)
+    for client_id in usable:
+        try:
+            reports += _run(settings, db, client_id, plan, tell)
+        except RagevalError as error:
+            if chosen == 1:
+                raise
+            failed += 1
+            tell(f"{client_id}: {error}")
+    found = [look_at(settings, db, report) for report in reports]
+    return Evaluated(found, chosen, failed, left_out, _spent(db, reports))
+
+
+def forecasts(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Forecasts:
+    """What `evaluate` would do at the most; nothing is scanned or asked.
+
+    Raises:
+        RagevalError: the plan or the settings cannot be used.
+    """
+    chosen, usable, _ = _choose(settings, db, client, plan, False, tell)
+    store = open_store(settings)
+    asked = plan.dataset_ids, plan.systems, plan.k, plan.sample_size, plan.strategy
+    rows = [forecast(db, settings.for_client(each), each, store.probe(each), *asked) for each in usable]
+    return Forecasts(rows, chosen - len(usable))
+
+
+def rescore(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Rescored:
+    """Scores recorded answers of a client, or (None) of all that the history knows; writes nothing.
+
+    Raises:
+        RagevalError: of the only client nothing is recorded, or the plan or its settings cannot be used.
+    """
+    reports: list[FastReport] = []
+    failed = 0
+    for client_id in [client] if client is not None else [known.client_id for known in list_clients(db)]:
+        try:
+            own = settings.for_client(client_id)
+            reports += evaluate_fast(db, own, client_id, plan.dataset_ids, plan.systems, plan.k or None)
+        except RagevalError as error:
+            if client is not None:
+                raise
+            failed += 1
+            tell(f"{client_id}: {error}")
+    return Rescored(reports, failed)
+
+
+def look_at(settings: Settings, db: Database, report: EvaluationReport) -> Found:
+    """What there is to tell of an evaluation that was made."""
+    evaluation = report.evaluation
+    own = settings.for_client_or_default(evaluation.client_id)
+    judged = judged_before(db, evaluation)
+    first = judged.judgement.verdict == "first"
+    by_metric = metric_failures(db, report)
+    too_many = with_too_many_errors(report, own.max_error_share)
+    flagged = get_dataset(db, evaluation.dataset_id).flagged
+    return Found(
+        report=report,
+        judged=judged,
+        visible_drop=visible_drop(db, evaluation, GateSpec.from_settings(own)) if first else None,
+        failures=failures(db, evaluation),
+        metric_failures=by_metric,
+        too_many=[name for name in by_metric if name in too_many],
+        leaked=stray_chunks(db, [evaluation], "foreign"),
+        lost=sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()),
+        flagged=len(flagged),
+    )
+
+
+def run_job(settings: Settings, client_id: str, trigger: str, plan: Plan, tell: Tell, job: str) -> "Launched":
+    """Runs a Dagster job for a client, telling its steps, and why people could not be told of what came of it."""
+    from rageval_dagster.automation.launch import launch
+    from rageval_dagster.definitions import defs
+
+    launched = launch(defs, settings, client_id, trigger, asdict(plan), lambda step: tell(f"  {step}"), job)
+    if launched.untold is not None:
+        tell(f"{client_id}: {launched.untold}")
+    return launched
+
+
+def _choose(
+    settings: Settings, db: Database, client: str | None, plan: Plan, asking: bool, tell: Tell
+) -> tuple[int, list[str], bool]:
+    """How many clients were chosen, those whose settings can be used, and whether the store has what is no client.
+
+    Args:
+        asking: whether the systems will be asked, so that what guards them must be at hand.
+    """
+    from rageval_dagster.automation.schedules import checked_cron
+
+    checked_cron(settings)
+    if client is not None:  # before the document store is read, which may take long
+        _check_settings(settings, client, plan, asking)
+    usable = chosen = chosen_clients(settings, db, client, tell)
+    refused = open_store(settings).refused() if client is None else []
+    for _, reason in refused:
+        tell(f"left out: {reason}")
+    if client is None:
+        usable = []
+        for client_id in chosen:
+            try:
+                _check_settings(settings, client_id, plan, asking)
+                usable.append(client_id)
+            except SettingsError as error:
+                if client_id == chosen[-1] and not usable:
+                    raise
+                tell(f"{client_id}: {error}")
+    _check_plan(settings, db, usable, plan)
+    return len(chosen), usable, bool(refused)
+
+
+def _check_settings(settings: Settings, client_id: str, plan: Plan, asking: bool) -> None:
+    """Refuses a client whose metrics, or whose systems where they are asked, cannot be used."""
+    own = settings.for_client(client_id)
+    check_metrics(own, plan.k or own.k)
+    for name in (plan.systems or own.system) if asking else ():
+        check_access(name, own, client_id)
+
+
+def _check_plan(settings: Settings, db: Database, client_ids: Sequence[str], plan: Plan) -> None:
+    """Refuses a wrong dataset, system or strategy before anything runs."""
+    BenchmarkSpec.from_settings(settings, size=plan.sample_size, strategy=plan.strategy)
+    for name in plan.systems:
+        for client_id in client_ids:
+            check_system_name(name, settings.for_client(client_id))
+    for dataset_id in plan.dataset_ids:
+        owner = get_dataset(db, dataset_id).client_id
+        if client_ids != [owner]:
+            raise RagevalError(f"dataset {dataset_id} belongs to client {owner!r}: name it with --client")
+
+
+def _run(settings: Settings, db: Database, client_id: str, plan: Plan, tell: Tell) -> list[EvaluationReport]:
+    """Runs the job for one client and gives its reports."""
+    from rageval_dagster.automation.jobs import EVALUATION_JOB
+
+    own = settings.for_client(client_id)
+    choices = {**asdict(plan), "k": plan.k or own.k, "systems": plan.systems or own.system}
+    prefix = f"command:{digest_json(choices)[:12]}:"
+    trigger = unfinished_trigger(db, client_id, prefix) or f"{prefix}{uuid.uuid4()}"
+    tell(f"{client_id}: evaluating")
+    launched = run_job(settings, client_id, trigger, plan, tell, EVALUATION_JOB)
+    # What a leak stops comes after the evaluation itself, which is complete.
+    if launched.failure is not None and launched.blocked_by != LEAK_CHECK:
+        raise RagevalError(f"{client_id}: {launched.failure}")
+    return reports_of(db, client_id, trigger)
+
+
+def _spent(db: Database, reports: Sequence[EvaluationReport]) -> dict[str, Usage]:
+    """What each client's model calls took in the runs of these reports, without clients that asked no model."""
+    runs = {(report.evaluation.client_id, report.evaluation.dagster_run_id) for report in reports}
+    spent = {
+        client_id: sum((model_usage(db, *run) for run in runs if run[0] == client_id and run[1]), Usage())
+        for client_id in sorted({client_id for client_id, _ in runs})
+    }
+    return {client_id: usage for client_id, usage in spent.items() if usage.requests}

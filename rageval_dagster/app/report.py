@@ -1,0 +1,45 @@
+"""The HTML reports, made anew from the history."""
+
+from pathlib import Path
+
+from rageval_dagster.app.clients import require_client
+from rageval_dagster.app.opening import Tell, untold
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.metrics.registry import declared_metrics, generic_id, nearest_id, options_of
+from rageval_dagster.report.files import write_client_report, write_fleet_report
+from rageval_dagster.report.leaderboard import OBJECTIVE
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.clients import list_clients
+from rageval_dagster.storage.database import Database
+
+
+def write_reports(
+    settings: Settings,
+    db: Database,
+    client: str | None = None,
+    redact: bool = False,
+    objective: str | None = None,
+    tell: Tell = untold,
+) -> list[Path]:
+    """Writes the report of a client, or (None) of all, and last the page of all; gives their paths.
+
+    Args:
+        redact: numbers and ids only: no texts of documents.
+        objective: the metric by which several systems are ranked, `k` in its id standing for the settings' cutoff.
+
+    Raises:
+        RagevalError: there is no such client or metric, or the folder of reports cannot be written.
+    """
+    if client is not None:
+        require_client(settings, client, tell)
+    metric_id = OBJECTIVE
+    if objective is not None:
+        metrics = declared_metrics(settings, options_of(settings, settings.k))
+        named = [each.id for each in metrics if objective in (each.id, generic_id(each.id, settings.k))]
+        if not named:
+            near = nearest_id(objective, metrics, settings.k)
+            raise RagevalError(f"--objective: there is no metric {objective!r}{near}")
+        metric_id = named[0]
+    clients = [each.client_id for each in list_clients(db)] if client is None else [client]
+    paths = [write_client_report(db, settings, each, redact, metric_id) for each in clients]
+    return [*paths, write_fleet_report(db, settings)]

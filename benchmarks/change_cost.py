@@ -34,7 +34,7 @@ from rageval_dagster.storage.tables import corpus_chunks, dataset_items, metadat
 from rageval_dagster.storage.types import utc_now
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
-from tests.pipeline.cold_copy import differences, forget_all_work, rows_of
+from tests.pipeline.cold_copy import forget_all_work, found_by
 
 CLIENT = "acme"
 CHUNKS = 10
@@ -220,8 +220,13 @@ def compare(bench: Bench, count: int) -> None:
     with bench.history() as db, cold_bench.history() as other:
         before, after = items_of(db, full.evaluation), items_of(db, changed.evaluation)
         new = len(after - before)
-        rows = rows_of(db, changed.evaluation.id)
-        unlike = differences(rows, rows_of(other, cold.evaluation.id))
+        found, anew = found_by(db, changed.evaluation.id), found_by(other, cold.evaluation.id)
+    unlike = [
+        f"{kind} {key}"
+        for kind in found
+        for key in sorted({*found[kind], *anew[kind]}, key=str)
+        if found[kind].get(key) != anew[kind].get(key)
+    ]
     print(f"questions replaced: {new} of {len(after)}")
     # A new question is drafted, criticised, answered and judged as those of the full run were, on the average.
     for_new = changed.calls["generator"] + new * (full.calls["answer"] + full.calls["judge"]) / len(before)
@@ -236,7 +241,7 @@ def compare(bench: Bench, count: int) -> None:
     print(f"rows added by the night without one: {quiet.rows_added}")
     print(
         judged(
-            f"rows unlike those of an evaluation without anything to reuse, of {sum(map(len, rows.values())):,}",
+            f"rows unlike those of an evaluation without anything to reuse, of {sum(map(len, found.values())):,}",
             len(unlike),
             0,
             ",.0f",

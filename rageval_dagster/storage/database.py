@@ -41,7 +41,7 @@ _MIGRATION_WAIT_S = 60
 _LOCK_NUMBER = 7_246_382_501  # any constant: the key of PostgreSQL's advisory lock
 _ATTEMPTS = 8
 _OUTAGE_POLL_S = 1.0
-_IN_LIST = 1_000
+IN_LIST = 1_000
 _WITHOUT_TLS = {"disable", "allow", "prefer"}
 _UNENCRYPTED = (
     "RAGEVAL_DATABASE_URL says {option}, and {host} is another machine: texts of documents and the password would "
@@ -202,8 +202,8 @@ def _updates(proposed: Any, update: Sequence[str] | Callable[[Any], Mapping[str,
 def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
     """Distinct keys in lists short enough for an IN clause, in a fixed order."""
     distinct = list(dict.fromkeys(keys))
-    for start in range(0, len(distinct), _IN_LIST):
-        yield distinct[start : start + _IN_LIST]
+    for start in range(0, len(distinct), IN_LIST):
+        yield distinct[start : start + IN_LIST]
 
 
 def rows_in(
@@ -248,7 +248,7 @@ def delete_batch(db: Database, table: sa.Table, condition: sa.ColumnElement[bool
     key = list(table.primary_key.columns)
     one = sa.and_(*(column == sa.bindparam(f"key_{column.name}") for column in key))
     with db.begin() as connection:
-        rows = connection.execute(sa.select(*key).where(condition).limit(_IN_LIST)).mappings().all()
+        rows = connection.execute(sa.select(*key).where(condition).limit(IN_LIST)).mappings().all()
         if rows:
             keys = [{f"key_{name}": value for name, value in row.items()} for row in rows]
             connection.execute(sa.delete(table).where(one), keys)

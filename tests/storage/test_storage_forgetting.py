@@ -21,7 +21,7 @@ FORGOTTEN, OTHER = "Zyx & Söhne", "globex"
 
 
 def test_no_text_of_a_forgotten_client_is_left(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_IN_LIST", 2)  # several transactions a table
+    monkeypatch.setattr(database, "IN_LIST", 2)  # several transactions a table
     plant(db, FORGOTTEN)
     assert set(rows_of(db, FORGOTTEN)) == {table.name for table in metadata.sorted_tables if "client_id" in table.c}
     assert {"texts.text", "item_results.answer", "llm_cache.response"} <= set(found(db, CANARY))

@@ -101,9 +101,8 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     dataset = make_dataset(db, "acme", make_items(5))
     evaluation = evaluated(db, dataset, "one", OLD)
     everything_is_old(db)
-    numbers = {
-        name: row_counts(db)[name] for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")
-    }
+    before = row_counts(db)
+    numbers = {name: before[name] for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")}
     scores, summaries = load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)
     judged = [(result_id, JUDGED, "1", Outcome.scored(0.5, {"reasoning": "it says so"})) for result_id in ids_of(db)]
     save_scores(db, evaluation.id, judged)
@@ -116,7 +115,7 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     assert [(outcome.value, outcome.detail) for outcome in found] == [(0.5, None)] * 5
     assert texts_of(db, evaluation) == set()
     assert all(result.texts_deleted for _, result in load_results(db, evaluation.id).values())
-    assert {name: row_counts(db)[name] for name in numbers} == numbers
+    assert row_counts(db).items() >= numbers.items()
     assert (load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)) == (scores, summaries)
     assert len(dataset_items(db, dataset.id)) == 5  # it is the current one
     assert delete_texts(db, "acme", since()) == {}
@@ -181,10 +180,9 @@ def test_an_equal_answer_brings_its_texts_back(sqlite_db: Database) -> None:
 def test_zero_days_deletes_all_but_the_current_questions(sqlite_db: Database) -> None:
     plant(sqlite_db, "acme")
     delete_texts(sqlite_db, "acme", utc_now())
-    assert {
-        name for name in ("texts", "reuse_keys", "llm_cache", "embedding_cache") if row_counts(sqlite_db)[name]
-    } == set()
-    assert row_counts(sqlite_db)["benchmark_items"] == 3
+    left = row_counts(sqlite_db)
+    assert [left[name] for name in ("texts", "reuse_keys", "llm_cache", "embedding_cache")] == [0, 0, 0, 0]
+    assert left["benchmark_items"] == 3
     with sqlite_db.connect() as connection:
         assert set(connection.execute(sa.select(item_results.c.answer)).scalars()) == {None}
 

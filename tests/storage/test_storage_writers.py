@@ -58,7 +58,7 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
         "embedding_cache": 100,
         "run_items": 6 * 30,
     }
-    assert {name: count for name, count in row_counts(db).items() if name in expected} == expected
+    assert row_counts(db).items() >= expected.items()
 
 
 def evaluate(url: str, killed_at: int | None) -> None:

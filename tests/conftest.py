@@ -34,7 +34,7 @@ _VARIABLES = {"postgresql": "RAGEVAL_TEST_POSTGRES_URL", "mariadb": "RAGEVAL_TES
 
 pytest_plugins = ["tests.pipeline.fixtures"]
 
-MADE_ONCE = ("evaluated_once", "two_clients_once")
+MADE_ONCE = ("evaluated_once", "two_clients_once", "history_once")
 """Fixtures of whole evaluations: all tests that use one go to the same worker, so that it is made once."""
 
 

@@ -234,7 +234,7 @@ def curl(command: str, address: str) -> object:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.core
 @pytest.mark.timeout(600)
 def test_the_seed_s_commands_run_as_written(served: str) -> None:
     generated = curl(

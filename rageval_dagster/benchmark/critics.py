@@ -1,6 +1,7 @@
 """Critics of drafts: a model looks for what makes a question unfit for a test, and every objection keeps its reason."""
 
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ async def _judged(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir
         system=prompt.fill("system"),
         schema=_VERDICT,
     )
-    verdict = await asker.ask(request, _read_verdict)
+    verdict = await asker.ask(request, partial(_read_verdicts, ("answerable", "self_contained", "correct")))
     own, answerable = verdict["answer"], verdict["answerable"]
     wrong = not verdict["correct"] or not _may_mean_the_same(item, own)
     return _objections(
@@ -140,23 +141,15 @@ def _may_mean_the_same(item: Item, own: str) -> bool:
     return not own or any(share is None or share > 0 for share in shares)
 
 
-def _fields(text: str) -> dict[str, str | bool]:
-    """The fields of a reply; of several objects that differ, one may be quoted from what the critic was shown."""
+def _read_verdicts(names: Sequence[str], text: str) -> dict[str, Any]:
+    """The critic's own answer and these verdicts; of several objects that differ, one may be quoted from the prompt."""
     if len(read_objects(text)) > 1:
         read_object(text)  # raises where they differ
-    return read_fields(text, _NAMES)
+    fields = read_fields(text, _NAMES)
+    return {"answer": read_text(fields, "answer"), **{name: read_verdict(fields, name) for name in names}}
 
 
-def _read_verdict(text: str) -> dict[str, Any]:
-    fields = _fields(text)
-    verdicts = {name: read_verdict(fields, name) for name in ("answerable", "self_contained", "correct")}
-    return {"answer": read_text(fields, "answer"), **verdicts}
-
-
-def _read_answered(text: str) -> dict[str, Any]:
-    fields = _fields(text)
-    verdicts = {name: read_verdict(fields, name) for name in ("answered", "self_contained")}
-    return {"answer": read_text(fields, "answer"), **verdicts}
+_read_answered = partial(_read_verdicts, ("answered", "self_contained"))
 
 
 def _read_guess(text: str) -> str:

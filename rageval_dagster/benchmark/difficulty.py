@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.benchmark.wording import normalise_whitespace
+from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.records import NOT_RETURNED, Candidate, Item
 

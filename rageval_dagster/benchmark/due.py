@@ -94,7 +94,9 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
     # Before the documents: where they change every day, some questions still make room for new ones now and then.
     if (now or datetime.now(UTC)) - dataset.renewed_at > timedelta(days=spec.max_age_days):
         reason = f"the dataset is older than {spec.max_age_days:g} days"
-        return Renewal(reason, "rotate", _grown(dataset, spec))
+        # It grows by no more than a first draw has: that never costs more than a first draw and a fifth.
+        grown = min(max(spec.target, spec.size), dataset.qa_count + spec.size)
+        return Renewal(reason, "rotate", max(planned_size(dataset), grown))
     if get_client(db, client_id).corpus_version != dataset.stats.get("corpus_version"):
         return Renewal("the documents changed", "repair", planned_size(dataset))
     return None
@@ -128,12 +130,6 @@ def asked_size(dataset: Dataset | None, spec: BenchmarkSpec) -> int:
 def planned_size(dataset: Dataset) -> int:
     """How many questions the dataset was to have when it was last renewed: what it was drawn with, or grown to."""
     return dataset.stats.get("planned") or dataset.stats["sample_size"]
-
-
-def _grown(dataset: Dataset, spec: BenchmarkSpec) -> int:
-    """From what there is, by no more than a first draw has: growing never costs more than that and a fifth."""
-    goal = max(spec.target, spec.size)
-    return max(planned_size(dataset), min(goal, dataset.qa_count + spec.size))
 
 
 def current_dataset(db: Database, client_id: str, spec: BenchmarkSpec) -> Dataset | None:

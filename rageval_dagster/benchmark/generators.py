@@ -1,7 +1,8 @@
-"""Which question generator the settings choose."""
+"""Which question generator the settings choose: by rule, or a language model."""
 
 from collections.abc import Sequence
 
+from rageval_dagster.benchmark.by_rule import generator as by_rule
 from rageval_dagster.benchmark.mix import Shares, question_shares
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.tasks import Generator, Task
@@ -11,7 +12,7 @@ from rageval_dagster.storage.corpus import document_chunks
 from rageval_dagster.storage.database import Database
 
 
-class ExtractiveGenerator:
+class RuleGenerator:
     """The keyless default: questions by rule, answers that are spans of the chunk.
 
     `language` is that of all chunks; without it, each one's is detected.
@@ -25,29 +26,25 @@ class ExtractiveGenerator:
 
     @property
     def name(self) -> str:
-        from rageval_dagster.benchmark.extractive import generator_name
-
-        return generator_name(self._seed, self._language)
+        return by_rule.generator_name(self._seed, self._language)
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
-        from rageval_dagster.benchmark.extractive import generate
-
         chunks = [task.chunk for task in tasks]
         documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
         sizes = {document_id: len(entries) for document_id, entries in documents.items()}
-        candidates = generate(chunks, self._seed, sizes, language=self._language, around=related.surroundings)
+        candidates = by_rule.generate(chunks, self._seed, sizes, self._language, related.facts)
         if progress is not None:
             progress(len(tasks), len(tasks))
         return candidates
 
 
 def load_generator(settings: Settings, db: Database, client_id: str, seed: int, run_id: str | None = None) -> Generator:
-    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the extractive one.
+    """The prompted generator where RAGEVAL_GENERATOR_MODEL is set, else the one by rule.
 
     `run_id` is what the model's calls are recorded under.
     """
     if settings.generator_model is None:
-        return ExtractiveGenerator(db, client_id, seed, settings.language)
+        return RuleGenerator(db, client_id, seed, settings.language)
     from rageval_dagster.benchmark.prompted import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
@@ -57,9 +54,7 @@ def load_generator(settings: Settings, db: Database, client_id: str, seed: int, 
 def generator_name(settings: Settings, seed: int) -> str:
     """The name of the generator that the settings choose, without opening it."""
     if settings.generator_model is None:
-        from rageval_dagster.benchmark import extractive
-
-        return extractive.generator_name(seed, settings.language)
+        return by_rule.generator_name(seed, settings.language)
     from rageval_dagster.benchmark.prompted import prompted_name
 
     return prompted_name(settings, seed)

@@ -11,7 +11,7 @@ from rageval_dagster.benchmark.mix import SINGLE, Kind
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.tasks import MODEL_FAILED, Task
-from rageval_dagster.benchmark.wording import normalise_whitespace
+from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages import detect
 from rageval_dagster.llm.client import Asker, ModelFailedError
@@ -87,7 +87,8 @@ class _Conversation:
         found: list[Candidate] = []
         for attempt in range(self.task.attempt, DRAFTS):
             found.append(await self._candidate(attempt))
-            if not _is_worth_another(found[-1]):
+            status, reasons = found[-1].status, found[-1].reasons
+            if status != "rejected" and not (status == "failed" and reasons[0].startswith(_WORTH_ANOTHER)):
                 break
         return found
 
@@ -96,7 +97,9 @@ class _Conversation:
         kind, chunks = self._material(attempt)
         item, reasons = None, ()
         try:
-            item = await self._draft(kind, chunks, attempt)
+            language = self.related.language(self.task.chunk)
+            request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir)
+            item = drafts.item_of(await self.asker.ask(request, drafts.reader_of(kind)), kind, chunks)
             reasons = self._faults(item, chunks) or await self._objections(kind, item, chunks)
         except NoDraftError as error:
             item, reasons = None, (error.reason,)
@@ -119,11 +122,6 @@ class _Conversation:
         partners = self.related.partners(chunk)
         return (kind, [chunk, partners[attempt % len(partners)]]) if partners else (SINGLE[0], [chunk])
 
-    async def _draft(self, kind: Kind, chunks: Sequence[Chunk], attempt: int) -> Item:
-        language = self.related.language(self.task.chunk)
-        request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir)
-        return drafts.item_of(await self.asker.ask(request, drafts.reader_of(kind)), kind, chunks)
-
     def _faults(self, item: Item, chunks: Sequence[Chunk]) -> tuple[str, ...]:
         """What needs no model to be seen."""
         elsewhere = [normalise_whitespace(chunk.text) for chunk in chunks[1:]]
@@ -144,12 +142,6 @@ class _Conversation:
 def _failure(reason: str) -> str:
     """What the reader of drafts could not use would fail again; what else the model failed at is asked again."""
     return reason if reason.startswith(NOT_UNDERSTOOD) else f"{MODEL_FAILED} ({reason})"
-
-
-def _is_worth_another(candidate: Candidate) -> bool:
-    return candidate.status == "rejected" or (
-        candidate.status == "failed" and candidate.reasons[0].startswith(_WORTH_ANOTHER)
-    )
 
 
 def _is_in_another(question: str, language: str | None) -> bool:

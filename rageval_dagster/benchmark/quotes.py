@@ -3,7 +3,7 @@
 import re
 
 from rageval_dagster.benchmark.rules import longest_common_run, share_known
-from rageval_dagster.benchmark.wording import tokens
+from rageval_dagster.benchmark.words import tokens
 from rageval_dagster.languages import sentences
 
 SHORTEST_QUOTE = 4

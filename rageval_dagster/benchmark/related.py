@@ -6,7 +6,7 @@ from functools import cached_property
 from math import log, sqrt
 
 from rageval_dagster import languages
-from rageval_dagster.benchmark.surroundings import Surroundings, look_around
+from rageval_dagster.benchmark.by_rule.corpus import CorpusFacts, read_corpus
 from rageval_dagster.identity import digest
 from rageval_dagster.metrics.answer_match import words_of
 from rageval_dagster.records import Chunk
@@ -44,9 +44,9 @@ class Related:
         self._partners: dict[str, list[Chunk]] = {}
 
     @cached_property
-    def surroundings(self) -> Surroundings:
+    def facts(self) -> CorpusFacts:
         """What the corpus tells of the sample's chunks."""
-        return look_around(self._chunks, self._corpus() if self._corpus else self._chunks, self._language)
+        return read_corpus(self._chunks, self._corpus() if self._corpus else self._chunks, self._language)
 
     def language(self, chunk: Chunk) -> str | None:
         """The chunk's language as two letters, None where it cannot be told."""

@@ -4,16 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rageval_dagster.benchmark.wording import (
-    BLANK,
-    CLEAN,
+from rageval_dagster.benchmark.noise import CLEAN, noise_kind
+from rageval_dagster.benchmark.question_wording import BLANK, has_dangling_pronoun, is_yes_no, refers_to_source
+from rageval_dagster.benchmark.words import (
     content_tokens,
     english_rules_hold,
-    has_dangling_pronoun,
-    is_yes_no,
-    noise_kind,
     normalise_whitespace,
-    refers_to_source,
     tokens,
     word_count,
 )
@@ -223,7 +219,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "categories_covered",
-        "Every known category has a pair.",
+        "Every known category has a pair, where a model wrote the questions.",
         "missing_categories",
         "ExpectColumnValuesToBeNull",
         scope="benchmark",
@@ -306,14 +302,15 @@ def question_key(item: Item) -> str | None:
 
 def benchmark_values(accepted: Iterable[Item], rejected: int, kind: Kind) -> dict[str, Value]:
     """The values that the benchmark rules look at."""
-    categories = [item.category for item in accepted]
-    judged = len(categories) + rejected
-    missing = [category for category in CATEGORIES if category not in categories]
-    generated = kind == "generated"
+    items = list(accepted)
+    judged = len(items) + rejected
+    missing = [category for category in CATEGORIES if category not in {item.category for item in items}]
+    # A generator by rule asks what it can: nobody could make it cover more.
+    has_choice = kind == "generated" and any(item.origin == "llm" for item in items)
     return {
-        "pairs": len(categories),
-        "rejected_share": rejected / judged if generated and judged else None,
-        "missing_categories": ",".join(missing) if generated and missing else None,
+        "pairs": len(items),
+        "rejected_share": rejected / judged if kind == "generated" and judged else None,
+        "missing_categories": ",".join(missing) if has_choice and missing else None,
     }
 
 

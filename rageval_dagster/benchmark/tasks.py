@@ -16,7 +16,7 @@ MODEL_FAILED = "model_failed"
 class Task:
     """A chunk to ask about. `kind` is what to ask, `attempt` the number of the first draft (those before are there).
 
-    The extractive generator asks what it can, and has one draft.
+    The generator by rule asks what it can, and has one draft.
     """
 
     chunk: Chunk

@@ -15,11 +15,11 @@ def topic_count(chunks: int) -> int:
     return min(max(round(sqrt(chunks / 2)), 1), MOST_TOPICS, chunks)
 
 
-def cluster(vectors: "np.ndarray", count: int, seed: int = 0) -> "np.ndarray":
+def cluster(vectors: "np.ndarray", count: int) -> "np.ndarray":
     """The centres of up to `count` clusters, float32 [clusters, d], each of length 1; every one is nearest to some row.
 
-    The same rows give the same ones. The first are drawn far apart (k-means++, Arthur and Vassilvitskii 2007) by the
-    seed. Fewer clusters come of rows that have fewer directions.
+    The same rows give the same ones. The first are drawn far apart (k-means++, Arthur and Vassilvitskii 2007). Fewer
+    clusters come of rows that have fewer directions.
 
     Args:
         vectors: float [n, d], at least one.
@@ -28,7 +28,7 @@ def cluster(vectors: "np.ndarray", count: int, seed: int = 0) -> "np.ndarray":
     import numpy as np
 
     rows = _directions(vectors)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     chosen = [0]
     similarity = rows @ rows[0]
     while len(chosen) < count:

@@ -1,14 +1,12 @@
 """Validating a benchmark: rejecting pairs that break a rule, then confirming with Great Expectations what is left."""
 
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rageval_dagster.benchmark.duplicates import find_near_duplicates
 from rageval_dagster.benchmark.rules import (
-    CATEGORIES,
     RULES,
     Kind,
     Pair,
@@ -20,7 +18,7 @@ from rageval_dagster.benchmark.rules import (
     measure,
     question_key,
 )
-from rageval_dagster.benchmark.wording import normalise_whitespace
+from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.errors import UnvalidatedBenchmarkError
 from rageval_dagster.records import Candidate, Item
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 _PAIR_RULES = tuple(rule for rule in RULES if rule.scope == "pair")
 _BENCHMARK_RULES = tuple(rule for rule in RULES if rule.scope == "benchmark")
-_UNIQUE = "ExpectColumnValuesToBeUnique"
 _ID = "pair_id"
 
 
@@ -63,12 +60,6 @@ class ValidationReport:
     def rejections(self) -> dict[str, int]:
         """How many candidates each rule kept out; one candidate may break several."""
         return {result.rule_id: len(result.rejected_ids) for result in self.rule_results if result.rejected_ids}
-
-    @property
-    def categories(self) -> dict[str, int]:
-        """How many items are of each category: the known ones first, those without items too."""
-        counts = Counter(item.category for item in self.items)
-        return {category: counts[category] for category in [*CATEGORIES, *sorted(set(counts) - set(CATEGORIES))]}
 
 
 def validate(
@@ -137,14 +128,14 @@ def validate(
     return ValidationReport(items, results, accepted, rejected, flagged={})
 
 
-def validate_items(items: Sequence[Item], embedder: "Embedder | None" = None) -> ValidationReport:
+def validate_items(items: Sequence[Item]) -> ValidationReport:
     """Judges an imported benchmark: nothing is dropped, whatever breaks a rule is flagged.
 
     Rules about the source look at the quotes where there are any; rules about generation are not applied.
     """
     pairs = [Pair(item.item_id, item, "imported") for item in items]
     columns = {pair.id: measure(pair) for pair in pairs}
-    _add_repetitions(pairs, columns, {pair.id: {} for pair in pairs}, embedder)
+    _add_repetitions(pairs, columns, {pair.id: {} for pair in pairs}, None)
     offenders = _expect(columns, _PAIR_RULES)
     results = _pair_results("imported", columns.values(), offenders, kept_out={})
     results += _benchmark_results("imported", items, rejected=0)
@@ -228,14 +219,12 @@ def _benchmark_results(kind: Kind, items: Sequence[Item], rejected: int) -> list
             success=not offenders[rule.id],
             blocking=rule.blocks(kind),
             checked=len(items) + rejected,
-            failed_ids=_named(values[rule.column]) if offenders[rule.id] else (),
+            failed_ids=tuple(named.split(","))
+            if offenders[rule.id] and isinstance(named := values[rule.column], str)
+            else (),
         )
         for rule in _BENCHMARK_RULES
     ]
-
-
-def _named(value: Value) -> tuple[str, ...]:
-    return tuple(value.split(",")) if isinstance(value, str) else ()
 
 
 def _expect(rows: Mapping[str, Mapping[str, Value]], rules: Sequence[Rule]) -> dict[str, tuple[str, ...]]:

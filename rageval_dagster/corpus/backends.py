@@ -129,7 +129,7 @@ class ServerChroma:
         self._port = parts.port or _DEFAULT_PORTS[parts.scheme]
         self._tls = parts.scheme == "https"
         self.location = f"{parts.scheme}://{self._host}:{self._port}"
-        self._headers = _token_headers(settings.chroma_token) | _own_headers(settings)
+        self._headers = _headers(settings)
 
     @cached_property
     def _client(self) -> "ClientAPI":
@@ -270,33 +270,30 @@ def open_backend(settings: Settings, patience_s: float = math.inf) -> Backend:
     return ServerChroma(settings, patience_s) if settings.chroma_url else EmbeddedChroma(settings)
 
 
-def _token_headers(token: SecretStr | None) -> dict[str, SecretStr]:
-    if token is None:
-        return {}
-    return {"Authorization": SecretStr(f"Bearer {token.get_secret_value()}"), "X-Chroma-Token": token}
-
-
-def _own_headers(settings: Settings) -> dict[str, SecretStr]:
-    headers = _read_headers(settings.chroma_headers) if settings.chroma_headers is not None else {}
-    if headers is None:
-        raise SettingsError(
-            'RAGEVAL_CHROMA_HEADERS takes a JSON object of header names and values, such as {"X-Api-Key": "..."}'
-        )
+def _headers(settings: Settings) -> dict[str, SecretStr]:
+    """Those of the token, and the user's own over them."""
+    token, own = settings.chroma_token, settings.chroma_headers
+    headers: dict[str, SecretStr] = {}
+    if token is not None:
+        headers = {"Authorization": SecretStr(f"Bearer {token.get_secret_value()}"), "X-Chroma-Token": token}
+    if own is not None:
+        try:
+            headers |= {name: SecretStr(value) for name, value in _read_headers(own).items()}
+        except ValueError:
+            raise SettingsError(
+                'RAGEVAL_CHROMA_HEADERS takes a JSON object of header names and values, such as {"X-Api-Key": "..."}'
+            ) from None
     return headers
 
 
-def _read_headers(text: SecretStr) -> dict[str, SecretStr] | None:
-    """None where they cannot be used."""
-    try:
-        headers = json.loads(text.get_secret_value())
-    except ValueError:
-        return None
+def _read_headers(text: SecretStr) -> dict[str, str]:
+    headers = json.loads(text.get_secret_value())
     if not isinstance(headers, dict) or not all(
         _HEADER_NAME.fullmatch(name) and isinstance(value, str) and _HEADER_VALUE.fullmatch(value)
         for name, value in headers.items()
     ):
-        return None
-    return {name: SecretStr(value) for name, value in headers.items()}
+        raise ValueError("no headers")
+    return headers
 
 
 def _shown(headers: Mapping[str, SecretStr]) -> dict[str, str]:
@@ -339,8 +336,10 @@ def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating
 
     def translate(error: BaseException) -> StoreError | None:
         if isinstance(error, ChromaError):
-            said = _hidden(" ".join(str(error).split()), secrets)[:300] or type(error).__name__
-            return StoreError(f"the Chroma store at {location} refused: {said}")
+            said = " ".join(str(error).split())
+            for secret in secrets:
+                said = said.replace(secret.get_secret_value(), "***")
+            return StoreError(f"the Chroma store at {location} refused: {said[:300] or type(error).__name__}")
         # An answer of nobody that Chroma knows is a plain Exception.
         cause = error.__context__ if type(error) is Exception else error
         away = isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code in _AWAY
@@ -351,9 +350,3 @@ def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating
         return None
 
     return Translating(translate)
-
-
-def _hidden(text: str, secrets: Sequence[SecretStr]) -> str:
-    for secret in secrets:
-        text = text.replace(secret.get_secret_value(), "***")
-    return text

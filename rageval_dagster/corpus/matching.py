@@ -87,7 +87,8 @@ def place_hits(
     hits = [hit for _, own in asked for hit in own or ()]
     known = _Known(db, store, client_id, hits)
     matches = _match_all(known, hits)
-    texts = _missing_texts(known, matches)
+    named = {match.chunk_id for hit, match in matches.items() if not hit.text and match.client_id == known.client_id}
+    texts = {chunk.id: chunk.text for chunk in known.store.get(known.client_id, sorted(named))} if named else {}
     return [
         Placed(None, resolution) if own is None else _placed(known, resolution, own, matches, texts)
         for resolution, own in asked
@@ -389,12 +390,6 @@ def _as_chunk(hit: Hit, chunk_id: str, document_id: str, page: int | None, text:
 
 def _by_content(hit: Hit) -> str:
     return f"content:{_words_hash(hit.text)[:16]}"
-
-
-def _missing_texts(known: _Known, matches: Mapping[Hit, _Match]) -> dict[str, str]:
-    """The texts of the client's chunks that a system named by id alone."""
-    named = {match.chunk_id for hit, match in matches.items() if not hit.text and match.client_id == known.client_id}
-    return {chunk.id: chunk.text for chunk in known.store.get(known.client_id, sorted(named))} if named else {}
 
 
 def _match(client_id: str, entry: ManifestEntry) -> _Match:

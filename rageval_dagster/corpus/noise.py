@@ -36,18 +36,15 @@ def noise_kinds(text: str) -> list[str]:
     text = text[:LOOKED_AT]
     words = text.split()
     solid = sum(map(len, words))
+    lone = sum(len(word) == 1 and word.isalpha() and not is_character(word) for word in words)
     found = {
         "unreadable characters": len(_UNREADABLE.findall(text)) >= 2 or "\ufffd" in text,
         "ligatures": _LIGATURE.search(text) is not None,
         "broken words": len(_BROKEN_WORD.findall(text)) >= max(2, len(words) / 100),
-        "lone letters": len(words) >= _MIN_WORDS and _lone_letters(words) > _LONE_SHARE * len(words),
+        "lone letters": len(words) >= _MIN_WORDS and lone > _LONE_SHARE * len(words),
         "few letters": solid >= 2 * _MIN_WORDS and sum(map(str.isalpha, text)) < _MOSTLY * solid,
     }
     return [kind for kind, present in found.items() if present]
-
-
-def _lone_letters(words: list[str]) -> int:
-    return sum(len(word) == 1 and word.isalpha() and not is_character(word) for word in words)
 
 
 class RepeatedLines:

@@ -73,11 +73,8 @@ def read_documents(path: Path) -> Iterator[Document | ReadError]:
 
 
 def _read_text(path: Path) -> Iterator[Document]:
-    yield _document([Section(_clean(path.read_text(encoding="utf-8-sig")))])
-
-
-def _read_markdown(path: Path) -> Iterator[Document]:
-    yield _document([Section(_clean(path.read_text(encoding="utf-8-sig")))], is_markdown=True)
+    text = _clean(path.read_text(encoding="utf-8-sig"))
+    yield _document([Section(text)], is_markdown=path.suffix.lower() == ".md")
 
 
 def _read_html(path: Path) -> Iterator[Document]:
@@ -194,7 +191,7 @@ def _clean(text: str) -> str:
 
 
 _READERS = {
-    ".md": _read_markdown,
+    ".md": _read_text,
     ".txt": _read_text,
     ".html": _read_html,
     ".pdf": _read_pdf,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from rageval_dagster.corpus.known import KnownChunks, fingerprint
-from rageval_dagster.corpus.store import ChromaStore, Page
+from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.corpus.versions import VersionSum, chunk_digest, vector_digest
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
@@ -32,7 +32,7 @@ class ScanReport:
 
     `changed` counts chunks with another text, document or page under the same id, `reembedded` those where only the
     vector differs since the last finished scan, `without_text` those that are left out; `redacted` is how much was
-    replaced in their texts. The previous versions are those of the last finished scan, None before the first.
+    replaced in their texts.
     """
 
     corpus_version: str
@@ -45,8 +45,6 @@ class ScanReport:
     reembedded: int
     without_text: int
     redacted: int
-    previous_corpus_version: str | None
-    previous_index_version: str | None
 
 
 def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Progress | None = None) -> ScanReport:
@@ -69,7 +67,9 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         found["without_text"] += page.without_text
         found["redacted"] += sum(page.redacted)
         found["chunks"] += len(page.chunks)
-        vectors = _vector_bytes(page)
+        if page.vectors is None:
+            raise ValueError("a scan for versions reads vectors")
+        vectors = [vector.tobytes() for vector in page.vectors.astype("<f4", copy=False)]
         corpus.add(sum(map(chunk_digest, page.chunks)))
         index.add(sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True)))
         _bring_up_to_date(db, client_id, known, page.chunks, vectors, now, is_first=before.corpus_version is None)
@@ -88,8 +88,6 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         document_count=documents,
         without_text=found["without_text"],
         redacted=found["redacted"],
-        previous_corpus_version=before.corpus_version,
-        previous_index_version=before.index_version,
         **difference,
     )
 
@@ -152,13 +150,6 @@ def _entry(chunk_key: str, chunk: Chunk, vector_hash: str, now: datetime) -> Man
     )
 
 
-def _vector_bytes(page: Page) -> list[bytes]:
-    """Each chunk's vector as float32, little-endian."""
-    if page.vectors is None:
-        raise ValueError("a scan for versions reads vectors")
-    return [vector.tobytes() for vector in page.vectors.astype("<f4", copy=False)]
-
-
 def _kind(known: ManifestEntry | None, entry: ManifestEntry) -> str:
     if known is None:
         return "added"
@@ -185,9 +176,6 @@ def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Kno
 
 
 def _count_documents(db: Database, client_id: str) -> int:
+    distinct = sa.select(sa.func.count(corpus_chunks.c.document_key.distinct()))
     with db.connect() as connection:
-        return connection.execute(
-            sa.select(sa.func.count(corpus_chunks.c.document_key.distinct())).where(
-                corpus_chunks.c.client_id == client_id
-            )
-        ).scalar_one()
+        return connection.execute(distinct.where(corpus_chunks.c.client_id == client_id)).scalar_one()

@@ -186,20 +186,17 @@ class TransformerEmbedder:
         questions.
         """
         with _MODELS_LOCK:
-            return self._kept_token_vectors(texts)
-
-    def _kept_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
-        kept = _TOKEN_VECTORS.setdefault(str(self._folder or self.name), OrderedDict())
-        missing = [text for text in dict.fromkeys(texts) if text not in kept]
-        made = dict(zip(missing, self._make_token_vectors(missing), strict=True)) if missing else {}
-        found = [made[text] if text in made else kept[text] for text in texts]
-        for text, vectors in zip(texts, found, strict=True):
-            kept[text] = vectors
-            kept.move_to_end(text)
-        size = sum(len(vectors.spans) for vectors in kept.values())
-        while size > TOKEN_VECTORS_KEPT and kept:
-            _, oldest = kept.popitem(last=False)
-            size -= len(oldest.spans)
+            kept = _TOKEN_VECTORS.setdefault(str(self._folder or self.name), OrderedDict())
+            missing = [text for text in dict.fromkeys(texts) if text not in kept]
+            made = dict(zip(missing, self._make_token_vectors(missing), strict=True)) if missing else {}
+            found = [made[text] if text in made else kept[text] for text in texts]
+            for text, vectors in zip(texts, found, strict=True):
+                kept[text] = vectors
+                kept.move_to_end(text)
+            size = sum(len(vectors.spans) for vectors in kept.values())
+            while size > TOKEN_VECTORS_KEPT and kept:
+                _, oldest = kept.popitem(last=False)
+                size -= len(oldest.spans)
         return found
 
     def _make_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":

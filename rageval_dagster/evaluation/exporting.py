@@ -36,7 +36,13 @@ def export_evaluation(db: Database, run_id: int, format_name: str, path: Path | 
     results = results_of(db, evaluation)
     with written_whole(path, force) as draft:
         if format_name == SCORES:
-            scores = _scores(db, evaluation, results)
+            summaries = report_of(db, evaluation).summaries
+            versions = {metric_id: summary.metric_version for metric_id, summary in summaries.items()}
+            scores = result_shape(
+                score_storage.load_scores(db, evaluation.id, versions),
+                clusters={item_id: cluster_of(result.item) for item_id, result in results.items()},
+                ceilings={name: summary.ceiling for name, summary in summaries.items() if summary.ceiling is not None},
+            )
             draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
         else:
             if any(result.texts_deleted for result in results.values()):
@@ -51,7 +57,7 @@ def results_of(db: Database, evaluation: Evaluation) -> dict[str, Result]:
     Raises:
         TextsDeletedError: its questions were deleted.
     """
-    results = {item_id: result for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()}
+    results = result_storage.results_by_item(db, evaluation.id)
     if evaluation.status == "complete" and len(results) < evaluation.item_count:
         raise _texts_deleted(evaluation.id, "questions")
     return results
@@ -61,14 +67,4 @@ def _texts_deleted(run_id: int, what: str) -> TextsDeletedError:
     return TextsDeletedError(
         f"run {run_id} has lost its {what}: they were not used for longer than "
         "texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client again"
-    )
-
-
-def _scores(db: Database, evaluation: Evaluation, results: dict[str, Result]) -> dict[str, object]:
-    summaries = report_of(db, evaluation).summaries
-    versions = {metric_id: summary.metric_version for metric_id, summary in summaries.items()}
-    return result_shape(
-        score_storage.load_scores(db, evaluation.id, versions),
-        clusters={item_id: cluster_of(result.item) for item_id, result in results.items()},
-        ceilings={name: summary.ceiling for name, summary in summaries.items() if summary.ceiling is not None},
     )

@@ -13,6 +13,7 @@ from rageval_dagster.llm.endpoints import Role, endpoint_of
 from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.llm.tokens import estimated_tokens
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
+from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
@@ -83,7 +84,10 @@ def forecast(
     if renewal is None and spec.automatic and chunks is None and current is not None:
         reason = "perhaps: the documents changed since the last scan"
         renewal = Renewal(reason, "repair", planned_size(current))
-    datasets = chosen_datasets(db, request) if not renewal or dataset_ids else _known(db, client_id, spec)
+    if renewal and not dataset_ids:
+        datasets = [dataset for dataset in current_datasets(db, client_id) if dataset.name != spec.name]
+    else:
+        datasets = chosen_datasets(db, request)
     questions = sum(dataset.qa_count for dataset in datasets) + (renewal.size if renewal and not dataset_ids else 0)
     answers = questions * len(built_in)
     judged = questions * len(request.systems) * judge_calls(settings, request.k)
@@ -175,9 +179,3 @@ def _chunk_count(db: Database, client_id: str, probe: str) -> int | None:
     if client is None or client.probe != probe or client.change_seq > client.scanned_seq:
         return None
     return client.chunk_count
-
-
-def _known(db: Database, client_id: str, spec: BenchmarkSpec) -> list[Any]:
-    from rageval_dagster.storage.benchmark import current_datasets
-
-    return [dataset for dataset in current_datasets(db, client_id) if dataset.name != spec.name]

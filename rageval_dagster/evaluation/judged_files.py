@@ -139,5 +139,5 @@ def _result_shape(output: Output, judgement: Judgement, weights: JudgeWeights) -
 
 
 def _summary_shape(summary: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"mean": "mean", "min": "min", "max": "max", "count": "n_scored", "undefined": "n_undefined"}
-    return {name: summary[field] for name, field in (names | {"errors": "n_error"}).items()}
+    counts = {"count": "n_scored", "undefined": "n_undefined", "errors": "n_error"}
+    return {name: summary[counts.get(name, name)] for name in ("mean", "min", "max", *counts)}

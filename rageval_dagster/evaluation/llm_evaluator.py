@@ -144,20 +144,14 @@ class LLMEvaluator:
 
 
 def _plain(chunks: Sequence[Chunk] | None) -> Any:
-    """The chunks as a row of outputs has them; what is no list is left for the row to refuse."""
+    """The chunks as a row of outputs has them; what is no list, or no chunk, is left for the row to refuse."""
     if chunks is None or isinstance(chunks, str | bytes | Mapping):
         return chunks
-    return [_context(chunk) for chunk in chunks]
-
-
-def _context(chunk: Chunk) -> Any:
-    if isinstance(chunk, str):
-        return {"text": chunk}
-    return (
-        {_NAMES[name]: value for name, value in chunk.items() if name in _NAMES}
-        if isinstance(chunk, Mapping)
-        else chunk
-    )
+    contexts: list[Any] = [{"text": chunk} if isinstance(chunk, str) else chunk for chunk in chunks]
+    return [
+        {_NAMES[name]: value for name, value in each.items() if name in _NAMES} if isinstance(each, Mapping) else each
+        for each in contexts
+    ]
 
 
 def _merged(weights: JudgeWeights, changes: Mapping[str, float]) -> JudgeWeights:

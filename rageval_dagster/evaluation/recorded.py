@@ -102,7 +102,8 @@ def metrics_and_tools(
         if options.judge_version is None and all(
             "judge" in metric.needs for metric in chosen_metrics(settings, options, [pattern])
         ):
-            raise SettingsError(f"metrics: {pattern!r} needs a judge model, and {_no_judge(settings)}")
+            why = "llm is forbidden" if settings.llm == "forbidden" else "RAGEVAL_JUDGE_MODEL is not set"
+            raise SettingsError(f"metrics: {pattern!r} needs a judge model, and {why}")
     if patterns is None and settings.metrics == ("*",):
         patterns = [metric.id for metric in chosen_metrics(settings, options) if "judge" not in metric.needs]
     needs = set().union(*(metric.needs for metric in _runnable(settings, options, patterns)))
@@ -125,10 +126,6 @@ def new_run_id() -> str:
 def _runnable(settings: Settings, options: MetricOptions, patterns: Sequence[str] | None) -> list[Metric]:
     chosen = chosen_metrics(settings, options, patterns)
     return [metric for metric in chosen if options.judge_version is not None or "judge" not in metric.needs]
-
-
-def _no_judge(settings: Settings) -> str:
-    return "llm is forbidden" if settings.llm == "forbidden" else "RAGEVAL_JUDGE_MODEL is not set"
 
 
 def _history(settings: Settings, make_home: bool) -> "Database | None":

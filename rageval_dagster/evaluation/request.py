@@ -53,14 +53,13 @@ def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
                 "EVALUATION_AUTO_GENERATE_DATASETS=true"
             )
         return sorted(datasets, key=lambda dataset: dataset.id)
-    return [_own_dataset(db, request.client_id, dataset_id) for dataset_id in request.dataset_ids]
-
-
-def _own_dataset(db: Database, client_id: str, dataset_id: int) -> Dataset:
-    dataset = benchmark_storage.get_dataset(db, dataset_id)
-    if dataset.client_id != client_id:
-        raise DatasetError(f"dataset {dataset_id} belongs to client {dataset.client_id!r}, not to {client_id!r}")
-    return dataset
+    named = [benchmark_storage.get_dataset(db, dataset_id) for dataset_id in request.dataset_ids]
+    for dataset in named:
+        if dataset.client_id != request.client_id:
+            raise DatasetError(
+                f"dataset {dataset.id} belongs to client {dataset.client_id!r}, not to {request.client_id!r}"
+            )
+    return named
 
 
 def check_metrics(settings: Settings, k: int) -> None:

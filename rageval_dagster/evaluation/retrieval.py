@@ -36,9 +36,8 @@ def run_retrieval(
         if evaluation.system_declared is not None
         else {}
     )
-    pending = [
-        item_id for item_id, row in _rows(db, evaluation).items() if row.retrieval_id is None and item_id in items
-    ]
+    rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
+    pending = [item_id for item_id, row in rows.items() if row.retrieval_id is None and item_id in items]
     reusable = result_storage.reusable(db, evaluation.client_id, [keys[item_id] for item_id in pending if keys])
     reused = {item_id: (reusable[keys[item_id]], keys[item_id]) for item_id in pending if keys.get(item_id) in reusable}
     result_storage.link_retrievals(db, evaluation.id, reused)
@@ -98,10 +97,6 @@ def _save_answers(
         key = answer_key(system, evaluation, record.retrieval_id, item) if record.item_id in keys else None
         results.append((result_record(item, record, retrievals[record.item_id].answer, None), key))
     result_storage.save_results(db, evaluation.id, results)
-
-
-def _rows(db: Database, evaluation: Evaluation) -> dict[str, result_storage.RunItem]:
-    return {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
 
 
 def _retrieval_key(evaluation: Evaluation, system: RagSystem, item_id: str) -> str:

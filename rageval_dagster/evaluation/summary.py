@@ -48,11 +48,15 @@ class EvaluationReport:
         judged = [*self.headline().values(), self.summaries.get(RIGHTLY_ANSWERED)]
         return any(summary is not None and summary.n_scored for summary in judged)
 
+    @property
+    def prefix(self) -> str:
+        """What the ids of the headline metrics begin with, at their level."""
+        return _prefix(self.level)
+
     def headline(self) -> dict[str, Summary]:
         """The headline metrics under their short names (`precision_at_5`), chunk level where the dataset allows it."""
         names = [name.format(k=self.evaluation.k) for name in HEADLINES]
-        prefix = _prefix(self.level)
-        return {name: self.summaries[prefix + name] for name in names if prefix + name in self.summaries}
+        return {name: self.summaries[self.prefix + name] for name in names if self.prefix + name in self.summaries}
 
     def by_model(self) -> dict[str, Summary]:
         """What a judge model found, by metric id; empty where none was asked."""
@@ -83,7 +87,7 @@ class Question:
 def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> EvaluationReport:
     """Sums an evaluation up and completes its row of history. Running it again gives the same rows."""
     items = benchmark_storage.dataset_items(db, evaluation.dataset_id)
-    results = {item_id: result for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()}
+    results = result_storage.results_by_item(db, evaluation.id)
     outcomes = score_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
     clusters = {item.item_id: cluster_of(item) for item in items}
     summaries = [
@@ -130,25 +134,23 @@ def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[st
 
     Those that are not of the evaluation, or whose texts were deleted, are left out.
     """
-    results = {
-        item_id: result for item_id, (_, result) in result_storage.load_results(db, report.evaluation.id).items()
-    }
+    results = result_storage.results_by_item(db, report.evaluation.id)
     versions = {name: summary.metric_version for name, summary in report.by_model().items()}
     outcomes = score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
-    return [
-        _question(
-            results[item_id],
-            {name: column[item_id] for name, column in outcomes.items() if item_id in column},
-        )
-        for item_id in item_ids
-        if item_id in results
-    ]
+    found = []
+    for item_id in item_ids:
+        if (result := results.get(item_id)) is not None:
+            relevant = frozenset(hit.rank for hit in result.hits if result.is_relevant(hit))
+            said = result.error or (_unsaid(result) if result.answer is None else result.answer.text)
+            verdicts = {name: column[item_id] for name, column in outcomes.items() if item_id in column}
+            found.append(Question(result.item, min(relevant, default=None), said, result.hits, relevant, verdicts))
+    return found
 
 
 def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
     """How many questions the system failed on, by the reason."""
-    results = result_storage.load_results(db, evaluation.id) if evaluation.error_count else {}
-    return Counter(result.error for _, result in results.values() if result.error is not None)
+    results = result_storage.results_by_item(db, evaluation.id) if evaluation.error_count else {}
+    return Counter(result.error for result in results.values() if result.error is not None)
 
 
 def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter[str]]:
@@ -158,11 +160,8 @@ def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter
     failing = {name: each for name, each in report.summaries.items() if each.n_error > evaluation.error_count}
     if not failing:
         return {}
-    unanswered = {
-        item_id
-        for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()
-        if result.error is not None
-    }
+    results = result_storage.results_by_item(db, evaluation.id)
+    unanswered = {item_id for item_id, result in results.items() if result.error is not None}
     versions = {name: summary.metric_version for name, summary in failing.items()}
     return {
         name: Counter(
@@ -268,9 +267,3 @@ def _unsaid(result: Result) -> str:
     if any(hit.owner == "foreign" for hit in result.hits):
         return "(not kept: another client's chunk was among its contexts)"
     return "(no answer)"
-
-
-def _question(result: Result, verdicts: Mapping[str, Outcome]) -> Question:
-    relevant = frozenset(hit.rank for hit in result.hits if result.is_relevant(hit))
-    said = result.error or (_unsaid(result) if result.answer is None else result.answer.text)
-    return Question(result.item, min(relevant, default=None), said, result.hits, relevant, verdicts)

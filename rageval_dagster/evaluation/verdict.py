@@ -105,18 +105,15 @@ def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHO
 
     `not_measured` are those with a threshold of the client's that have no mean.
     """
-    missed = {_name(report): found for report in reports if (found := _shortcomings(report, own))}
-    silent = {_name(report): found for report in reports if (found := _not_measured(report, own))}
+    missed: dict[str, list[str]] = {}
+    silent: dict[str, list[str]] = {}
+    for report in reports:
+        if low := below_good_value(report, own) if _is_scored(report) else [NOTHING_SCORED]:
+            missed[_name(report)] = low
+        measured = {name for name, summary in report.summaries.items() if summary.mean is not None}
+        if unmeasured := sorted(set(own) - measured):
+            silent[_name(report)] = unmeasured
     return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed, "not_measured": silent})
-
-
-def _not_measured(report: EvaluationReport, own: Thresholds) -> list[str]:
-    measured = {name for name, summary in report.summaries.items() if summary.mean is not None}
-    return sorted(set(own) - measured)
-
-
-def _shortcomings(report: EvaluationReport, own: Thresholds) -> list[str]:
-    return below_good_value(report, own) if _is_scored(report) else [NOTHING_SCORED]
 
 
 def _is_scored(report: EvaluationReport) -> bool:

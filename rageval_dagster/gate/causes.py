@@ -54,7 +54,7 @@ def changes(db: Database, pair: Pair) -> list[Change]:
     found: list[Change] = []
     counts = corpus_storage.changes_between(db, now.client_id, before.started_at, now.started_at)
     if before.versions.corpus != now.versions.corpus:
-        said = _counted(counts, ("added", "changed", "removed"))
+        said = ", ".join(f"{counts[kind]} {kind}" for kind in ("added", "changed", "removed") if counts.get(kind))
         found.append(Change("corpus", f"{said or 'other'} chunks"))
     if counts.get("reembedded") and before.versions.index != now.versions.index:
         found.append(Change("index", f"re-embedded {counts['reembedded']} chunks"))
@@ -151,7 +151,3 @@ def _judges(pair: Pair) -> str | None:
         return None
     more = len(other) - MOST_METRICS
     return ", ".join(other[:MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
-
-
-def _counted(counts: Mapping[str, int], kinds: Sequence[str]) -> str:
-    return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind))

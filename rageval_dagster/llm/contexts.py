@@ -50,12 +50,7 @@ def cut_to(text: str, most_tokens: int) -> str:
             break
         end += len(piece)
     if end < fitting / 2:
-        return _whole_words(beginning, fitting)
+        cut = beginning[:fitting]
+        goes_on = fitting < len(beginning) and not beginning[fitting].isspace() and not is_character(beginning[fitting])
+        return (_LAST_WORD.sub("", cut) if goes_on else cut).rstrip()
     return beginning[:end].rstrip()
-
-
-def _whole_words(text: str, length: int) -> str:
-    """The first characters of a text, without the last word if it goes on after them; a single word is cut."""
-    cut = text[:length]
-    goes_on = length < len(text) and not text[length].isspace() and not is_character(text[length])
-    return (_LAST_WORD.sub("", cut) if goes_on else cut).rstrip()

@@ -192,7 +192,8 @@ class Session:
                 attempts -= 1
                 continue
             tokens = _sum(tokens, reached.tokens)
-            self._pay(reached.tokens)
+            self._unrecorded = _sum(self._unrecorded, reached.tokens)
+            self._client.budgets.spend(self._cost(reached.tokens), sum(reached.tokens))
             if isinstance(reached, Completion):
                 try:
                     value = read(reached.text)
@@ -295,7 +296,11 @@ class Session:
     def _read(self, reply: Any, request: ChatRequest, latency_s: float) -> "Completion | _Trouble":
         """The completion in a reply of the API; anything may have come."""
         if not isinstance(_part(reply, "choices"), list):
-            return self._no_completion(reply)
+            # Gateways say that all is well (200), and then what went wrong behind them.
+            if self._dialect.speaks or isinstance(_part(reply, "error"), dict):
+                return _Trouble("the reply is no chat completion")
+            advice = "give the base URL of an OpenAI-compatible API, often ending in /v1"
+            return _Trouble("not a chat API", refusal=("is not a chat API", advice))
         choice = _part(reply["choices"], 0)
         text, finish = _text(_part(_part(choice, "message"), "content")), _part(choice, "finish_reason")
         told = [_told(_part(reply, "usage"), name) for name in ("prompt_tokens", "completion_tokens")]
@@ -309,14 +314,6 @@ class Session:
         if finish == "length":
             return _Trouble("the reply was cut off at the model's limit", paid=True, tokens=tokens, said=text)
         return Completion(storable(text), *tokens, latency_s=latency_s, counted=None not in told)
-
-    def _no_completion(self, reply: Any) -> "_Trouble":
-        """What a reply without any choices is: that of something else, or of a chat endpoint in trouble."""
-        # Gateways say that all is well (200), and then what went wrong behind them.
-        if self._dialect.speaks or isinstance(_part(reply, "error"), dict):
-            return _Trouble("the reply is no chat completion")
-        advice = "give the base URL of an OpenAI-compatible API, often ending in /v1"
-        return _Trouble("not a chat API", refusal=("is not a chat API", advice))
 
     def _refused(self, error: "openai.APIStatusError", sent: dict[str, Any]) -> "_Trouble | _Adapted":
         status, code = error.status_code, _short_code(error.code)
@@ -350,11 +347,6 @@ class Session:
 
     def _cost(self, tokens: tuple[int, int]) -> float | None:
         return cost_of(self._settings, self._client.endpoint.model, *tokens)
-
-    def _pay(self, tokens: tuple[int, int]) -> None:
-        """Counts what one attempt took; its request is recorded when the last one was made."""
-        self._unrecorded = _sum(self._unrecorded, tokens)
-        self._client.budgets.spend(self._cost(tokens), sum(tokens))
 
     def _record(self, outcome: Completion | Failure, tokens: tuple[int, int] = (0, 0)) -> None:
         """`tokens` are those of all attempts."""

@@ -68,8 +68,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
     )
     claims = _Claims(statements, support)
     embedder = options.embedder_version or "none"
+    declare = partial(Metric, source="seed 003; Es et al. 2023")
     return [
-        Metric(
+        declare(
             id="claims.faithfulness",
             version=judged_version(options, VERSION, statements, support),
             judged=partial(_faithfulness, claims),
@@ -79,10 +80,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="Share of the answer's claims that the contexts support, as the judge finds.",
             edge_cases=f"No contexts: 0. Empty answer, or one without claims (a decline): undefined. {_CLAIMS} "
             f"{_VERDICTS}",
-            source="seed 003; Es et al. 2023",
             good_value=0.9,
         ),
-        Metric(
+        declare(
             id="claims.answer_relevancy",
             version=f"{judged_version(options, VERSION, questions)};model={embedder}",
             judged=partial(_answer_relevancy, questions),
@@ -92,10 +92,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             "without having seen the question.",
             edge_cases="Empty answer, or one that the judge finds evasive: 0. No question text: undefined. A question "
             "longer than the model's window counts by its best window. Negative cosines count as 0.",
-            source="seed 003; Es et al. 2023",
             good_value=0.8,
         ),
-        Metric(
+        declare(
             id="claims.context_precision",
             version=judged_version(options, VERSION, usefulness),
             judged=partial(_context_precision, usefulness),
@@ -106,9 +105,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             edge_cases="No contexts, or none that is useful: 0. A blank context is not useful. Several references: "
             "one that it is useful for is enough. Neither a reference nor an answer, or a decline: undefined. "
             f"{_VERDICTS}",
-            source="seed 003; Es et al. 2023",
         ),
-        Metric(
+        declare(
             id="claims.context_recall",
             version=judged_version(options, VERSION, attribution),
             judged=partial(_context_recall, attribution),
@@ -119,9 +117,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             edge_cases="The statements are the reference's sentences and list items: cut by a segmenter, so that none "
             "is dropped or made up. One of several facts counts only if all of them are supported. No contexts: 0. "
             f"Empty reference: undefined. {_VERDICTS}",
-            source="seed 003; Es et al. 2023",
         ),
-        Metric(
+        declare(
             id="claims.answer_correctness",
             version=judged_version(options, VERSION, statements, support),
             judged=partial(_answer_correctness, claims),

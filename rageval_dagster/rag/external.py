@@ -75,15 +75,13 @@ class ExternalSystem:
         kept = {item.item_id: self._kept.pop((item.item_id, depth), None) for item in items}
         missing = [item for item in items if kept[item.item_id] is None]
         asked = iter(self._endpoint.ask(missing, depth) if missing else [])
-        retrievals = [self._told(kept[item.item_id] or next(asked)) for item in items]
+        retrievals = [kept[item.item_id] or next(asked) for item in items]
+        if self._names_version and self._declared is not None:
+            # A response without a version, of a system whose responses have one, is of none that is known.
+            retrievals = [each if each.version else replace(each, version="not told") for each in retrievals]
         if progress is not None:
             progress(len(items), len(items))
         return retrievals
-
-    def _told(self, retrieval: Retrieval) -> Retrieval:
-        """A response without a version, of a system whose responses have one, is of none that is known."""
-        unknown = self._names_version and self._declared is not None and retrieval.version is None
-        return replace(retrieval, version="not told") if unknown else retrieval
 
     def answer(
         self, items: Sequence[Item], contexts: Sequence[Sequence[str]], progress: Progress | None = None
@@ -132,9 +130,5 @@ def check_access(name: str, settings: Settings, client_id: str) -> None:
 
 def _definition_version(definition: SystemDefinition, settings: Settings) -> str:
     """Of all that decides what the system is asked and what is made of its responses."""
-    return digest_json(
-        [
-            definition.model_dump(mode="json", exclude=_NOT_ITSELF),
-            declines_version(settings.decline_phrases),
-        ]
-    )
+    itself = definition.model_dump(mode="json", exclude=_NOT_ITSELF)
+    return digest_json([itself, declines_version(settings.decline_phrases)])

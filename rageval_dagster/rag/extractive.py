@@ -101,7 +101,8 @@ class ExtractiveAnswerer:
         texts = list(dict.fromkeys([*questions, *(passage.text for passage in passages.values())]))
         tokens = dict(zip(texts, self._embedder.token_vectors(texts), strict=True))
         for question, own in zip(questions, contexts, strict=True):
-            asked = _word_vectors(question, tokens[question])
+            rows = [row for row, (start, end) in enumerate(tokens[question].spans) if _WORD.search(question[start:end])]
+            asked = tokens[question].vectors[rows]
             yield [
                 match
                 for number, context in enumerate(own)
@@ -159,12 +160,6 @@ def _split_heading(text: str) -> tuple[str, str]:
         and not following[0].islower()
     )
     return (" ".join(first.split()), rest) if is_heading else ("", text)
-
-
-def _word_vectors(question: str, tokens: "TokenVectors") -> "np.ndarray":
-    """The vectors of the question's tokens that are words or parts of words."""
-    rows = [row for row, (start, end) in enumerate(tokens.spans) if _WORD.search(question[start:end])]
-    return tokens.vectors[rows]
 
 
 def _match(asked: "np.ndarray", context: int, passage: Passage, tokens: "TokenVectors") -> list[Match]:

@@ -47,11 +47,11 @@ class PromptedAnswerer:
             item, own = asked
             return await self._answering.answer(asker, item.question, own)
 
-        asked = list(zip(items, contexts, strict=True))
-        return [self._outcome(said) for said in self._chat.converse(asked, one, progress)]
-
-    def _outcome(self, said: Said | Failure) -> AnswerOutcome:
-        if isinstance(said, Failure):
-            return AnswerOutcome(error=said.reason)
-        answer = Answer(said.text, is_decline(said.text, self._decline_phrases))
-        return AnswerOutcome(answer, latency_s=said.latency_s, made_at=said.made_at)
+        outcomes: list[AnswerOutcome] = []
+        for said in self._chat.converse(list(zip(items, contexts, strict=True)), one, progress):
+            if isinstance(said, Failure):
+                outcomes.append(AnswerOutcome(error=said.reason))
+            else:
+                answer = Answer(said.text, is_decline(said.text, self._decline_phrases))
+                outcomes.append(AnswerOutcome(answer, latency_s=said.latency_s, made_at=said.made_at))
+        return outcomes

@@ -7,6 +7,7 @@ from typing import Any
 
 import jmespath
 
+from rageval_dagster.corpus.evidence import normalise
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.rag.responses import ResponseReader
@@ -46,12 +47,10 @@ class RecordedResponses:
 
     def ask(self, items: Sequence[Item], depth: int) -> list[Retrieval]:
         """What the file says to each item, in their order; all the contexts that stand there, whatever the depth."""
-        return [self._find(item) for item in items]
-
-    def _find(self, item: Item) -> Retrieval:
-        keys: tuple[_Key, _Key] = ("item", item.item_id), ("question", _normalised(item.question))
         missing = Retrieval(error="not_recorded: the file has no row for the question")
-        return next((self._recorded[key] for key in keys if key in self._recorded), missing)
+        by_id = [self._recorded.get(("item", item.item_id)) for item in items]
+        by_question = [self._recorded.get(("question", normalise(item.question)), missing) for item in items]
+        return [found or other for found, other in zip(by_id, by_question, strict=True)]
 
     def _read(self, content: bytes) -> dict[_Key, Retrieval]:
         recorded: dict[_Key, Retrieval] = {}
@@ -88,7 +87,7 @@ class RecordedResponses:
             question = self._question.search(row)
         except Exception:  # noqa: BLE001  (the user's expression, on anything)
             question = None
-        return "question", _normalised(question) if isinstance(question, str) else ""
+        return "question", normalise(question) if isinstance(question, str) else ""
 
 
 def _rows(content: bytes) -> Iterator[tuple[int, Any]]:
@@ -107,7 +106,3 @@ def _parsed(text: bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return _NOT_JSON
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.split())

@@ -58,13 +58,8 @@ class RedactedSystem:
         return [self._outcome(outcome) for outcome in self._system.answer(items, contexts, progress)]
 
     def _retrieval(self, retrieval: Retrieval) -> Retrieval:
-        return replace(
-            retrieval,
-            hits=None
-            if retrieval.hits is None
-            else tuple(replace(hit, text=self._redactor.redact(hit.text)) for hit in retrieval.hits),
-            answer=None if retrieval.answer is None else self._outcome(retrieval.answer),
-        )
+        hits = retrieval.hits and tuple(replace(hit, text=self._redactor.redact(hit.text)) for hit in retrieval.hits)
+        return replace(retrieval, hits=hits, answer=retrieval.answer and self._outcome(retrieval.answer))
 
     def _outcome(self, outcome: AnswerOutcome) -> AnswerOutcome:
         if outcome.answer is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rageval_dagster.corpus.compatibility import check_embedder
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.embedding.models import Embedder
-from rageval_dagster.records import Chunk, Hit
+from rageval_dagster.records import Hit
 from rageval_dagster.text import word_spans
 
 if TYPE_CHECKING:
@@ -100,13 +100,6 @@ class Bm25Retriever:
                 index.add(chunk.id, chunk.text)
         index.close()
         return index
-
-
-def _hits(ranking: Sequence[tuple[Chunk, float]]) -> list[Hit]:
-    return [
-        Hit(chunk.id, chunk.document_id, rank, score, chunk.text, chunk.page)
-        for rank, (chunk, score) in enumerate(ranking, start=1)
-    ]
 
 
 class _Bm25Index:

@@ -21,11 +21,11 @@ class Advice:
     It is not said where one of those in `unless` is low.
     """
 
-    low: tuple[str, ...]
-    high: tuple[str, ...]
     cause: str
     action: str
     source: str
+    low: tuple[str, ...] = ()
+    high: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
 
 
@@ -56,29 +56,21 @@ _FOUND = (
 _CHANGED = ("corpus", "index", "system", "judge")
 _REGRESSED = (
     Advice(
-        (),
-        (),
         "The documents changed: passages with answers are gone or cut otherwise, or new ones come before them",
         "Compare the two runs: it names the documents, and shows the passages of both times for each question",
         "004",
     ),
     Advice(
-        (),
-        (),
         "The vectors changed: not all come from the model that searches, or from its version",
         "See what embedded the documents since, and embed them again with the model that searches",
         "004",
     ),
     Advice(
-        (),
-        (),
         "The system behaves otherwise: a release of it, its prompt, its model or its settings",
         "Compare the answers of both times, and take back what was released or accept the run",
         "004",
     ),
     Advice(
-        (),
-        (),
         "The judge's scores changed where passages and answers did not",
         "Read some verdicts: if they are right now, accept the run",
         "002",
@@ -88,68 +80,70 @@ _REGRESSED = (
 
 _PAIRS = (
     Advice(
-        ("retrieval.precision_at_{k}", "retrieval.recall_at_{k}", "retrieval.mrr"),
-        _FAITHFUL,
         "The answers keep to their contexts, but the contexts are not the right ones",
         "Mend retrieval first: chunk size and overlap, the embedding model, hybrid search",
         "004",
+        low=("retrieval.precision_at_{k}", "retrieval.recall_at_{k}", "retrieval.mrr"),
+        high=_FAITHFUL,
     ),
     Advice(
-        _CORRECT,
-        _FAITHFUL,
         "The answers are grounded but do not say what is expected: the expected answers may be too narrow, or the "
         "contexts lack the fact",
         "Read some questions: add other right wordings to the expected answers, see whether the contexts hold the fact",
         "001",
+        low=_CORRECT,
+        high=_FAITHFUL,
     ),
     Advice(
-        (*_CORRECT, *_FAITHFUL, "judge.completeness"),
-        ("overlap.context_correctness", "retrieval.hit_rate_at_{k}"),
         "The right documents are found, but the answers do not make use of them",
         "Try another answering model or prompt, and see whether answers are cut off",
         "001",
+        low=(*_CORRECT, *_FAITHFUL, "judge.completeness"),
+        high=("overlap.context_correctness", "retrieval.hit_rate_at_{k}"),
         unless=_FOUND,
     ),
     Advice(
-        ("lexical.number_match", "checks.calculation_correct"),
-        ("lexical.keyword_coverage",),
         "The answers name the right things with wrong numbers",
         "Check how tables and figures are cut into chunks, and what the answering prompt says of numbers",
         "003",
+        low=("lexical.number_match", "checks.calculation_correct"),
+        high=("lexical.keyword_coverage",),
     ),
     Advice(
-        ("lexical.keyword_coverage",),
-        ("lexical.exact_match",),
         "The answers are right where they are short, and leave details out elsewhere",
         "Ask in the answering prompt for complete answers",
         "003",
+        low=("lexical.keyword_coverage",),
+        high=("lexical.exact_match",),
     ),
     Advice(
-        ("lexical.exact_match",),
-        ("lexical.keyword_coverage",),
         "The answers hold what is expected in other words, or with more around it",
         "No cause for concern by itself: read exact match only for questions with one short answer",
         "003",
+        low=("lexical.exact_match",),
+        high=("lexical.keyword_coverage",),
     ),
     Advice(
-        (*_FAITHFUL, "claims.context_precision", "claims.context_recall"),
-        ("lexical.keyword_coverage", "overlap.answer_correctness"),
         "The answers are as expected without their contexts saying so: the model may answer from memory",
         "See whether the contexts support the answers, and have the prompt allow only what they say",
         "003",
+        low=(*_FAITHFUL, "claims.context_precision", "claims.context_recall"),
+        high=("lexical.keyword_coverage", "overlap.answer_correctness"),
     ),
 )
 
 _SINGLE = (
     Advice(
-        ("retrieval.precision_at_{k}", "retrieval.document_precision_at_{k}", "claims.context_precision"),
-        (),
         "Many of the passages that come back have nothing to do with the question",
         "Tune the embedding model, cut chunks better, add keyword search (BM25) to make it hybrid",
         "004",
+        low=("retrieval.precision_at_{k}", "retrieval.document_precision_at_{k}", "claims.context_precision"),
     ),
     Advice(
-        (
+        "Passages that hold the answer do not come back",
+        "See whether they are indexed at all, raise k, widen the search with related terms or a graph of entities",
+        "004",
+        low=(
             "retrieval.recall_at_{k}",
             "retrieval.document_recall_at_{k}",
             "retrieval.hit_rate_at_{k}",
@@ -157,92 +151,76 @@ _SINGLE = (
             "claims.context_recall",
             "overlap.context_correctness",
         ),
-        (),
-        "Passages that hold the answer do not come back",
-        "See whether they are indexed at all, raise k, widen the search with related terms or a graph of entities",
-        "004",
     ),
     Advice(
-        ("retrieval.mrr", "retrieval.document_mrr", "retrieval.ndcg_at_10", "retrieval.document_ndcg_at_10"),
-        (),
         "The right passages come back, but low in the list",
         "Add or tune a reranker, use a better embedding model, weigh keyword against vector search otherwise",
         "004",
+        low=("retrieval.mrr", "retrieval.document_mrr", "retrieval.ndcg_at_10", "retrieval.document_ndcg_at_10"),
         unless=_FOUND,
     ),
     Advice(
-        (*_FAITHFUL, "overlap.faithfulness", "embedding.answer_hallucination"),
-        (),
         "The answers say what their contexts do not",
         "Verify answers before they are given, demand citations, allow the system to decline",
         "004, 000",
+        low=(*_FAITHFUL, "overlap.faithfulness", "embedding.answer_hallucination"),
     ),
     Advice(
-        ("citation.accuracy", "citation.accuracy_judged"),
-        (),
         "Citations point to passages that do not say it, or that were never retrieved",
         "Number the contexts clearly in the prompt, and keep their ids through any compression of them",
         "004",
+        low=("citation.accuracy", "citation.accuracy_judged"),
     ),
     Advice(
-        ("citation.coverage", "judge.citation_quality", "lexical.source_citation"),
-        (),
         "Much of what the answers say has no source, so that nobody can check it",
         "Demand a citation for each statement in the prompt (RAG__CITATION_REQUIRED for the built-in answers)",
         "004, 003",
+        low=("citation.coverage", "judge.citation_quality", "lexical.source_citation"),
     ),
     Advice(
-        ("claims.answer_relevancy", "judge.answer_relevance", "embedding.question_alignment"),
-        (),
         "The answers do not speak to the question",
         "Look at how questions are rewritten before the search, and at how their intent is told",
         "004",
+        low=("claims.answer_relevancy", "judge.answer_relevance", "embedding.question_alignment"),
     ),
     Advice(
-        ("embedding.context_relevance",),
-        (),
         "The passages that come back may be off the question's topic",
         "See whether the embedding model fits the documents' language and field",
         "000",
+        low=("embedding.context_relevance",),
     ),
     Advice(
-        ("embedding.context_sufficiency",),
-        (),
         "Too few of the passages are near the question to answer it from",
         "Retrieve more passages, or cut the documents so that a passage holds a whole thought",
         "000",
+        low=("embedding.context_sufficiency",),
     ),
     Advice(
-        (
+        "The answers differ from the expected ones in meaning: facts may be wrong",
+        "Read the questions that score lowest beside their contexts",
+        "000",
+        low=(
             "embedding.answer_correctness",
             "embedding.answer_relevance",
             "judge.correctness",
             "claims.answer_correctness",
         ),
-        (),
-        "The answers differ from the expected ones in meaning: facts may be wrong",
-        "Read the questions that score lowest beside their contexts",
-        "000",
     ),
     Advice(
-        ("quality.refusal_correct",),
-        (),
         "The system answers what it should decline, or declines what it could answer",
         "Tune when it declines: its threshold on retrieval scores, or what its prompt says of missing answers",
         "004",
+        low=("quality.refusal_correct",),
     ),
     Advice(
-        ("judge.completeness", "lexical.answer_completeness", "checks.list_coverage"),
-        (),
         "The answers leave out what the contexts or the expected answers hold",
         "Ask for complete answers, raise the limit of their length, give the model more contexts",
         "002, 003",
+        low=("judge.completeness", "lexical.answer_completeness", "checks.list_coverage"),
     ),
 )
 
 EVERYTHING_LOW = Advice(
-    (),
-    (),
     "Everything is low: the questions may not fit these documents, or the system does not see them",
     "Try some questions by hand, see whether the expected documents exist under these names, and whether the system "
     "searches this client's documents",

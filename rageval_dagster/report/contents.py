@@ -34,7 +34,6 @@ from rageval_dagster.storage.views import read_view
 MOST_GROUPS = 12
 FIRST_NUMBERS = 5
 LENGTHS = ((0, 8, "up to 8 words"), (9, 15, "9 to 15 words"), (16, 10**9, "over 15 words"))
-TREND_RUNS = 30
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,11 @@ def evaluation_contents(
     judged = judged_before(db, evaluation)
     spec = GateSpec.from_settings(settings)
     dataset = benchmark_storage.get_dataset(db, evaluation.dataset_id)
-    figures = _figures(report, judged, settings.thresholds)
+    compared = {row.metric_id: row for row in judged.comparisons}
+    figures = [
+        Figure(name, metric_name(name), summary, good_value(summary, settings.thresholds), compared.get(name))
+        for name, summary in report.summaries.items()
+    ]
     gated = spec.gated(report.summaries, evaluation.k, report.level)
     questions = questions_of(db, report, judged, [each.metric_id for each in figures], redact)
     rightness = rightness_of(report.summaries)
@@ -267,14 +270,6 @@ def evaluation_contents(
         speed=_speed(db, evaluation),
         questions=questions,
     )
-
-
-def _figures(report: EvaluationReport, judged: Judged, thresholds: Mapping[str, float]) -> list[Figure]:
-    compared = {row.metric_id: row for row in judged.comparisons}
-    return [
-        Figure(name, metric_name(name), summary, good_value(summary, thresholds), compared.get(name))
-        for name, summary in report.summaries.items()
-    ]
 
 
 def _first(figures: Sequence[Figure], gated: Sequence[str], k: int) -> list[Figure]:

@@ -16,6 +16,8 @@ from rageval_dagster.storage.scores import Summary
 OBJECTIVE = "overlap.faithfulness"
 """Seed 001's: what is made up is worse than what is incomplete."""
 
+ALPHA = 0.05
+
 
 @dataclass(frozen=True)
 class Place:
@@ -36,9 +38,7 @@ class Leaderboard:
     sentence: str
 
 
-def leaderboards(
-    db: Database, evaluations: Sequence[Evaluation], objective: str = OBJECTIVE, alpha: float = 0.05
-) -> list[Leaderboard]:
+def leaderboards(db: Database, evaluations: Sequence[Evaluation], objective: str = OBJECTIVE) -> list[Leaderboard]:
     """One for each dataset that several of these evaluations, of one client, asked the same questions of.
 
     Every two systems are compared question by question; the p values are corrected for all pairs of a dataset
@@ -47,11 +47,11 @@ def leaderboards(
     by_dataset: dict[int, list[Evaluation]] = {}
     for evaluation in evaluations:
         by_dataset.setdefault(evaluation.dataset_id, []).append(evaluation)
-    found = (_leaderboard(db, several, objective, alpha) for several in by_dataset.values() if len(several) > 1)
+    found = (_leaderboard(db, several, objective) for several in by_dataset.values() if len(several) > 1)
     return [board for board in found if board is not None]
 
 
-def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str, alpha: float) -> Leaderboard | None:
+def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str) -> Leaderboard | None:
     summaries: dict[str, Summary] = {}
     scores: dict[str, Mapping[str, float | None]] = {}
     by_system = {evaluation.system: evaluation for evaluation in evaluations}
@@ -75,7 +75,7 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
         pair
         for pair, each, p in zip(pairs, compared, adjusted, strict=True)
         # Versions that differ are not compared: another judge scored them.
-        if p <= alpha
+        if p <= ALPHA
         and sign * (each.difference or 0.0) > 0
         and summaries[pair[0]].metric_version == summaries[pair[1]].metric_version
     }

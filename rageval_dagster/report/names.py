@@ -1,6 +1,7 @@
 """How metrics, numbers, dates and the five versions are called in sentences for people."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 VERSIONS = {
@@ -43,6 +44,17 @@ def number(value: float, digits: int = 2) -> str:
     """`.82`, `1.00`, `-.05`: a score or a difference of scores."""
     said = f"{value:.{digits}f}"
     return re.sub(r"^(-?)0\.", r"\1.", said)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """`.71 – .92`; empty where there is none."""
+    return "" if low is None or high is None else f"{number(low)} – {number(high)}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`: the first ones, and how many there are beyond them."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def movement(before: float, now: float) -> str:

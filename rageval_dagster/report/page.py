@@ -21,7 +21,7 @@ from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
-from rageval_dagster.report.names import VERSIONS, metric_name, number, plural
+from rageval_dagster.report.names import VERSIONS, interval, listed, metric_name, number, plural
 from rageval_dagster.report.triage import QUADRANTS
 from rageval_dagster.report.verdict import (
     TROUBLES,
@@ -70,30 +70,20 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\
 
 def client_page(contents: ClientContents, redacted: bool = False, fleet: str | None = None) -> str:
     """A client's report. `fleet` is the address of the page of all clients, relative to this one."""
-    script = _source("client.js")
-    found = (
-        _environment()
-        .get_template("client.html")
-        .render(
-            client=contents,
-            made_at=_moment(datetime.now(UTC)),
-            redacted=redacted,
-            fleet=fleet,
-            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
-            script=Markup(script),  # noqa: S704 - this package's own file
-            script_hash=script_hash(script),
-            tones=TONES,
-            versions=VERSIONS,
-            quadrants=QUADRANTS,
-            most_advice=MOST_ADVICE,
-            names=_names(contents),
-            charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
-            ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
-            data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
-            program_version=_program_version(),
-        )
+    return _rendered(
+        "client",
+        client=contents,
+        redacted=redacted,
+        fleet=fleet,
+        tones=TONES,
+        versions=VERSIONS,
+        quadrants=QUADRANTS,
+        most_advice=MOST_ADVICE,
+        names=_names(contents),
+        charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
+        ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
+        data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
     )
-    return writable(found)
 
 
 def fleet_page(
@@ -107,26 +97,31 @@ def fleet_page(
     Behind the clients that leak or got worse stand those with which something else is wrong. Those `with_report`, by
     name, link to their own pages in the same folder.
     """
-    script = _source("fleet.js")
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:
         of_client[incident.client_id].append(incident)
     rows = [_fleet_row(row, of_client[row["client_id"]], row["client_id"] in with_report, settings) for row in overview]
     rows.sort(key=lambda row: gravity(row["troubles"]))
-    found = (
-        _environment()
-        .get_template("fleet.html")
-        .render(
-            rows=rows,
-            wrong=any(row["troubles"] for row in rows),
-            sentence=fleet_sentence(rows),
-            verdicts=sorted({row["verdict"] for row in rows}),
-            made_at=_moment(datetime.now(UTC)),
-            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
-            script=Markup(script),  # noqa: S704 - this package's own file
-            script_hash=script_hash(script),
-            program_version=_program_version(),
-        )
+    return _rendered(
+        "fleet",
+        rows=rows,
+        wrong=any(row["troubles"] for row in rows),
+        sentence=fleet_sentence(rows),
+        verdicts=sorted({row["verdict"] for row in rows}),
+    )
+
+
+def _rendered(page: str, **values: Any) -> str:
+    """The template of that name, with its script, the style of all pages, when it was made, and by which program."""
+    script = _source(f"{page}.js")
+    template = _environment().get_template(f"{page}.html")
+    found = template.render(
+        **values,
+        made_at=_moment(datetime.now(UTC)),
+        style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
+        script=Markup(script),  # noqa: S704 - this package's own file
+        script_hash=script_hash(script),
+        program_version=_program_version(),
     )
     return writable(found)
 
@@ -138,7 +133,9 @@ def fleet_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
         clients = [row for row in rows if trouble in row["troubles"]]
         if clients:
             counted = (one if len(clients) == 1 else many).format(len(clients), plural(len(rows), "client"))
-            said.append(f"{counted}: {_failed(clients) if trouble == 'failed' else _listed(_clients(clients))}")
+            said.append(
+                f"{counted}: {_failed(clients) if trouble == 'failed' else listed(_clients(clients), MOST_CLIENTS)}"
+            )
     # Not capitalize(), which would make the rest, and the clients' names in it, small.
     begun = "; ".join(said)
     begun = f"{begun[0].upper()}{begun[1:]}. " if begun else ""
@@ -150,20 +147,16 @@ def _clients(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [row["client"] for row in rows]
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_CLIENTS
-    return ", ".join(names[:MOST_CLIENTS]) + (f" and {more} more" if more > 0 else "")
-
-
 def _failed(rows: Sequence[Mapping[str, Any]]) -> str:
     """The clients with on how many questions; once, where it was on all of each."""
     if all(row["errors"] == row["questions"] for row in rows):
-        return f"{_listed(_clients(rows))} (on all questions)"
-    return _listed([f"{row['client']} (on {_share(row['errors'], row['questions'])})" for row in rows])
-
-
-def _share(failed: int, of: int) -> str:
-    return "all questions" if failed == of else f"{failed:,} of {plural(of, 'question')}"
+        return f"{listed(_clients(rows), MOST_CLIENTS)} (on all questions)"
+    said = []
+    for row in rows:
+        failed, of = row["errors"], row["questions"]
+        share = "all questions" if failed == of else f"{failed:,} of {plural(of, 'question')}"
+        said.append(f"{row['client']} (on {share})")
+    return listed(said, MOST_CLIENTS)
 
 
 def _word(row: Mapping[str, Any], troubles: Sequence[Trouble], tone: Tone | None) -> str:
@@ -257,7 +250,7 @@ def _names(contents: ClientContents) -> dict[str, str]:
 
 def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]:
     """Retrieval, with precision's ceiling; and the metrics of answers that stand among the first."""
-    k, trends, prefix = contents.evaluation.k, contents.trends, _prefix(contents)
+    k, trends, prefix = contents.evaluation.k, contents.trends, contents.report.prefix
     retrieval = [f"{prefix}{name}" for name in (f"precision_at_{k}", f"recall_at_{k}", "mrr")]
     answers = [each.metric_id for each in contents.first if not each.metric_id.startswith("retrieval.")]
     if not answers:
@@ -278,7 +271,7 @@ def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]
 def _ceiling(contents: EvaluationContents) -> str | None:
     """Why precision cannot reach 1, where it cannot."""
     k = contents.evaluation.k
-    precision = f"{_prefix(contents)}precision_at_{k}"
+    precision = f"{contents.report.prefix}precision_at_{k}"
     ceiling = next((each.summary.ceiling for each in contents.figures if each.metric_id == precision), None)
     if ceiling is None or ceiling >= 1:
         return None
@@ -287,11 +280,6 @@ def _ceiling(contents: EvaluationContents) -> str | None:
         f"have fewer than {k} relevant {contents.report.level}s, so that others fill the list. Another k, dataset or "
         "evidence has another ceiling: compare precision with its ceiling, not with 1."
     )
-
-
-def _prefix(contents: EvaluationContents) -> str:
-    """What ids of retrieval metrics begin with at the level of the evaluation's headlines."""
-    return "retrieval.document_" if contents.report.level == "document" else "retrieval."
 
 
 @cache
@@ -315,7 +303,7 @@ def _environment() -> Any:
         "metric_name": metric_name,
         "shortened": _shortened,
     }
-    environment.globals |= {"plural": plural, "interval": _interval, "shell": shlex.quote}
+    environment.globals |= {"plural": plural, "interval": interval, "shell": shlex.quote}
     return environment
 
 
@@ -333,10 +321,6 @@ def _signed(value: float) -> str:
     return said.replace("-", "−") if value < 0 else f"+{said}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{number(low)} – {number(high)}"
-
-
 def _percent(share: float | None) -> str:
     return "0%" if share is None else f"{math.floor(share * 100 + 0.5)}%"
 
@@ -349,8 +333,8 @@ def _moment(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def _shortened(text: str, longest: int = 60) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _program_version() -> str:

@@ -59,11 +59,11 @@ class Questions:
     pair: Pair | None
 
 
-def cut(text: str, longest: int = LONGEST_TEXT) -> str:
+def cut(text: str) -> str:
     """The text, or its beginning and how much was cut."""
-    if len(text) <= longest:
+    if len(text) <= LONGEST_TEXT:
         return text
-    return f"{text[:longest]}… ({len(text) - longest:,} more characters)"
+    return f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT:,} more characters)"
 
 
 def questions_of(
@@ -74,7 +74,7 @@ def questions_of(
     Questions whose texts were deleted keep their ids and scores.
     """
     evaluation = report.evaluation
-    results = {item_id: result for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()}
+    results = result_storage.results_by_item(db, evaluation.id)
     versions = {name: each.metric_version for name, each in report.summaries.items()}
     outcomes = score_storage.load_scores(db, evaluation.id, versions)
     item_ids = list(dict.fromkeys([*results, *(row.item_id for row in result_storage.run_items(db, evaluation.id))]))
@@ -86,9 +86,10 @@ def questions_of(
     pair = next((side_by_side(db, baseline, evaluation) for baseline in kept.values()), None)
     before = pair.results(db)[0] if pair is not None else {}
     falls = _falls(pair, judged)
-    told = _with_contexts(report, falls)
+    changed = sorted(falls, key=lambda item_id: (-abs(falls[item_id]), item_id))
+    told = {*report.by_badness[:WORST], *changed[:MOST_CHANGED]}
     rightness = rightness_of(report.summaries)
-    hit_rate = f"retrieval.{'document_' if report.level == 'document' else ''}hit_rate_at_{evaluation.k}"
+    hit_rate = f"{report.prefix}hit_rate_at_{evaluation.k}"
     texts = Texts()
     rows: list[dict[str, Any]] = []
     quadrants: list[Quadrant | None] = []
@@ -150,11 +151,6 @@ def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
             if value is not None and now is not None and value != now:
                 found[item_id] = found.get(item_id, 0.0) + sign * (value - now)
     return found
-
-
-def _with_contexts(report: EvaluationReport, falls: Mapping[str, float]) -> set[str]:
-    changed = sorted(falls, key=lambda item_id: (-abs(falls[item_id]), item_id))
-    return {*report.by_badness[:WORST], *changed[:MOST_CHANGED]}
 
 
 def _value(outcome: Outcome | None) -> float | None:

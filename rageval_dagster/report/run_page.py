@@ -10,12 +10,11 @@ from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.markdown import escaped, sparkline, table
 from rageval_dagster.report.advice import advised, good_value, suspected
 from rageval_dagster.report.links import ReportLinks
-from rageval_dagster.report.names import metric_name, number, plural
+from rageval_dagster.report.names import interval, listed, metric_name, number, plural
 from rageval_dagster.report.verdict import verdict, what_changed
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
-from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
 
 QUESTIONS_SHOWN = 5
@@ -91,7 +90,7 @@ def _metrics(db: Database, report: EvaluationReport, judged: Judged | None, thre
         [
             escaped(metric_name(each.metric_id)),
             "–" if each.mean is None else number(each.mean),
-            _interval(each),
+            interval(each.ci_low, each.ci_high),
             "" if (good := good_value(each, thresholds)) is None else number(good),
             _difference(compared.get(each.metric_id)),
             sparkline(trend.get(each.metric_id, [])),
@@ -103,12 +102,6 @@ def _metrics(db: Database, report: EvaluationReport, judged: Judged | None, thre
     return table(["metric", "mean", "95 % interval", "good", "against baseline", "last runs"], rows)
 
 
-def _interval(summary: Summary) -> str:
-    if summary.ci_low is None or summary.ci_high is None:
-        return ""
-    return f"{number(summary.ci_low)} – {number(summary.ci_high)}"
-
-
 def _difference(row: MetricComparison | None) -> str:
     if row is None or row.difference is None:
         return ""
@@ -117,9 +110,6 @@ def _difference(row: MetricComparison | None) -> str:
 
 
 def _linked(evaluation: Evaluation, item_ids: Sequence[str], links: ReportLinks) -> str:
-    shown = []
-    for item_id in item_ids[:QUESTIONS_SHOWN]:
-        url = links.question(evaluation.client_id, evaluation.id, item_id)
-        shown.append(f"[{item_id}]({url})" if url else f"`{item_id}`")
-    more = len(item_ids) - QUESTIONS_SHOWN
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    urls = [links.question(evaluation.client_id, evaluation.id, item_id) for item_id in item_ids]
+    shown = [f"[{id}]({url})" if url else f"`{id}`" for id, url in zip(item_ids, urls, strict=True)]
+    return listed(shown, QUESTIONS_SHOWN)

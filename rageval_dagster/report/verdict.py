@@ -68,7 +68,7 @@ def _of_scores(
     if judgement.verdict == "first":
         return Verdict("first", f"First run: {_levels(headline)}; later runs are held against it.")
     since = _since(judged, dates)
-    why = _why(judgement.changes)
+    why = ", ".join(what_changed(judgement.changes)) or "nothing changed"
     if judged.regressed:
         return Verdict("worse", f"Worse since {since}: {_moved(judged.regressed)}; {why}.")
     # A metric that was held to another's dataset, or judged anew, has no fall of its own to be sure of.
@@ -124,7 +124,13 @@ def gravity(troubles: Sequence[Trouble]) -> int:
 
 def what_changed(changes: Sequence[Change]) -> list[str]:
     """`the documents changed (3 changed chunks)` for each of the five that did."""
-    return [_changed(change) for change in changes]
+    said = []
+    for change in changes:
+        verb = "changed" if change.what != "dataset" else "were renewed"
+        named = f"{VERSIONS.get(change.what, change.what)} {verb} ({change.detail})"
+        unsure = "the system may have changed (it declares no version)"
+        said.append(unsure if change.detail == UNVERSIONED else named)
+    return said
 
 
 def _since(judged: Judged, dates: Mapping[int, datetime]) -> str:
@@ -132,17 +138,6 @@ def _since(judged: Judged, dates: Mapping[int, datetime]) -> str:
     named = [change.since for change in judgement.changes if change.since is not None]
     known = [dates[each] for each in (*named, judgement.baseline_id) if each is not None and each in dates]
     return date(known[0], judged.evaluation.started_at) if known else f"run {judgement.baseline_id}"
-
-
-def _why(changes: Sequence[Change]) -> str:
-    return ", ".join(what_changed(changes)) or "nothing changed"
-
-
-def _changed(change: Change) -> str:
-    if change.detail == UNVERSIONED:
-        return "the system may have changed (it declares no version)"
-    verb = "changed" if change.what != "dataset" else "were renewed"
-    return f"{VERSIONS.get(change.what, change.what)} {verb} ({change.detail})"
 
 
 def _moved(rows: Sequence[MetricComparison]) -> str:

@@ -56,10 +56,7 @@ def kappa(said: Sequence[Hashable], labels: Sequence[Hashable]) -> float | None:
 
 
 def auroc(
-    values: Sequence[float],
-    labels: Sequence[bool],
-    clusters: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
+    values: Sequence[float], labels: Sequence[bool], clusters: Sequence[Hashable] | None = None
 ) -> Interval | None:
     """The chance that a good one scores higher than a bad one, a tie counting half; None where one of them is missing.
 
@@ -85,7 +82,7 @@ def auroc(
     effect = 1.0
     if clusters is not None:
         effect = _design_effect(placements - area, good, cluster_codes(clusters, scores.size))
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    z = NormalDist().inv_cdf(0.975)
     low = _newcombe_bound(area, positives.size, negatives.size, z, effect)
     high = 1.0 - _newcombe_bound(1.0 - area, positives.size, negatives.size, z, effect)
     return Interval(area, min(low, area), max(high, area))

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Hashable, Mapping
 
-from rageval_dagster.records import Interval, Outcome, Summary
+from rageval_dagster.records import Outcome, Summary
 from rageval_dagster.statistics.intervals import mean_interval
 
 
@@ -22,10 +22,12 @@ def summarise(
     n_error = sum(outcome.status == "error" for outcome in outcomes.values())
     reachable = len(values) + n_error
     share = len(values) / reachable if reachable else None
-    interval = None
+    interval = high = None
     if values:
         labels = None if clusters is None else [clusters.get(item) for item in scores]
         interval = mean_interval(values, labels, confidence)
+        # The mean itself may lie above its ceiling by a rounding.
+        high = interval.high if ceiling is None else max(interval.mean, min(interval.high, ceiling))
     scored_part = interval.mean * share if interval and share else 0.0
     return Summary(
         n=len(outcomes),
@@ -34,7 +36,7 @@ def summarise(
         n_error=n_error,
         mean=interval.mean if interval else None,
         ci_low=interval.low if interval else None,
-        ci_high=_at_most(interval, ceiling) if interval else None,
+        ci_high=high,
         min=min(values, default=None),
         max=max(values, default=None),
         worst_low=scored_part if share is not None else None,
@@ -46,7 +48,6 @@ def breakdown(
     outcomes: Mapping[str, Outcome],
     groups: Mapping[str, Collection[str]],
     clusters: Mapping[str, Hashable] | None = None,
-    confidence: float = 0.95,
 ) -> dict[str, Summary]:
     """Sums up the outcomes of one metric, {item: outcome}, for each group by name; `groups` says the groups of an item.
 
@@ -59,9 +60,4 @@ def breakdown(
     for item, outcome in outcomes.items():
         for group in groups.get(item, ()):
             members.setdefault(group, {})[item] = outcome
-    return {group: summarise(column, clusters, confidence) for group, column in sorted(members.items())}
-
-
-def _at_most(interval: Interval, ceiling: float | None) -> float:
-    # The mean itself may lie above its ceiling by a rounding.
-    return interval.high if ceiling is None else max(interval.mean, min(interval.high, ceiling))
+    return {group: summarise(column, clusters) for group, column in sorted(members.items())}

@@ -183,15 +183,7 @@ def list_candidates(
         else:
             rows = list(rows_in(connection, query, qa_candidates.c.chunk_key, chunk_keys))
     candidates = [
-        Candidate(
-            chunk_key=row.chunk_key,
-            generator=row.generator,
-            attempt=row.attempt,
-            status=row.status,
-            item=None if row.item is None else Item.from_dict(row.item),
-            reasons=tuple(row.reasons),
-            difficulty=row.difficulty,
-        )
+        Candidate(**{**row._mapping, "item": row.item and Item.from_dict(row.item), "reasons": tuple(row.reasons)})
         for row in rows
     ]
     return sorted(candidates, key=lambda candidate: (candidate.chunk_key, candidate.generator, candidate.attempt))

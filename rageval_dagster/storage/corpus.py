@@ -163,11 +163,11 @@ def iter_manifest(
         yield [ManifestEntry(*row) for row in rows]
 
 
-def iter_contents(db: Database, client_id: str, page_size: int = 5000) -> Iterator[Sequence[sa.Row[Any]]]:
+def iter_contents(db: Database, client_id: str) -> Iterator[Sequence[sa.Row[Any]]]:
     """Of every chunk its key, document id, page, position, hashes of text and vector, and time of adding; by key."""
     names = ("chunk_key", "document_id", "page", "position", "text_hash", "vector_hash", "added_at")
     here = corpus_chunks.c.client_id == client_id
-    yield from _by_key(db, sa.select(*(corpus_chunks.c[name] for name in names)).where(here), page_size)
+    yield from _by_key(db, sa.select(*(corpus_chunks.c[name] for name in names)).where(here), 5_000)
 
 
 def _by_key(db: Database, query: sa.Select[Any], page_size: int) -> Iterator[Sequence[sa.Row[Any]]]:

@@ -4,6 +4,7 @@ import functools
 import os
 import random
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ _DRIVERS = {
     "mysql+pymysql": "mysql",
 }
 _CONNECT_TIMEOUT_S = 5
-_BUSY_TIMEOUT_MS = 30_000
+BUSY_TIMEOUT_MS = 30_000
 _MIGRATION_WAIT_S = 60
 _LOCK_NUMBER = 7_246_382_501  # any constant: the key of PostgreSQL's advisory lock
 _ATTEMPTS = 8
@@ -378,7 +379,7 @@ def _create_engine(url: URL) -> sa.Engine:
     common: dict[str, Any] = {"hide_parameters": True}
     if dialect == "sqlite":
         _prepare_file(Path(str(url.database)))
-        engine = sa.create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_MS / 1000}, **common)
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, **common)
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -387,19 +388,13 @@ def _create_engine(url: URL) -> sa.Engine:
     if dialect == "mysql":
         connect_args["init_command"] = "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
         if not _is_local(url) and not any(key.startswith("ssl") for key in url.query):
-            connect_args["ssl"] = _encrypted()
+            # As PostgreSQL's `require`: no connection without TLS; the URL may name certificates to verify.
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            connect_args["ssl"] = context
     # Read committed: MariaDB's default locks the gaps between keys, on which parallel writers deadlock.
     return sa.create_engine(url, connect_args=connect_args, isolation_level="READ COMMITTED", **common)
-
-
-def _encrypted() -> Any:
-    """TLS as PostgreSQL's `require`: without it no connection; certificates are verified where the URL names them."""
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _prepare_file(path: Path) -> None:
@@ -413,7 +408,7 @@ def _prepare_file(path: Path) -> None:
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by `_begin_sqlite`, not by the driver
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten

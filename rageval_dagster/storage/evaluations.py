@@ -293,44 +293,22 @@ def in_dataset() -> sa.Join:
     )
 
 
-_EVALUATIONS = sa.select(evaluation_runs, evaluation_datasets.c.name.label("dataset_name")).join(
-    evaluation_datasets, evaluation_datasets.c.id == evaluation_runs.c.dataset_id
-)
+_STORED_AS = {"system": "system_name", "trigger": "trigger_key"}
+_PLAIN = [name for name in Evaluation.__dataclass_fields__ if name not in ("dataset_name", "versions", "judged")]
+_VERSIONS = {name: f"{name}_version" for name in Versions.__dataclass_fields__}
+_EVALUATIONS = sa.select(
+    *(evaluation_runs.c[_STORED_AS.get(name, name)].label(name) for name in _PLAIN),
+    *(evaluation_runs.c[column] for column in _VERSIONS.values()),
+    evaluation_runs.c.changes,
+    evaluation_datasets.c.name.label("dataset_name"),
+).join(evaluation_datasets, evaluation_datasets.c.id == evaluation_runs.c.dataset_id)
 
 
-def _evaluation(row: Any) -> Evaluation:
-    return Evaluation(
-        id=row.id,
-        evaluation_id=row.evaluation_id,
-        client_id=row.client_id,
-        dataset_id=row.dataset_id,
-        dataset_name=row.dataset_name,
-        system=row.system_name,
-        system_reference=row.system_reference,
-        system_declared=row.system_declared,
-        trigger=row.trigger_key,
-        k=row.k,
-        depth=row.depth,
-        versions=Versions(
-            corpus=row.corpus_version,
-            index=row.index_version,
-            dataset=row.dataset_version,
-            system=row.system_version,
-            judge=row.judge_version,
-        ),
-        status=row.status,
-        dagster_run_id=row.dagster_run_id,
-        item_count=row.item_count,
-        error_count=row.error_count,
-        foreign_chunks=row.foreign_chunks,
-        unknown_chunks=row.unknown_chunks,
-        cost_usd=row.cost_usd,
-        duration_s=row.duration_s,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        headline=row.headline,
-        judged=row.changes is not None,
-    )
+def _evaluation(row: sa.Row[Any]) -> Evaluation:
+    values = dict(row._mapping)
+    versions = Versions(**{name: values.pop(column) for name, column in _VERSIONS.items()})
+    judged = values.pop("changes") is not None
+    return Evaluation(**values, versions=versions, judged=judged)
 
 
 def _unlink(connection: Connection, evaluation_id: int) -> None:

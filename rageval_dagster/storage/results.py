@@ -300,6 +300,11 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
     return {row.item_id: (row.result_id, _result(row, words, evaluation.k)) for row in rows}
 
 
+def results_by_item(db: Database, evaluation_id: int) -> dict[str, Result]:
+    """{item id: result}, as `load_results`."""
+    return {item_id: result for item_id, (_, result) in load_results(db, evaluation_id).items()}
+
+
 def latencies(db: Database, evaluation_id: int) -> list[float]:
     """Seconds that the system took for each answer of an evaluation, where that was measured."""
     items = tables.run_items

@@ -44,7 +44,7 @@ from rageval_dagster.storage.tables import (
 )
 from rageval_dagster.storage.types import utc_now
 
-_PAGE = 1_000
+PAGE = 1_000
 
 _ended = sa.func.coalesce(evaluation_runs.c.finished_at, evaluation_runs.c.started_at)
 
@@ -321,14 +321,14 @@ def _sweep(
     total, last = 0, ""
     owned = key.table.c.client_id == client_id
     while True:
-        query = sa.select(key, *also).where(owned, key > last, condition).order_by(key).limit(_PAGE)
+        query = sa.select(key, *also).where(owned, key > last, condition).order_by(key).limit(PAGE)
         with db.connect() as connection:
             rows = connection.execute(query if also else query.distinct()).all()
         ids = [row[0] for row in rows if unused(row)]
         if ids:
             _apply(db, key.table, sa.and_(owned, key.in_(ids)), blank)
             total += len(ids)
-        if len(rows) < _PAGE:
+        if len(rows) < PAGE:
             return total
         last = rows[-1][0]
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.clozes import KINDS, clozes
-from rageval_dagster.benchmark.extractive import generate, generator_name
+from rageval_dagster.benchmark.by_rule.clozes import KINDS, clozes
+from rageval_dagster.benchmark.by_rule.generator import generate, generator_name
+from rageval_dagster.benchmark.question_wording import BLANK
 from rageval_dagster.benchmark.rules import RULES, Pair, measure
 from rageval_dagster.benchmark.validation import validate
-from rageval_dagster.benchmark.wording import BLANK
 from rageval_dagster.records import Candidate, Chunk
 from tests.language_samples import PARAGRAPHS
 

@@ -52,13 +52,6 @@ def test_coverage_counts_the_documents_and_topics_that_questions_touch(corpus: S
     }
 
 
-def test_questions_without_quotes_touch_documents_and_no_known_topic(corpus: SmallCorpus) -> None:
-    corpus.imported([Item("Where?", evidence=(Evidence("4.md"), Evidence("5.md"), Evidence("nowhere.md")))])
-    note(corpus)
-    assert corpus.dataset("own").coverage == Coverage(18, 2, 3, None)
-    assert "topic_coverage" not in corpus.dataset("own").coverage.metadata()
-
-
 def test_an_imported_question_is_flagged_while_the_corpus_lacks_its_evidence(corpus: SmallCorpus) -> None:
     edited, deleted, kept = (asked(each) for each in CHUNKS[:3])
     broken = {kept.item_id: ["question_not_yes_no"], deleted.item_id: ["question_not_yes_no"]}
@@ -103,11 +96,14 @@ def test_what_no_renewal_cares_for_is_flagged_too(corpus: SmallCorpus) -> None:
     gone = replace(asked(CHUNKS[0]), human_verified=True)
     unclear = Item("Where?", evidence=(Evidence("a/harbour.md"),))
     corpus.generated([gone, asked(CHUNKS[1])], flagged={asked(CHUNKS[1]).item_id: ["its quote is gone"]})
-    corpus.imported([unclear], flagged={unclear.item_id: ["ambiguous_document"]})
+    quoteless = Item("Why?", evidence=(Evidence("4.md"), Evidence("5.md"), Evidence("nowhere.md")))
+    corpus.imported([unclear, quoteless], flagged={unclear.item_id: ["ambiguous_document"]})
     corpus.hold(*CHUNKS[1:])
     note(corpus)
     assert corpus.dataset("synthetic").flagged == {gone.item_id: ["no_such_document"]}
-    assert corpus.dataset("own").flagged == {unclear.item_id: ["ambiguous_document"]}
+    own = corpus.dataset("own")
+    assert own.flagged == {unclear.item_id: ["ambiguous_document"], quoteless.item_id: ["no_such_document"]}
+    assert own.coverage == Coverage(17, 2, 3, None), "without a quote no topic is known"
 
 
 def test_where_nothing_changed_the_documents_are_not_looked_at(corpus: SmallCorpus, tmp_path: Path) -> None:

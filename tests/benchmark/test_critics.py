@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rageval_dagster.benchmark.critics import was_turned_down
-from rageval_dagster.benchmark.generators import Task
 from rageval_dagster.benchmark.mix import Kind
 from rageval_dagster.benchmark.related import Related
+from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database
 from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent
@@ -32,7 +32,6 @@ def judged(db: Database, kind: Kind = "factual_lookup", **says: Says) -> list[Ca
         ({"correct": False}, ("answer_not_correct",)),
         # Its own answer tells, whatever the critic says of the proposed one.
         ({"answer": "Fridtjof Nansen"}, ("answer_not_correct",)),
-        ({"answerable": False, "correct": False}, ("not_answerable_from_chunk",)),
         ({"self_contained": "no", "correct": "FALSE"}, ("not_self_contained", "answer_not_correct")),
     ],
 )
@@ -49,6 +48,7 @@ def test_a_critic_may_answer_in_other_words(sqlite_db: Database, answer: str) ->
     [candidate] = judged(sqlite_db, critic={**FINE, "answer": answer})
     assert (candidate.status, candidate.reasons) == ("new", ())
     assert not was_turned_down(candidate)
+    assert not was_turned_down(replace(candidate, status="rejected", reasons=("question_no_near_duplicate (of x)",)))
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,10 @@ def test_what_is_known_without_the_documents_tests_nothing(sqlite_db: Database, 
     assert candidate.reasons == (("known_without_documents",) if known else ())
 
 
-def test_the_guess_is_made_without_the_chunk(sqlite_db: Database) -> None:
-    with ScriptedServer(QuestionModel(single=GOOD)) as server:
-        generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
-        [guess] = sent(server, "closed_book")
-        [critic] = sent(server, "critic")
-    assert "Larvik" not in guess.text
-    assert "<answer>" not in guess.text
-    assert "Larvik" in critic.text
-
-
 @pytest.mark.parametrize(
     ("verdict", "enough"),
     [
         ({"answered": True, "answer": "in Vestfold"}, True),
-        ({"answered": True}, True),
         ({"answered": True, "answer": "Telemark"}, False),  # one alone misleads
         ({"answered": False}, False),
     ],
@@ -106,7 +95,6 @@ def test_a_question_that_is_answered_after_all_is_turned_down(
     "reply",
     [
         "Answer: Colin Archer\nAnswerable: yes\nSelf-contained: yes\nCorrect: yes",
-        "```json\n{'answer'\n```\n- **Answerable:** true\n- **Self-contained**: true\n- **Correct:** Yes.",
         '{"answer": "", "answerable": "yes", "self_contained": 1, "Correct": "True"}',
     ],
 )
@@ -136,6 +124,8 @@ def test_after_a_critic_failed_only_what_is_missing_is_asked(sqlite_db: Database
 
     with ScriptedServer(QuestionModel(single=GOOD), fault_for=fault_for) as server:
         [failed] = generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
+        [guess, *_] = sent(server, "closed_book")
+        assert "Larvik" not in guess.text, "the guess is made without the chunk"
         faults.clear()
         calls = len(server.requests)
         [candidate] = generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
@@ -143,8 +133,3 @@ def test_after_a_critic_failed_only_what_is_missing_is_asked(sqlite_db: Database
     assert (failed.status, failed.item) == ("failed", None)
     assert failed.reasons == ("model_failed (HTTP 500 after 2 attempts)",)
     assert (candidate.status, candidate.candidate_id) == ("new", failed.candidate_id)
-
-
-def test_a_rejection_by_rules_alone_is_none_by_critics(sqlite_db: Database) -> None:
-    [candidate] = judged(sqlite_db)
-    assert not was_turned_down(replace(candidate, status="rejected", reasons=("question_no_near_duplicate (of x)",)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from item_strategies import item_lists
 
-from rageval_dagster.benchmark.formats import FORMATS, read_dataset, write_dataset
+from rageval_dagster.benchmark.formats import read_dataset, write_dataset
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Evidence, Item
 
@@ -83,13 +83,9 @@ def test_beir_folders_give_back_questions_answers_and_documents(
 
 
 def test_every_field_is_read(tmp_path: Path) -> None:
-    [item] = read_dataset(native_file(tmp_path, FULL)).items
-    assert item.to_dict() == {**FULL, "item_id": item.item_id}
-
-
-def test_only_the_question_is_required(tmp_path: Path) -> None:
-    [item] = read_dataset(native_file(tmp_path, {"question": "Who built the Fram?", "principal": None})).items
-    assert item == Item("Who built the Fram?")
+    full, bare = read_dataset(native_file(tmp_path, FULL, {"question": "Why?", "principal": None})).items
+    assert full.to_dict() == {**FULL, "item_id": full.item_id}
+    assert bare == Item("Why?")
 
 
 @pytest.mark.parametrize(
@@ -97,27 +93,17 @@ def test_only_the_question_is_required(tmp_path: Path) -> None:
     [
         ({"question": None}, "question", "missing"),
         ({"question": "  "}, "question", "empty"),
-        ({"question": 5}, "question", "takes a string, not a number"),
         ({"answer": "Archer"}, "answer", "no field"),
         ({"answers": "Archer"}, "answers", "takes a list, not a string"),
-        ({"answers": ["Archer", ""]}, "answers[1]", "empty"),
         ({"evidence": [{"quote": "x"}]}, "evidence[0].document_id", "missing"),
         ({"evidence": [{"document_id": "d", "page": 0}]}, "evidence[0].page", "at least 1"),
-        ({"evidence": [{"document_id": "d", "page": True}]}, "evidence[0].page", "at least 1"),
         ({"evidence": [{"document_id": "d", "qoute": "x"}]}, "evidence[0].qoute", "no field"),
-        ({"evidence": ["ships.md"]}, "evidence[0]", "takes an object"),
         ({"answerable": "yes"}, "answerable", "true or false"),
-        ({"category": []}, "category", "takes a string"),
         ({"history": [{"role": "user"}]}, "history[0].content", "missing"),
-        ({"principal": "staff"}, "principal", "takes an object"),
         ({"checks": [{"name": "n", "kind": "regex", "expect": "x"}]}, "checks[0].kind", "list, fact"),
         ({"checks": [{"name": "n", "kind": "fact"}]}, "checks[0].expect", "missing"),
         ({"checks": [{"name": "n", "kind": "fact", "pattern": "("}]}, "checks[0].pattern", "regular expression"),
-        ({"checks": [{"name": "n", "kind": "fact", "expect": True}]}, "checks[0].expect", "text or a number"),
-        ({"checks": [{"name": "n", "kind": "fact", "expect": []}]}, "checks[0].expect", "empty"),
-        ({"checks": [{"name": "n", "kind": "number", "any_of": []}]}, "checks[0].expect", "missing"),
         ({"checks": [{"name": "n", "kind": "number", "expect": ["thirty"]}]}, "checks[0].expect[0]", "digits"),
-        ({"checks": [{"name": "n", "kind": "calculation", "expect": "abc"}]}, "checks[0].expect", "digits"),
         ({"checks": FULL["checks"][:1] * 2}, "checks[1].name", "names two"),
         ({"question": "NUL \0"}, "question", "NUL"),
         ({"principal": {"half": ["\ud800"]}}, "principal", "surrogate"),
@@ -166,36 +152,27 @@ def test_an_item_that_stands_twice_is_refused_once(tmp_path: Path) -> None:
     assert [str(refusal) for refusal in report.refused] == ["items.jsonl, row 2: is the same item as row 1"]
 
 
-def test_refusals_never_quote_the_row(tmp_path: Path) -> None:
-    report = read_dataset(native_file(tmp_path, '{"question": canary}', {"question": ["canary"]}))
-    assert len(report.refused) == 2
-    assert "canary" not in " ".join(map(str, report.refused))
-
-
-@pytest.mark.parametrize("format_name", list(FORMATS))
-def test_an_absent_place_is_one_clear_line(tmp_path: Path, format_name: str) -> None:
-    with pytest.raises(DatasetError, match=r"absent does not exist$"):
-        read_dataset(tmp_path / "absent", format_name)
-
-
-def test_unusable_files_are_one_clear_line(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("\n \n")
-    with pytest.raises(DatasetError, match=r"empty\.jsonl is empty$"):
-        read_dataset(empty)
-    with pytest.raises(DatasetError, match="is a folder"):
-        read_dataset(tmp_path)
-    with pytest.raises(DatasetError, match="is not a folder"):
-        read_dataset(empty, "beir")
-    with pytest.raises(DatasetError, match=r"neither qrels\.tsv nor qrels/test\.tsv"):
-        read_dataset(tmp_path, "beir")
-    (tmp_path / "qrels.tsv").write_text("q\td\t1\n")
-    with pytest.raises(DatasetError, match=r"queries\.jsonl cannot be read"):
-        read_dataset(tmp_path, "beir")
-    with pytest.raises(DatasetError, match="unknown format 'xml'; known: native, beir, csv"):
-        read_dataset(empty, "xml")
+@pytest.mark.parametrize(
+    ("name", "format_name", "words"),
+    [
+        ("empty.jsonl", "native", r"empty\.jsonl is empty$"),
+        ("absent", "native", "absent does not exist$"),
+        ("absent", "beir", "absent does not exist$"),
+        (".", "native", "is a folder"),
+        ("empty.jsonl", "beir", "is not a folder"),
+        (".", "beir", r"neither qrels\.tsv nor qrels/test\.tsv"),
+        ("half", "beir", r"queries\.jsonl cannot be read"),
+        ("empty.jsonl", "xml", "unknown format 'xml'; known: native, beir, csv"),
+    ],
+)
+def test_unusable_files_are_one_clear_line(tmp_path: Path, name: str, format_name: str, words: str) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n \n")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "qrels.tsv").write_text("q\td\t1\n")
+    with pytest.raises(DatasetError, match=words):
+        read_dataset(tmp_path / name, format_name)
     with pytest.raises(DatasetError, match="cannot be written"):
-        write_dataset([Item("a?")], empty / "below" / "items.jsonl")
+        write_dataset([Item("a?")], tmp_path / "empty.jsonl" / "below" / "items.jsonl")
 
 
 QUERIES = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rageval_dagster.benchmark.formats import ReadOptions
-from rageval_dagster.benchmark.importing import NEAREST_FOR, ImportReport, import_dataset
+from rageval_dagster.benchmark.importing import ImportReport, import_dataset
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
@@ -130,7 +130,6 @@ def test_chunks_without_a_document_are_quoted_and_found_under_new_ids(
     ("pattern", "found"),
     [
         (r"([^/]+)\.md$", ["docs/avonlea.md", "https://wiki/dunmore.md", "https://wiki/elsewhere.md", "???"]),
-        (r"docs/\w+", ["https://wiki/avonlea.md", "https://wiki/dunmore.md", "https://wiki/elsewhere.md", "???"]),
         (r"(nothing)?", ["https://wiki/avonlea.md", "https://wiki/dunmore.md", "https://wiki/elsewhere.md", "???"]),
     ],
 )
@@ -191,19 +190,8 @@ def test_without_the_clients_documents_everything_is_imported_as_it_is(
     sqlite_db: Database, settings: Settings, tmp_path: Path
 ) -> None:
     report = import_dataset(sqlite_db, "acme", "own", ai4rag(tmp_path, ["a::1"]), "ai4rag", store=open_store(settings))
-    assert not report.checked
-    assert report.unresolved == []
+    assert (report.checked, report.unresolved) == (False, [])
     assert [item.evidence for item in imported(sqlite_db, report)] == [(Evidence("a::1"),)]
-
-
-def test_all_unknown_documents_are_listed_similar_ones_for_some(
-    sqlite_db: Database, settings: Settings, tmp_path: Path
-) -> None:
-    store = fill(settings, [Chunk(f"c{n}", f"Passage {n}.", f"folder/document-{n}.md") for n in range(20)])
-    path = ai4rag(tmp_path, *([f"other/paper {n}.md"] for n in range(NEAREST_FOR + 10)), ["x" * 1_000_000])
-    report = import_dataset(sqlite_db, "acme", "own", path, "ai4rag", store=store)
-    assert len(report.unresolved) == NEAREST_FOR + 11
-    assert sum(each.nearest is not None for each in report.unresolved) == NEAREST_FOR
 
 
 @pytest.mark.parametrize(
@@ -211,12 +199,8 @@ def test_all_unknown_documents_are_listed_similar_ones_for_some(
     [
         ("acme", "own", "(", "--map-document '(' is no regular expression"),
         ("acme", "synthetic", None, "'synthetic' is the name of client 'acme'"),
-        ("acme", " own", None, "dataset name ' own' has a space"),
-        ("acme", "o" * 300, None, "dataset name takes 1 to 200 characters, not 300"),
-        ("acme\n", "own", None, "control character"),
         ("a" * 1_000_000, "own", None, "client name takes 1 to 200 characters, not 1000000"),
         ("\u202eacme", "own", None, "direction of writing"),
-        ("", "own", None, "takes 1 to 200 characters, not 0"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing_behind(
@@ -225,6 +209,8 @@ def test_what_cannot_be_is_refused_and_leaves_nothing_behind(
     with pytest.raises(RagevalError) as caught:
         import_dataset(sqlite_db, client, name, ai4rag(tmp_path, ["a"]), "ai4rag", None, store, pattern)
     assert words in str(caught.value)
+    with pytest.raises(DatasetError, match=r"no row that can be imported; the first: questions.json, row 1, field"):
+        import_dataset(sqlite_db, "acme", "own", write(tmp_path, [{"question": ""}]), "ai4rag")
     assert list_datasets(sqlite_db) == []
     assert list_clients(sqlite_db) == []
 
@@ -252,9 +238,3 @@ def test_hostile_texts_are_kept_as_they_are(sqlite_db: Database, store: ChromaSt
     assert [item.question for item in imported(sqlite_db, report)] == HOSTILE
     assert [row.client_id for row in list_clients(sqlite_db)] == [client]
     assert not report.checked
-
-
-def test_a_file_without_a_usable_row_is_one_clear_line(sqlite_db: Database, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no row that can be imported; the first: questions.json, row 1, field"):
-        import_dataset(sqlite_db, "acme", "own", write(tmp_path, [{"question": ""}]), "ai4rag")
-    assert list_clients(sqlite_db) == []

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.drafts import item_of, reader_of
-from rageval_dagster.benchmark.generators import Task, generator_name, load_generator
+from rageval_dagster.benchmark.generators import generator_name, load_generator
 from rageval_dagster.benchmark.mix import SINGLE, Kind
 from rageval_dagster.benchmark.prompted import prompted_name
 from rageval_dagster.benchmark.quotes import locate_quote
 from rageval_dagster.benchmark.related import Related
+from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.benchmark.validation import validate
-from rageval_dagster.errors import BudgetReachedError, LanguageModelError
+from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.llm.client import UnusableReplyError
 from rageval_dagster.llm.session import UNUSABLE_ATTEMPTS
 from rageval_dagster.records import Candidate, Chunk, Evidence
@@ -59,8 +60,9 @@ def reasons(candidates: list[Candidate]) -> list[tuple[str, tuple[str, ...]]]:
 
 def test_a_pair_carries_its_evidence_and_takes_three_calls(sqlite_db: Database) -> None:
     with ScriptedServer(QuestionModel(single=GOOD)) as server:
-        [candidate] = generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
-        assert len(server.requests) == 3
+        found = load_generator(settings(server), sqlite_db, "acme", 0, run_id="run-7")
+        [candidate] = found.generate([Task(CHUNK)], Related([CHUNK]))
+        assert len(server.requests) == model_usage(sqlite_db, "acme", "run-7").sent == 3
         assert candidate.generator == generator_name(settings(server), 0)
     assert (candidate.status, candidate.reasons, candidate.attempt) == ("new", (), 0)
     assert candidate.chunk_key == CHUNK.content_key
@@ -76,13 +78,10 @@ def test_a_pair_carries_its_evidence_and_takes_three_calls(sqlite_db: Database) 
     "reply",
     [
         "Q: Who designed the polar ship Fram?\nA: Colin Archer\nQuote: The Fram was built in 1892 by Colin Archer",
-        "**Q:** Who designed the polar ship Fram?\n**A:** Colin Archer",
         "1. Question: “Who designed the polar ship Fram?”\n\nAnswer: **Colin Archer**\nQuote:",
         "<think>Q: Is this a ship?\nA: yes</think>\nQ: Who designed\nthe polar ship Fram?\n\nA: Colin\nArcher",
-        "Here you are:\n```\nQ: Who designed the polar ship Fram?\nA: Colin Archer\n```",
         "Q: Who designed the polar ship Fram?\nA: Colin Archer\n\nQ: Who sailed it?\nA: Amundsen",
         json.dumps({"question": "Who designed the polar ship Fram?", "answer": "Colin Archer", "evidence": None}),
-        "```json\n" + json.dumps([{"Q": "Who designed the polar ship Fram?", "A": "Colin Archer"}]) + "\n```",
         json.dumps({"pairs": [{"question": "Who designed the polar ship Fram?", "answer": "Colin Archer"}]}),
         "Q: Who designed the polar ship Fram?\nA: Colin Archer\nQuote: Archer made it, {}.\nCategory: boats",
     ],
@@ -99,12 +98,9 @@ def test_replies_in_other_shapes_are_understood_too(reply: str) -> None:
     [
         ("I am sorry, I cannot do that.", "no question"),
         ("Q: Who designed the Fram?", "no answer"),
-        ("Q: [question]\nA: [answer]", "no question"),
         ('{"question": "<question>", "answer": "Colin Archer"}', "no question"),
         ('{"question": "Who?", "answer": {"name": 1}}', "no answer"),
-        ('{"question": "Who?", "answer": ""}', "no answer"),
         ("{" * 5000, "no question"),
-        ("", "no question"),
     ],
 )
 def test_a_reply_that_holds_no_pair_is_no_reply(reply: str, reason: str) -> None:
@@ -116,7 +112,6 @@ def test_a_reply_that_holds_no_pair_is_no_reply(reply: str, reason: str) -> None
     "reply",
     [
         "NONE",
-        "**None.**",
         '{"question": "", "answer": "", "quote": "", "category": ""}',
         '{"question": "", "answer": null, "quote": "Fram", "category": "temporal"}',
     ],
@@ -182,12 +177,6 @@ def test_a_request_that_fails_is_kept_as_a_failure_and_the_others_go_on(sqlite_d
     assert candidates[1].reasons == ("model_failed (HTTP 503 after 2 attempts)",)
 
 
-def test_an_endpoint_that_refuses_ends_generation(sqlite_db: Database) -> None:
-    fault = Fault("status", 401)
-    with ScriptedServer(fault_for=lambda _: fault) as server, pytest.raises(LanguageModelError):
-        generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
-
-
 def test_what_was_said_before_the_budget_was_spent_is_not_asked_again(sqlite_db: Database) -> None:
     model = QuestionModel(single=GOOD)
     with ScriptedServer(model) as server:
@@ -246,26 +235,15 @@ def test_a_question_over_two_documents_has_evidence_in_both(sqlite_db: Database)
     assert validate([candidate], {chunk.content_key: chunk.text for chunk in (CHUNK, LARVIK)}).rejected == []
 
 
-def test_quotes_that_stand_in_the_other_passage_are_found_there(sqlite_db: Database) -> None:
+def test_a_question_without_a_quote_from_both_documents_is_none(sqlite_db: Database) -> None:
     swapped = BOTH | {"quote_1": BOTH["quote_2"], "quote_2": BOTH["quote_1"]}
     [candidate] = written(sqlite_db, QuestionModel(multi_hop=swapped), "multi_hop")
-    assert candidate.item is not None
+    assert candidate.item is not None, "each quote is looked for in both"
     assert [evidence.document_id for evidence in candidate.item.evidence] == ["ships.pdf", "towns.md"]
-
-
-def test_a_question_without_a_quote_from_both_documents_is_none(sqlite_db: Database) -> None:
     one = BOTH | {"quote_1": "Larvik is a town in the county of Vestfold."}
     assert (
         reasons(written(sqlite_db, QuestionModel(multi_hop=one), "multi_hop")) == [("failed", ("quote_not_found",))] * 2
     )
-
-
-def test_where_no_other_document_is_related_one_is_asked_about(sqlite_db: Database) -> None:
-    with ScriptedServer(QuestionModel(single=GOOD)) as server:
-        [candidate] = generator(server, sqlite_db).generate(
-            [Task(CHUNK, "multi_hop")], Related([CHUNK, BERGEN, Chunk("c4", TEXT, "copy.pdf")])
-        )
-    assert candidate.status == "new"
 
 
 def test_related_chunks_are_of_another_document_and_do_not_say_the_same() -> None:
@@ -354,13 +332,6 @@ def test_a_prompt_of_ones_own_is_sent_and_makes_other_candidates(sqlite_db: Data
         assert closed_book.text.startswith("Guess.\nWell: <question>")
         names = {prompted_name(settings(server, RAGEVAL_GENERATOR_MODEL=model), 0) for model in ("small", "large")}
         assert len(names) == 2
-
-
-def test_calls_are_recorded_under_the_run(sqlite_db: Database) -> None:
-    with ScriptedServer(QuestionModel(single=GOOD)) as server:
-        found = load_generator(settings(server), sqlite_db, "acme", 0, run_id="run-7")
-        found.generate([Task(CHUNK)], Related([CHUNK]))
-    assert model_usage(sqlite_db, "acme", "run-7").sent == 3
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rageval_dagster.benchmark.noise import CLEAN, noise_kind
 from rageval_dagster.benchmark.rules import RULES, Pair, benchmark_values, longest_common_run, measure
-from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.records import Evidence, Item
 
 CHUNK = (
@@ -163,9 +163,11 @@ def test_rules_have_distinct_ids_and_say_what_they_want() -> None:
     assert all(rule.id.isidentifier() and rule.description.endswith(".") for rule in RULES)
 
 
-def test_missing_categories_are_named() -> None:
-    values = benchmark_values([GOOD, replace(GOOD, category="temporal")], rejected=6, kind="generated")
-    assert values == {"pairs": 2, "rejected_share": 0.75, "missing_categories": "factual_lookup,multi_hop"}
+@pytest.mark.parametrize(("origin", "missing"), [("llm", "factual_lookup,multi_hop"), ("extractive", None)])
+def test_missing_categories_are_named_of_a_model_that_could_write_them(origin: str, missing: str | None) -> None:
+    items = [replace(GOOD, origin=origin), replace(GOOD, category="temporal", origin=origin)]
+    values = benchmark_values(items, rejected=6, kind="generated")
+    assert values == {"pairs": 2, "rejected_share": 0.75, "missing_categories": missing}
 
 
 letters = st.lists(st.sampled_from("abc"), max_size=12)

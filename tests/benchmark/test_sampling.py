@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_sample_in_any_order_of_the_manifest(strate
 
 def test_changing_one_percent_of_the_chunks_keeps_98_percent_of_a_random_sample() -> None:
     kept = []
-    for seed in range(40):
+    for seed in range(20):
         entries = corpus(40, 50)
         before = draw_sample(entries, 100, "random", seed)
         rng = np.random.default_rng(seed)
@@ -78,11 +78,6 @@ def test_new_ids_for_the_same_texts_keep_the_sample(strategy: str, documented: b
         texts = {e.chunk_key: e.text_hash for e in entries}
         drawn.append([texts[key] for key in draw_sample(entries, 40, strategy, 3, random_vectors)])
     assert drawn[0] == drawn[1]
-
-
-def test_chunks_of_the_same_text_count_once() -> None:
-    entries = [entry("same", f"doc{number}") for number in range(5)] + [entry("other", "doc9")]
-    assert len(draw_sample(entries, 6, "random", 0)) == 2
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -133,6 +128,8 @@ def test_diverse_asks_for_the_vectors_of_a_bounded_part_of_a_large_corpus() -> N
 def test_diverse_without_vectors_is_refused() -> None:
     with pytest.raises(ValueError, match="vectors"):
         draw_sample(corpus(5, 5), 2, "diverse", 0)
+    with pytest.raises(SettingsError, match="random, diverse, recent, not 'newest'"):
+        draw_sample(corpus(1, 1), 1, "newest", 0)
 
 
 def test_recent_takes_the_newest_by_added_at_else_by_first_seen() -> None:
@@ -142,11 +139,6 @@ def test_recent_takes_the_newest_by_added_at_else_by_first_seen() -> None:
     sample = draw_sample([*old, *new, naive], 6, "recent", 0)
     assert sample[0] == naive.chunk_key
     assert set(sample[1:]) == {e.chunk_key for e in new}
-
-
-def test_an_unknown_strategy_is_one_clear_line() -> None:
-    with pytest.raises(SettingsError, match="random, diverse, recent, not 'newest'"):
-        draw_sample(corpus(1, 1), 1, "newest", 0)
 
 
 @given(

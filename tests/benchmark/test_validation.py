@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ from rageval_dagster.benchmark.rules import RULES
 from rageval_dagster.benchmark.validation import require_valid, validate, validate_items
 from rageval_dagster.errors import UnvalidatedBenchmarkError
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
-from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.benchmark import save_dataset
+from rageval_dagster.storage.database import Database
 
 SHIPS = Chunk(
     "1", "The Fram was built in 1892 by Colin Archer. The Maud was built in 1916 by Christian Jensen.", "ships.md"
@@ -26,7 +26,7 @@ TEXTS = {chunk.content_key: chunk.text for chunk in (SHIPS, TOWNS)}
 
 def candidate(chunk: Chunk, attempt: int, question: str, answer: str, category: str = "factual_lookup") -> Candidate:
     quote = next(sentence for sentence in chunk.text.split(". ") if answer.split(maxsplit=1)[0] in sentence)
-    item = Item(question, (answer,), (Evidence(chunk.document_id, quote=quote),), category, origin="extractive")
+    item = Item(question, (answer,), (Evidence(chunk.document_id, quote=quote),), category, origin="llm")
     return Candidate(chunk.content_key, "test/1", attempt, "new", item)
 
 
@@ -49,7 +49,6 @@ def test_good_pairs_make_a_valid_benchmark() -> None:
     assert report.valid
     assert [result.rule_id for result in report.rule_results] == [rule.id for rule in RULES]
     assert report.rule_failures == {"categories_covered": 2}  # a warning: no factual_lookup, no multi_hop
-    assert report.categories == {"factual_lookup": 0, "multi_hop": 0, "entity_specific": 2, "temporal": 1}
 
 
 def test_bad_pairs_are_rejected_with_all_their_reasons() -> None:
@@ -79,19 +78,6 @@ def test_repeated_questions_are_rejected_and_the_first_stays() -> None:
     }
 
 
-def test_a_question_that_repeats_a_rejected_one_stays() -> None:
-    assert GOOD[0].item is not None
-    ungrounded = replace(GOOD[0], attempt=5, item=replace(GOOD[0].item, answers=("Fridtjof Nansen",)))
-    report = validate([ungrounded, *GOOD], TEXTS)
-    assert [rejected.attempt for rejected in report.rejected] == [5]
-    assert len(report.accepted) == 3
-
-
-def test_how_pairs_were_judged_before_does_not_matter() -> None:
-    judged = [replace(GOOD[0], status="rejected", reasons=("old",)), replace(GOOD[1], status="accepted"), GOOD[2]]
-    assert validate(judged, TEXTS) == validate(GOOD, TEXTS)
-
-
 def test_failed_and_retired_candidates_are_left_alone() -> None:
     failed = Candidate("k", "test/1", 0, "failed", reasons=("no_question",))
     retired = replace(GOOD[0], status="retired", reasons=("gone",))
@@ -116,12 +102,9 @@ def test_an_empty_benchmark_is_not_valid() -> None:
     for report in (validate([], TEXTS), validate([replace(GOOD[0], chunk_key="gone")], TEXTS), validate_items([])):
         assert not report.valid
         assert "benchmark_not_empty" in report.rule_failures
-
-
-def test_too_many_rejected_pairs_are_a_warning() -> None:
-    report = validate([GOOD[0], *(replace(good, chunk_key="gone") for good in GOOD[1:])], TEXTS)
-    assert report.valid
-    assert "rejected_share" in report.rule_failures
+    poor = validate([GOOD[0], *(replace(good, chunk_key="gone") for good in GOOD[1:])], TEXTS)
+    assert poor.valid, "that much was rejected is a warning"
+    assert "rejected_share" in poor.rule_failures
 
 
 def test_an_imported_benchmark_loses_nothing_and_offenders_are_flagged() -> None:
@@ -159,23 +142,10 @@ def test_great_expectations_agrees_with_the_rules_about_every_offence() -> None:
     assert not report.valid  # a question is missing
 
 
-def test_an_unvalidated_benchmark_is_refused() -> None:
-    dataset = Dataset(
-        id=7,
-        name="synthetic",
-        client_id="acme",
-        dataset_version="0" * 64,
-        qa_count=0,
-        created_at=datetime.now(UTC),
-        created_by="test",
-        kind="generated",
-        corpus_version=None,
-        valid=False,
-        rule_failures={"benchmark_not_empty": 1, "rejected_share": 1},
-        checked_at=datetime.now(UTC),
-        stats={},
-    )
-    with pytest.raises(UnvalidatedBenchmarkError, match=r"dataset 7 .* benchmark_not_empty \(1\); generate"):
+def test_an_unvalidated_benchmark_is_refused(sqlite_db: Database) -> None:
+    failures = {"benchmark_not_empty": 1, "rejected_share": 1}
+    dataset = save_dataset(sqlite_db, "acme", "synthetic", "generated", [], "test", None, False, failures, {})
+    with pytest.raises(UnvalidatedBenchmarkError, match=r"dataset \d+ .* benchmark_not_empty \(1\); generate"):
         require_valid(dataset)
     require_valid(replace(dataset, valid=True))
 

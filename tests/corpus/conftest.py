@@ -8,10 +8,12 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from rageval_dagster.corpus.backends import open_backend
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings, load_settings
@@ -122,6 +124,11 @@ def settings(request: pytest.FixtureRequest, home: Path) -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> ChromaStore:
     return open_store(settings)
+
+
+def their_collection(settings: Settings, name: str = "theirs", **options: Any) -> Any:
+    """A collection that somebody else makes in the store, or has made, with Chroma itself."""
+    return open_backend(settings).client(write=True).get_or_create_collection(name, embedding_function=None, **options)
 
 
 Fill = Callable[..., list[Chunk]]

@@ -30,15 +30,6 @@ def test_another_model_of_the_same_dimension_is_noticed(store: ChromaStore, fill
         check_embedder(store, "acme", type(embedder)(version="2"))
 
 
-def test_a_store_that_is_half_another_models_is_noticed(store: ChromaStore, fill, embedder) -> None:
-    fill(store, "acme", TEXTS[:20])
-    other = type(embedder)(version="2")
-    chunks = fill(store, "acme", TEXTS[20:], first=20)
-    store.upsert("acme", chunks, other.encode(TEXTS[20:]), [{"document_id": "d"}] * 20)
-    with pytest.raises(EmbeddingError, match="are not from"):
-        check_embedder(store, "acme", embedder)
-
-
 def test_one_odd_vector_is_forgiven_and_an_empty_client_fits(store: ChromaStore, fill, embedder) -> None:
     chunks = fill(store, "acme", TEXTS)
     store.upsert("acme", chunks[:1], -embedder.encode(TEXTS[:1]), [{"document_id": "d"}])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.corpus.evidence import find_quotes, matching_chunks, nearest_matches, resolve
+from rageval_dagster.corpus.evidence import find_quotes, matching_chunks, resolve
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
@@ -15,35 +15,27 @@ def chunked(*texts: str, page: int | None = None) -> list[Chunk]:
     return [Chunk(f"c{number}", text, "d", page) for number, text in enumerate(texts)]
 
 
-def test_every_chunk_with_the_quote_counts_whitespace_aside() -> None:
-    chunks = chunked("the quick\n  brown fox", "a quick brown fox jumps", "quickbrown fox")
-    assert matching_chunks(" quick brown\tfox ", None, chunks) == ["c0", "c1"]
-
-
-def test_a_quote_across_two_chunks_belongs_to_the_one_with_half_of_it() -> None:
-    chunks = chunked("it began with one two three four", "five six and so on")
-    assert matching_chunks("one two three four five", None, chunks) == ["c0"]
-
-
-def test_a_quote_cut_in_the_middle_belongs_to_both_halves() -> None:
-    assert matching_chunks("abcd efgh", None, chunked("x abcd", "efgh y", "z")) == ["c0", "c1"]
-
-
-def test_a_quote_longer_than_two_chunks_belongs_to_those_within_it() -> None:
-    chunks = chunked("alpha one two", "three four five", "six seven eight", "nine omega and more words here")
-    quote = "one two three four five six seven eight nine"
-    assert matching_chunks(quote, None, chunks) == ["c0", "c1", "c2"]
-
-
-def test_a_heading_that_the_quote_mentions_is_not_the_quote() -> None:
-    assert (
-        matching_chunks("see Installation for how the package is set up", None, chunked("Installation", "else")) == []
-    )
-
-
-def test_a_quote_that_is_gone_matches_nothing() -> None:
-    assert matching_chunks("no such words", None, chunked("all other text", "")) == []
-    assert matching_chunks("no such words", None, []) == []
+@pytest.mark.parametrize(
+    ("quote", "texts", "found"),
+    [
+        # Every chunk that holds it counts, white space aside.
+        (" quick brown\tfox ", ["the quick\n  brown fox", "a quick brown fox jumps", "quickbrown fox"], ["c0", "c1"]),
+        # Across two chunks, it belongs to the one with half of it; cut in the middle, to both.
+        ("one two three four five", ["it began with one two three four", "five six and so on"], ["c0"]),
+        ("abcd efgh", ["x abcd", "efgh y", "z"], ["c0", "c1"]),
+        # Longer than two chunks, it belongs to those within it.
+        (
+            "one two three four five six seven eight nine",
+            ["alpha one two", "three four five", "six seven eight", "nine omega and more words here"],
+            ["c0", "c1", "c2"],
+        ),
+        # A heading that it mentions is not the quote.
+        ("see Installation for how the package is set up", ["Installation", "else"], []),
+        ("no such words", ["all other text", ""], []),
+    ],
+)
+def test_whose_a_quote_is(quote: str, texts: list[str], found: list[str]) -> None:
+    assert matching_chunks(quote, None, chunked(*texts)) == found
 
 
 def test_the_page_narrows_and_an_outdated_page_does_not_hide_the_quote() -> None:
@@ -91,28 +83,14 @@ def test_resolving_items(corpus: ChromaStore, db: Database) -> None:
     }
     found = resolve(items.values(), db, corpus, "acme")
     seen = {name: found[item.item_id] for name, item in items.items()}
-    assert {name: each.chunks for name, each in seen.items()} == {
-        "quote": {"a0"},
-        "two documents": {"a0", "b1"},
-        "document only": None,
-        "in part": {"b1"},
-        "gone": None,
-        "document gone": None,
-        "none": None,
-    }
-    assert {name: each.documents for name, each in seen.items()} == {
-        "quote": {"rome.md"},
-        "two documents": {"rome.md", "paris.pdf"},
-        "document only": {"rome.md"},
-        "in part": {"paris.pdf"},
-        "gone": None,
-        "document gone": None,
-        "none": None,
-    }
-    assert {name: each.unresolved for name, each in seen.items() if each.unresolved} == {
-        "in part": (gone, missing),
-        "gone": (gone, missing),
-        "document gone": (Evidence("athens.md"),),
+    assert {name: (each.chunks, each.documents, each.unresolved) for name, each in seen.items()} == {
+        "quote": ({"a0"}, {"rome.md"}, ()),
+        "two documents": ({"a0", "b1"}, {"rome.md", "paris.pdf"}, ()),
+        "document only": (None, {"rome.md"}, ()),
+        "in part": ({"b1"}, {"paris.pdf"}, (gone, missing)),
+        "gone": (None, None, (gone, missing)),
+        "document gone": (None, None, (Evidence("athens.md"),)),
+        "none": (None, None, ()),
     }
 
 
@@ -149,11 +127,6 @@ class TestWithoutDocuments:
         found = resolve([item], db, loose, "acme")[item.item_id]
         assert found.chunks == found.documents == found.of_each[held] == {"today 0", "today 1"}
         assert found.unresolved == (elsewhere,)
-
-    def test_a_document_that_exists_is_the_only_place_for_its_quotes(self, loose: ChromaStore, db: Database) -> None:
-        evidence = Evidence("oslo.md", quote="Paris lies on the Seine.")
-        item = Item("q", evidence=(evidence,))
-        assert resolve([item], db, loose, "acme")[item.item_id].unresolved == (evidence,)
 
     def test_evidence_without_a_quote_needs_its_document(self, loose: ChromaStore, db: Database) -> None:
         items = [Item("q", evidence=(Evidence(name),)) for name in ("today 1", "yesterday 1")]
@@ -215,11 +188,3 @@ def test_many_quotes_at_once_find_what_each_finds_alone(quotes: list[str], texts
     assert find_quotes(asked, chunks) == {
         evidence: frozenset(matching_chunks(evidence.quote or "", None, chunks)) for evidence in asked
     }
-
-
-def test_nearest_matches_prefer_the_same_file_name() -> None:
-    known = ["guide/install.md", "guide/intro.md", "api/instal.txt", "zzz"]
-    assert nearest_matches("install.html", known)[0] == "guide/install.md"
-    assert nearest_matches("guide/instal.md", known)[0] == "api/instal.txt"
-    assert "guide/install.md" in nearest_matches("guide/instal.md", known)
-    assert nearest_matches("quite different", known) == []

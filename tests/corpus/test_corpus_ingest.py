@@ -9,6 +9,7 @@ from rageval_dagster.corpus.ingest import IngestReport, Refusal, ingest
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import EmbeddingError, IngestError
 from rageval_dagster.records import Chunk
+from tests.corpus.conftest import their_collection
 
 
 @pytest.fixture
@@ -67,15 +68,6 @@ class TestLoading:
         assert added_at.date().isoformat() == "2024-05-01"
         assert found["text two"].page == 5
 
-    def test_chunks_are_written_in_batches_that_the_store_takes(
-        self, store: ChromaStore, tmp_path: Path, embedder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(store, "_batch_size", lambda: 60)
-        rows = [json.dumps({"id": str(number), "text": f"text {number}"}) for number in range(260)]
-        (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-        assert counts(ingest(tmp_path / "rows.jsonl", "acme", store, embedder)) == (260, 260, 0, 0)
-        assert store.count("acme") == 260
-
     def test_several_clients_in_one_collection(self, settings, docs: Path, embedder) -> None:
         shared = settings.model_copy(update={"client_field": "tenant"})
         for client in ("acme", "beta"):
@@ -117,14 +109,6 @@ class TestLoadingAgain:
             assert after[chunk_id].added_at == before[chunk_id].added_at
             assert after[chunk_id].position == (before[chunk_id].position or 0) + 1
 
-    def test_a_file_that_is_gone_takes_its_document_along(self, store: ChromaStore, docs: Path, embedder) -> None:
-        ingest(docs, "acme", store, embedder)
-        (docs / "intro.md").unlink()
-        report = ingest(docs, "acme", store, embedder)
-        assert counts(report) == (2, 0, 2, 1)
-        assert report.removed_documents == ["intro.md"]
-        assert documents(store) == {"guide/install.md", "notes.txt"}
-
     def test_a_single_file_touches_its_own_document_alone(self, store: ChromaStore, docs: Path, embedder) -> None:
         ingest(docs, "acme", store, embedder)
         (docs / "notes.txt").unlink()
@@ -153,6 +137,7 @@ class TestLoadingAgain:
         assert documents(store) == {"intro.md", "guide/install.md", "notes.txt", "more.md"}
         (docs / "notes.txt").unlink()
         report = ingest(docs, "acme", store, embedder)
+        assert counts(report) == (2, 0, 2, 1)
         assert (report.removed_documents, report.elsewhere) == (["notes.txt"], 1)
         (other / "intro.md").write_text("# Intro\n\nAnother one.\n")
         assert ingest(other, "acme", store, embedder).elsewhere == 1, "the intro is of the other folder now"
@@ -167,25 +152,23 @@ class TestLoadingAgain:
         with pytest.raises(IngestError, match="is not inside the root"):
             ingest(docs / "intro.md", "beta", store, embedder, root=docs / "guide")
 
-    def test_rows_that_are_gone_are_removed(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
-        path = tmp_path / "rows.jsonl"
-        path.write_text('{"id": "a", "text": "first"}\n{"id": "b", "text": "second"}')
-        ingest(path, "acme", store, embedder)
-        path.write_text('{"id": "b", "text": "second"}')
-        assert counts(ingest(path, "acme", store, embedder)) == (1, 0, 1, 1)
-        assert documents(store) == {"b"}
-
     def test_what_cannot_be_read_just_now_stays(self, store: ChromaStore, tmp_path: Path, embedder, make_pdf) -> None:
         (tmp_path / "a.pdf").write_bytes(make_pdf(["A page"]))
         (tmp_path / "rows.jsonl").write_text('{"id": "a", "text": "first"}\n{"id": "b", "text": "second"}')
         (tmp_path / "c.txt").write_text("text")
         ingest(tmp_path, "acme", store, embedder)
         (tmp_path / "a.pdf").write_bytes(b"half a fi")
+        (tmp_path / "latin.txt").write_bytes("Größe".encode("latin-1"))
         (tmp_path / "rows.jsonl").write_text('{"id": "a", "text": "fir\n{"id": "b", "text": "second"}')
         report = ingest(tmp_path, "acme", store, embedder)
-        assert [refusal.file for refusal in report.refused] == ["a.pdf", "rows.jsonl"]
+        assert [refusal.file for refusal in report.refused] == ["a.pdf", "latin.txt", "rows.jsonl"]
+        assert report.refused[0].reason.startswith("is not a readable PDF")
+        assert report.refused[1].reason == "is not UTF-8 text"
         assert report.removed == 0
         assert documents(store) == {"a.pdf", "a", "b", "c.txt"}
+        (tmp_path / "rows.jsonl").write_text('{"id": "b", "text": "second"}')
+        ingest(tmp_path, "acme", store, embedder)
+        assert documents(store) == {"a.pdf", "b", "c.txt"}, "a row that is gone is removed"
 
     def test_another_model_embeds_everything_again(self, store: ChromaStore, docs: Path, embedder) -> None:
         ingest(docs, "acme", store, embedder)
@@ -225,15 +208,6 @@ class TestLoadingAgain:
 
 
 class TestRefusing:
-    def test_a_broken_file_among_good_ones_is_named(self, store: ChromaStore, docs: Path, embedder) -> None:
-        (docs / "guide" / "broken.pdf").write_bytes(b"%PDF-1.4 nonsense")
-        (docs / "latin.txt").write_bytes("Größe".encode("latin-1"))
-        report = ingest(docs, "acme", store, embedder)
-        assert documents(store) == {"intro.md", "guide/install.md", "notes.txt"}
-        assert [refusal.file for refusal in report.refused] == ["guide/broken.pdf", "latin.txt"]
-        assert report.refused[0].reason.startswith("is not a readable PDF")
-        assert report.refused[1].reason == "is not UTF-8 text"
-
     def test_a_bad_row_is_named_and_the_rest_goes_on(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
         path = tmp_path / "rows.jsonl"
         path.write_text(
@@ -279,8 +253,10 @@ class TestRefusing:
             ingest(docs, "acme", store, type(embedder)(dimension=48))
         assert stored(store) == before
 
-    def test_a_collection_of_another_model_is_not_polluted(self, store: ChromaStore, docs: Path, embedder) -> None:
-        theirs = store._backend.client(write=True).create_collection("theirs", embedding_function=None)
+    def test_a_collection_of_another_model_is_not_polluted(
+        self, store: ChromaStore, settings, docs: Path, embedder
+    ) -> None:
+        theirs = their_collection(settings)
         texts = [f"their text {number}" for number in range(8)]
         theirs.upsert(ids=[str(number) for number in range(8)], embeddings=embedder.encode(texts), documents=texts)
         with pytest.raises(EmbeddingError, match="are not from"):

@@ -1,9 +1,8 @@
-"""Stores as other people fill them: any id, any text, any metadata is handled, on every database."""
+"""Stores as other people fill them: any id, any text, any metadata is handled."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rageval_dagster.corpus.evidence import resolve
@@ -13,6 +12,7 @@ from rageval_dagster.records import Evidence, Item
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.corpus import iter_manifest
 from rageval_dagster.storage.database import Database
+from tests.corpus.conftest import their_collection
 
 HOSTILE = [
     "7f1c9a34-0f4e-4c4b-9c39-1a2b3c4d5e6f",
@@ -29,16 +29,10 @@ HOSTILE = [
 ]
 
 
-def theirs(settings: Settings, **collection: Any) -> Any:
-    """A collection that somebody else made."""
-    client = open_store(settings)._backend.client(write=True)
-    return client.create_collection("theirs", embedding_function=None, **collection)
-
-
 @pytest.fixture
 def hostile(embedded_settings: Settings) -> ChromaStore:
     """Chunks whose id, text and document are hostile; the first half has no document."""
-    collection = theirs(embedded_settings)
+    collection = their_collection(embedded_settings)
     for number, name in enumerate(HOSTILE):
         collection.upsert(
             ids=[name],
@@ -70,7 +64,7 @@ def test_hostile_ids_documents_and_texts_are_handled(hostile: ChromaStore, any_d
 
 def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings: Settings, any_db: Database) -> None:
     texts = [None, "", " \n\t ", "\u00a0\u2003", "words", "words with \0 in them"]
-    collection = theirs(embedded_settings)
+    collection = their_collection(embedded_settings)
     for number, text in enumerate(texts):
         collection.upsert(
             ids=[f"{number}"], embeddings=[[1.0, number]], **({} if text is None else {"documents": [text]})
@@ -83,7 +77,7 @@ def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings:
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
 
 
-def test_metadata_of_mixed_types(embedded_settings: Settings, db: Database) -> None:
+def test_metadata_of_mixed_types(embedded_settings: Settings, sqlite_db: Database) -> None:
     metadatas: list[Any] = [
         {"document_id": 7, "page": "2", "added_at": 1714564800},
         {"document_id": 7.0, "page": 3.0, "added_at": "2024-05-01T12:00:00Z"},
@@ -94,7 +88,7 @@ def test_metadata_of_mixed_types(embedded_settings: Settings, db: Database) -> N
         {"position": "zero"},
         None,
     ]
-    collection = theirs(embedded_settings)
+    collection = their_collection(embedded_settings)
     for number, metadata in enumerate(metadatas):
         collection.upsert(ids=[f"{number}"], embeddings=[[1.0, number]], documents=["words"], metadatas=metadata)
     store = open_store(embedded_settings)
@@ -103,14 +97,4 @@ def test_metadata_of_mixed_types(embedded_settings: Settings, db: Database) -> N
     assert [chunk.page for chunk in page.chunks] == [2, 3, *[None] * 6]
     spring = datetime(2024, 5, 1, 12, tzinfo=UTC)
     assert [chunk.added_at for chunk in page.chunks] == [spring, spring, *[None] * 6]
-    assert scan_corpus(db, store, "theirs").chunk_count == 8
-
-
-def test_an_empty_collection_and_one_of_another_space(embedded_settings: Settings, db: Database) -> None:
-    theirs(embedded_settings, configuration={"hnsw": {"space": "l2"}})
-    store = open_store(embedded_settings)
-    report = scan_corpus(db, store, "theirs")
-    assert (report.chunk_count, store.dimension("theirs"), store.count("theirs")) == (0, None, 0)
-    assert store.query("theirs", np.ones((2, 8), np.float32), depth=5) == [[], []]
-    assert store.vectors("theirs", []).shape == (0, 0)
-    assert store.spread("theirs", 4, 4).chunks == []
+    assert scan_corpus(sqlite_db, store, "theirs").chunk_count == 8

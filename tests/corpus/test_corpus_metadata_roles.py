@@ -37,10 +37,15 @@ def test_a_field_of_no_telling_name_is_known_by_its_behaviour() -> None:
     assert name_of(by_behaviour.document_field()) == "akte"
     # The same values, but a document's chunks do not stand together.
     assert columns({"akte": f"A-{n % 10}"} for n in range(60)).document_field() is None
-
-
-def test_one_value_for_thousands_of_chunks_is_no_document() -> None:
+    # One value for thousands of chunks.
     assert columns({"source": "sharepoint"} for _ in range(1500)).document_field() is None
+
+
+def test_pages_may_have_labels() -> None:
+    found = columns({"page_label": str(n % 7) if n % 10 else "iv", "page_count": 7} for n in range(100))
+    page = found.page_field()
+    assert page is not None
+    assert (page.name, page.share) == ("page_label", 0.9)
 
 
 def test_chunks_that_name_no_document_are_counted() -> None:
@@ -73,13 +78,6 @@ def test_times_are_those_that_can_be_read_and_are_likely() -> None:
     assert name_of(columns({"stand": f"2024-05-{n + 1:02}"} for n in range(20)).time_field()) == "stand"
 
 
-def test_pages() -> None:
-    found = columns({"page_label": str(n % 7) if n % 10 else "iv", "page_count": 7} for n in range(100))
-    page = found.page_field()
-    assert page is not None
-    assert (page.name, page.share) == ("page_label", 0.9)
-
-
 def test_a_client_field_has_few_values_and_one_for_each_document() -> None:
     rows = [
         {"url": f"u{n // 4}", "customerId": f"k{n // 40}", "account_manager": f"m{n % 3}", "org": "us"}
@@ -88,12 +86,6 @@ def test_a_client_field_has_few_values_and_one_for_each_document() -> None:
     found = columns(rows)
     [client] = found.client_fields(found.document_field())
     assert (client.name, client.values, client.share) == ("customerId", 5, 1.0)
-
-
-def test_customers_may_have_documents_of_one_name_but_a_company_may_be_what_a_document_is_about() -> None:
-    rows = [{"file": f"terms-{n % 5}.pdf", "customer_id": n // 20, "company": f"c{n % 4}"} for n in range(200)]
-    found = columns(rows)
-    assert [use.name for use in found.client_fields(found.document_field())] == ["customer_id"]
 
 
 def test_a_client_field_is_one_that_nearly_all_chunks_have() -> None:

@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
+from rageval_dagster.corpus.backends import open_backend
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
-from tests.corpus.conftest import settings_of
+from tests.corpus.conftest import settings_of, their_collection
 from tests.corpus.reading_proxy import reading_proxy
 
 
 def fill_collection(settings: Settings, name: str, metadatas: Sequence[Any]) -> None:
     """Chunks `0`, `1`, ... with these metadata, by somebody else's hand."""
-    collection = (
-        open_store(settings)._backend.client(write=True).get_or_create_collection(name, embedding_function=None)
-    )
+    collection = their_collection(settings, name)
     for number, metadata in enumerate(metadatas):
         collection.upsert(
             ids=[f"{number}"], embeddings=[[1.0, number]], documents=[f"text {number}"], metadatas=metadata
@@ -68,7 +67,7 @@ class TestCollections:
         store = open_store(settings)
         store.ensure_client("acme")
         store.upsert("acme", [Chunk("c", "text", "d")], embedder.encode(["text"]), [{"document_id": "d"}])
-        assert [each.name for each in open_store(settings)._backend.collections()] == ["kb_17"]
+        assert [each.name for each in open_backend(settings).collections()] == ["kb_17"]
         assert open_store(settings).get("acme", ["c"])[0].text == "text"
         with pytest.raises(StoreError, match=r"'tmp1' is left out by the settings \(exclude has 'tmp\*'\)"):
             store.ensure_client("tmp1")
@@ -94,10 +93,6 @@ class TestCollections:
         assert (beta.document_id, beta.page) == ("https://x/y", 3)
         [[hit]] = store.query("beta", store.vectors("beta", ["0"]), depth=1)
         assert (hit.document_id, hit.page) == ("https://x/y", 3)
-
-    def test_one_collection_for_all_takes_a_client_field(self, home: Path) -> None:
-        with pytest.raises(SettingsError, match=r"the collection 'all' for all clients: that takes client_field"):
-            open_store(settings_of(home, 'defaults = {collection = "all"}')).clients()
 
 
 class TestClientField:
@@ -132,8 +127,9 @@ class TestClientField:
     def test_the_probe_moves_with_a_chunk_of_any_of_its_types(self, shared: ChromaStore, settings: Settings) -> None:
         before = shared.probes()
         assert shared.probe("7") == before["7"]
-        collection = shared._backend.client(write=True).get_collection("all", embedding_function=None)
-        collection.upsert(ids=["new"], embeddings=[[1.0, 99]], documents=["new"], metadatas=[{"tenant": 7.0}])
+        their_collection(settings, "all").upsert(
+            ids=["new"], embeddings=[[1.0, 99]], documents=["new"], metadatas=[{"tenant": 7.0}]
+        )
         after = open_store(settings.model_copy(update={"client_field": "tenant"})).probes()
         assert {client for client in after if after[client] != before[client]} == {"7"}
 

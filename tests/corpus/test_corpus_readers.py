@@ -33,21 +33,10 @@ def test_text_is_cleaned_of_what_databases_refuse(write) -> None:
     assert read_one(write("a.txt", b"\xef\xbb\xbfone\r\ntwo\x00 three\r\n\r\n")).sections == [Section("one\ntwo three")]
 
 
-def test_markdown_is_kept_as_it_is_written(write) -> None:
-    document = read_one(write("a.MD", "# Title\n\n- *item*\n"))
-    assert document.sections == [Section("# Title\n\n- *item*")]
-    assert document.is_markdown
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html"])
 def test_files_without_text_are_refused(write, name: str) -> None:
     with pytest.raises(ReadError, match="holds no text"):
         list(read_documents(write(name, " \n---\n")))
-
-
-def test_text_that_is_not_utf8_is_refused(write) -> None:
-    with pytest.raises(ReadError, match="is not UTF-8 text"):
-        list(read_documents(write("a.txt", "Müller".encode("latin-1"))))
 
 
 def test_html_gives_what_a_reader_sees() -> None:
@@ -95,17 +84,15 @@ def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:
         '{"_id": 7, "text": "seven"}',
         "{broken",
         "[1]",
-        '{"text": "no id"}',
         '{"id": true, "text": "x"}',
         '{"id": "b"}',
         '{"id": "b", "text": " "}',
         '{"id": "b", "text": "x", "title": 3}',
         '{"id": "b", "text": "x", "metadata": {"tags": ["y"]}}',
-        '{"id": "b", "text": "x", "metadata": {"n": NaN}}',
         '{"id": "c", "text": "last"}',
     ]
     path = write("rows.jsonl", "\n".join(rows))
-    assert count_documents(path) == 12
+    assert count_documents(path) == 10
     found = list(read_documents(path))
     documents = {each.id: each for each in found if isinstance(each, Document)}
     assert {name: each.sections[0].text for name, each in documents.items()} == {
@@ -118,12 +105,10 @@ def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:
         "row 4: is not JSON",
         "row 5: is not a JSON object",
         "row 6: field 'id' takes a text or a whole number",
-        "row 7: field 'id' takes a text or a whole number",
-        "row 8: field 'text' takes a text",
-        "row 9: holds no text",
-        "row 10: field 'title' takes a text",
-        "row 11: field 'metadata' takes texts, numbers, true and false, no lists or objects",
-        "row 12: field 'metadata' takes texts, numbers, true and false, no lists or objects",
+        "row 7: field 'text' takes a text",
+        "row 8: holds no text",
+        "row 9: field 'title' takes a text",
+        "row 10: field 'metadata' takes texts, numbers, true and false, no lists or objects",
     ]
 
 
@@ -156,28 +141,15 @@ def test_chunks_are_no_longer_than_asked_and_hold_the_whole_text() -> None:
         assert any(f"Sentence {number} has some words." in chunk.text for chunk in chunks)
 
 
-def test_chunk_size_zero_keeps_a_document_whole() -> None:
-    [chunk] = split([Section("word " * 5000)], 0)
-    assert chunk.text == "word " * 5000
-
-
 def test_chunks_never_span_pages() -> None:
     chunks = split([Section("one", 1), Section("two " * 100, 2)], 300)
     assert [(chunk.page, chunk.position) for chunk in chunks] == [(1, 0), (2, 1), (2, 2)]
+    assert len(split([Section("word " * 5000)], 0)) == 1, "0 keeps a document whole"
 
 
 def test_markdown_is_cut_at_its_headings() -> None:
     text = "# One\n\n" + "a " * 50 + "\n\n# Two\n\n" + "b " * 50
     assert [chunk.text[:5] for chunk in split([Section(text)], 150, is_markdown=True)] == ["# One", "# Two"]
-
-
-def test_pieces_without_a_word_are_left_out() -> None:
-    assert [chunk.text for chunk in split([Section("word\n\n" + "-" * 30 + "\n\nother")], 30)] == ["word", "other"]
-
-
-def test_repeated_pieces_are_different_chunks() -> None:
-    chunks = split([Section("same words", 1), Section("same words", 2)])
-    assert len({chunk.id for chunk in chunks}) == 2
 
 
 def test_an_edit_at_the_top_renews_few_ids() -> None:
@@ -194,3 +166,4 @@ def test_ids_belong_to_client_and_document() -> None:
         split_document(client, name, document, ChunkSize(800, 0))[0].id for client in "ab" for name in ("x.md", "y.md")
     }
     assert len(ids) == 4
+    assert len({chunk.id for chunk in split([Section("same words", 1), Section("same words", 2)])}) == 2

@@ -13,7 +13,6 @@ from rageval_dagster.corpus import scanning
 from rageval_dagster.corpus.scanning import ScanReport, scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, Page, open_store
 from rageval_dagster.corpus.versions import VersionSum, chunk_digest, vector_digest
-from rageval_dagster.errors import StoreError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import get_client
@@ -38,7 +37,6 @@ def test_the_first_scan_finds_everything(db: Database, store: ChromaStore, fill)
     report = scan_corpus(db, store, "acme", lambda done, total: seen.append((done, total)))
     assert difference(report) == (5, 0, 0, 0)
     assert (report.chunk_count, report.document_count, report.without_text) == (5, 3, 0)
-    assert (report.previous_corpus_version, report.previous_index_version) == (None, None)
     assert seen == [(5, 5)]
     corpus, index = VersionSum(), VersionSum()
     vectors = store.vectors("acme", [chunk.id for chunk in chunks])
@@ -60,10 +58,6 @@ def test_an_unchanged_store_gives_the_same_versions_and_no_difference(db: Databa
     second = scan_corpus(db, open_store(settings), "acme")
     assert difference(second) == (0, 0, 0, 0)
     assert (second.corpus_version, second.index_version) == (first.corpus_version, first.index_version)
-    assert (second.previous_corpus_version, second.previous_index_version) == (
-        first.corpus_version,
-        first.index_version,
-    )
     assert manifest(db) == before
 
 
@@ -78,6 +72,7 @@ def test_what_happened_to_each_chunk_is_told_apart(db: Database, store: ChromaSt
     report = scan_corpus(db, store, "acme")
     assert difference(report) == (1, 1, 1, 1)
     assert report.corpus_version != first.corpus_version
+    assert report.index_version != first.index_version
     now = manifest(db)
     assert set(now) == {"c1", "c2", "c3", "c4", "c9"}
     assert now["c1"].first_seen == seen_first
@@ -108,24 +103,13 @@ def test_documents_are_named_by_what_became_of_them(db: Database, store: ChromaS
     assert documents_changed(db, "acme", scanned_at.replace(year=2000), scanned_at) == {}, "of a first scan"
 
 
-def test_new_vectors_alone_move_the_index_version_alone(db: Database, store: ChromaStore, fill, embedder) -> None:
-    chunks = fill(store, "acme", TEXTS)
-    first = scan_corpus(db, store, "acme")
-    metadatas = [{"document_id": chunk.document_id, "position": chunk.position or 0} for chunk in chunks]
-    store.upsert("acme", chunks, embedder.encode([text[::-1] for text in TEXTS]), metadatas)
-    report = scan_corpus(db, store, "acme")
-    assert difference(report) == (0, 0, 0, 5)
-    assert report.corpus_version == first.corpus_version
-    assert report.index_version != first.index_version
-
-
 def test_a_moved_chunk_is_neither_changed_nor_lost(db: Database, store: ChromaStore, fill) -> None:
     fill(store, "acme", TEXTS)
     first = scan_corpus(db, store, "acme")
     store.update_metadata("acme", {"c4": {"position": 7, "added_at": "2024-05-01"}})
     report = scan_corpus(db, store, "acme")
     assert difference(report) == (0, 0, 0, 0)
-    assert report.corpus_version == first.corpus_version
+    assert (report.corpus_version, report.index_version) == (first.corpus_version, first.index_version)
     entry = manifest(db)["c4"]
     assert entry.position == 7
     assert entry.added_at is not None
@@ -142,18 +126,11 @@ def test_a_client_that_lost_all_chunks_is_empty(db: Database, store: ChromaStore
     assert manifest(db) == {}
 
 
-def test_an_unknown_client_is_an_error_and_becomes_no_row(db: Database, store: ChromaStore) -> None:
-    with pytest.raises(StoreError, match="has no client 'nobody'"):
-        scan_corpus(db, store, "nobody")
-    with pytest.raises(Exception, match="nobody"):
-        get_client(db, "nobody")
-
-
 class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("page_to_die_at", [0, 1, 2])
+@pytest.mark.parametrize("page_to_die_at", [0, 2])
 def test_a_killed_scan_run_again_gives_the_same_state(
     db: Database, store: ChromaStore, fill, monkeypatch: pytest.MonkeyPatch, page_to_die_at: int
 ) -> None:
@@ -231,16 +208,11 @@ def test_any_history_ends_in_the_versions_of_its_last_state(db: Database, histor
             index.add(vector_digest(chunk.id, np.float32(weight).tobytes()))
         assert (report.corpus_version, report.index_version) == (corpus.hex(), index.hex())
         assert set(manifest(db)) == set(state)
+        found = {entry.first_seen for name, entry in manifest(db).items() if name not in before}
+        assert len(found) <= 1, "what one scan finds is of one age"
         assert report.added == len(state.keys() - before.keys())
         assert report.removed == len(before.keys() - state.keys())
         assert report.document_count == len({document for _, document, _ in state.values()})
-
-
-def test_chunks_that_one_scan_finds_are_of_one_age(db: Database) -> None:
-    store = ListedStore()
-    store.chunks = {name: (Chunk(name, name, name), 1.0) for name in "abcdefg"}  # four pages
-    scan_corpus(db, store, "acme")  # pyright: ignore[reportArgumentType]
-    assert len({entry.first_seen for entry in manifest(db).values()}) == 1
 
 
 def test_memory_does_not_grow_with_the_corpus(db: Database) -> None:
@@ -261,5 +233,5 @@ def test_memory_does_not_grow_with_the_corpus(db: Database) -> None:
         return most
 
     peak(200)  # caches of the first use
-    text_of_the_difference = 2600 * 2500
-    assert peak(3000) - peak(400) < text_of_the_difference / 4
+    text_of_the_difference = 1600 * 2500
+    assert peak(2000) - peak(400) < text_of_the_difference / 4

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rageval_dagster.corpus.store import open_store
@@ -109,13 +108,3 @@ def test_writing_because_the_user_asked_goes_into_the_store_itself(foreign: Sett
     assert again.is_foreign
     assert again.clients() == ["mine", "theirs"]
     assert again.count("mine") == 1
-
-
-def test_our_own_store_is_opened_in_place(embedded_settings: Settings, fill) -> None:
-    store = open_store(embedded_settings)
-    assert not store.is_foreign
-    fill(store, "acme", ["a text"])
-    again = open_store(embedded_settings)
-    assert not again.is_foreign
-    assert again.query("acme", np.ones((1, 32), np.float32), depth=1)
-    assert not (embedded_settings.home / "snapshots").exists()

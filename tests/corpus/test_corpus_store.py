@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rageval_dagster.corpus import store as store_module
+from rageval_dagster.corpus.backends import open_backend
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
-from tests.corpus.conftest import settings_of
+from tests.corpus.conftest import settings_of, their_collection
 
 TEXTS = ["red apples fall", "green pears hang", "blue plums roll", "old trees stand", "new seeds grow"]
 
@@ -47,21 +47,9 @@ def test_a_scan_gives_every_chunk_once_in_pages(store: ChromaStore, fill) -> Non
     assert all(page.vectors is not None and page.vectors.dtype == np.float32 for page in pages)
 
 
-@pytest.mark.parametrize("with_vectors", [True, False])
-def test_pages_grow_as_far_as_memory_allows(store: ChromaStore, fill, monkeypatch, with_vectors: bool) -> None:
-    chunks = fill(store, "acme", TEXTS + TEXTS)
-    monkeypatch.setattr(store_module, "_FIRST_PAGE", 2)
-    monkeypatch.setattr(store_module, "_LARGEST_PAGE", 5)
-    pages = list(store.scan("acme", with_vectors))
-    assert [len(page.chunks) for page in pages] == [2, 5, 3]
-    assert [chunk for page in pages for chunk in page.chunks] == chunks
-    monkeypatch.setattr(store_module, "_PAGE_BYTES", 1)
-    assert {len(page.chunks) for page in store.scan("acme", with_vectors)} == {2}
-
-
 def test_chunks_without_text_are_counted_and_left_out(store: ChromaStore, settings: Settings, fill, embedder) -> None:
     fill(store, "acme", TEXTS[:2])
-    collection = store._backend.client().get_collection("acme", embedding_function=None)
+    collection = their_collection(settings, "acme")
     collection.upsert(ids=["bare"], embeddings=embedder.encode(["bare"]), metadatas=[{"source": 5}])
     collection.upsert(ids=["plain"], embeddings=embedder.encode(["plain"]), documents=["plain"])
     [page] = open_store(settings).scan("acme")
@@ -89,11 +77,8 @@ def test_a_query_ranks_by_cosine(store: ChromaStore, fill, embedder) -> None:
 
 @pytest.mark.parametrize("space", ["l2", "ip"])
 def test_scores_are_cosines_in_collections_of_another_space(embedded_settings: Settings, embedder, space: str) -> None:
-    store = open_store(embedded_settings)
     vectors = embedder.encode(TEXTS) * np.arange(1, 6, dtype=np.float32)[:, None]
-    theirs = store._backend.client(write=True).create_collection(
-        "theirs", metadata={"hnsw:space": space}, embedding_function=None
-    )
+    theirs = their_collection(embedded_settings, metadata={"hnsw:space": space})
     theirs.upsert(ids=[f"c{n}" for n in range(5)], embeddings=vectors, documents=TEXTS)
     query = embedder.encode(["old trees"])
     [hits] = open_store(embedded_settings).query("theirs", query, depth=5)
@@ -113,20 +98,18 @@ def test_equal_distances_are_ranked_by_chunk_id(store: ChromaStore, embedder) ->
 
 
 def test_clients_keep_their_own_names(store: ChromaStore, settings: Settings, fill) -> None:
-    for name in ("Müller & Söhne", "ab", "a/b", "plain-name"):
+    names = ["Müller & Söhne", "ab", "a/b", "plain-name"]
+    for name in names:
         fill(store, name, TEXTS[:1])
-    assert open_store(settings).clients() == sorted(["Müller & Söhne", "ab", "a/b", "plain-name"])
-    assert open_store(settings).get("a/b", ["c0"])[0].text == TEXTS[0]
-
-
-def test_a_collection_made_elsewhere_is_a_client_too(store: ChromaStore, settings: Settings) -> None:
-    store._backend.client(write=True).create_collection("theirs", embedding_function=None)
+    others = [f"client-{number:03d}" for number in range(97)]  # together more than a page of Chroma's
+    client = open_backend(settings).client(write=True)
+    for name in others:
+        client.create_collection(name, embedding_function=None)
     again = open_store(settings)
-    assert again.clients() == ["theirs"]
-    assert not again.is_made_by_us("theirs")
-    assert again.count("theirs") == 0
-    assert list(again.scan("theirs")) == []
-    assert again.dimension("theirs") is None
+    assert again.clients() == sorted(names + others)
+    assert again.get("a/b", ["c0"])[0].text == TEXTS[0]
+    assert not again.is_made_by_us("client-007")
+    assert (again.count("client-007"), list(again.scan("client-007")), again.dimension("client-007")) == (0, [], None)
 
 
 def test_another_dimension_is_one_line_with_both_numbers(store: ChromaStore, fill) -> None:
@@ -138,13 +121,6 @@ def test_another_dimension_is_one_line_with_both_numbers(store: ChromaStore, fil
         with pytest.raises(StoreError, match=r"(?s)32.*5") as caught:
             wrong()
         assert "\n" not in str(caught.value)
-
-
-def test_many_clients_are_listed(store: ChromaStore, settings: Settings) -> None:
-    names = [f"client-{number:03d}" for number in range(105)]
-    for name in names:
-        store._backend.client(write=True).create_collection(name, embedding_function=None)
-    assert open_store(settings).clients() == names
 
 
 class TestProbes:
@@ -172,27 +148,10 @@ class TestProbes:
     def test_a_collection_deleted_and_made_again_is_another(self, store, settings, fill) -> None:
         fill(store, "acme", TEXTS)
         before = open_store(settings).probe("acme")
-        store._backend.client().delete_collection("acme")
+        open_backend(settings).client(write=True).delete_collection("acme")
         again = open_store(settings)
         fill(again, "acme", TEXTS)
         assert open_store(settings).probe("acme") != before
-
-    def test_probing_an_embedded_store_does_not_open_chroma(self, embedded_settings: Settings, fill) -> None:
-        fill(open_store(embedded_settings), "acme", TEXTS)
-        code = (
-            "import sys; from rageval_dagster.settings import load_settings;"
-            "from rageval_dagster.corpus.store import open_store;"
-            "print(open_store(load_settings()).probes()); assert 'chromadb' not in sys.modules"
-        )
-        ran = subprocess.run(
-            [sys.executable, "-c", code],
-            env={"RAGEVAL_HOME": str(embedded_settings.home)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr
-        assert "acme" in ran.stdout
 
 
 WRITER = """
@@ -221,6 +180,18 @@ def test_an_open_store_process_sees_what_another_process_wrote(embedded_settings
     assert again.get("acme", ["c0"]) == []
 
 
+def test_probing_an_embedded_store_does_not_open_chroma(embedded_settings: Settings, fill) -> None:
+    fill(open_store(embedded_settings), "acme", TEXTS)
+    program = (
+        "import sys; from rageval_dagster.settings import load_settings;"
+        "from rageval_dagster.corpus.store import open_store;"
+        "print(list(open_store(load_settings()).probes()), 'chromadb' in sys.modules)"
+    )
+    environment = {"RAGEVAL_HOME": str(embedded_settings.home)}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['acme'] False"
+
+
 class TestSharedCollection:
     @pytest.fixture
     def shared(self, settings: Settings) -> Settings:
@@ -244,30 +215,6 @@ class TestSharedCollection:
         again.delete("beta", ["a0", "b1"])
         assert (open_store(shared).count("acme"), open_store(shared).count("beta")) == (5, 1)
 
-    def test_probes_move_for_the_client_that_changed(self, shared: Settings, embedder) -> None:
-        store = open_store(shared)
-        for client in ("acme", "beta"):
-            store.ensure_client(client)
-            store.upsert(client, [Chunk(f"{client}1", "text", "d")], embedder.encode(["text"]), [{"n": 1}])
-        before = open_store(shared).probes()
-        store.upsert("beta", [Chunk("beta2", "text", "d")], embedder.encode(["text"]), [{"n": 1}])
-        after = open_store(shared).probes()
-        assert before["acme"] == after["acme"]
-        assert before["beta"] != after["beta"]
-        assert open_store(shared).probe("beta") == after["beta"]
-
-    def test_numbers_name_clients_too(self, shared: Settings, embedder) -> None:
-        collection = open_store(shared)._backend.client(write=True).create_collection("all", embedding_function=None)
-        collection.upsert(
-            ids=["x", "y", "z"],
-            embeddings=embedder.encode(["x", "y", "z"]),
-            documents=["x", "y", "z"],
-            metadatas=[{"tenant": 7}, {"tenant": "seven"}, {"other": 1}],
-        )
-        store = open_store(shared)
-        assert store.clients() == ["7", "seven"]
-        assert [chunk.id for page in store.scan("7") for chunk in page.chunks] == ["x"]
-
     def test_several_collections_are_one_clear_error(self, settings: Settings, shared: Settings) -> None:
         store = open_store(settings)
         store.ensure_client("one")
@@ -277,17 +224,17 @@ class TestSharedCollection:
 
 
 class TestTrouble:
-    def test_a_server_that_is_down(self, home: Path) -> None:
-        settings = settings_of(home, RAGEVAL_CHROMA_URL="http://127.0.0.1:9")
-        with pytest.raises(StoreError, match=r"no Chroma server answers at http://127.0.0.1:9 \(ConnectError\)"):
-            open_store(settings).clients()
-
     def test_a_server_without_the_database(self, home: Path, chroma_server: str) -> None:
         settings = settings_of(home, RAGEVAL_CHROMA_URL=chroma_server, RAGEVAL_CHROMA_DATABASE="nowhere")
         with pytest.raises(StoreError, match="nowhere"):
             open_store(settings).clients()
 
-    @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://user:pw@x:1", "http://x:1/path"])
+    def test_a_server_that_is_down(self, home: Path) -> None:
+        settings = settings_of(home, RAGEVAL_CHROMA_URL="http://127.0.0.1:9")
+        with pytest.raises(StoreError, match=r"no Chroma server answers at http://127.0.0.1:9 \(ConnectError\)"):
+            open_store(settings).clients()
+
+    @pytest.mark.parametrize("url", ["localhost:8000", "http://user:pw@x:1", "http://x:1/path"])
     def test_an_unusable_address(self, home: Path, url: str) -> None:
         settings = settings_of(home, RAGEVAL_CHROMA_URL=url)
         with pytest.raises(SettingsError, match="RAGEVAL_CHROMA_URL takes") as caught:
@@ -309,7 +256,7 @@ class TestTrouble:
             raise AssertionError("Chroma's default embedding function was called")
 
         monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", refuse)
-        collection = open_store(embedded_settings)._backend.client(write=True).create_collection("theirs")
+        collection = open_backend(embedded_settings).client(write=True).create_collection("theirs")
         collection.upsert(ids=["x"], embeddings=embedder.encode(["x"]), documents=["x"])
         store = open_store(embedded_settings)
         assert store.query("theirs", embedder.encode(["x"]), depth=1)[0][0].chunk_id == "x"

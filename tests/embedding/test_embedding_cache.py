@@ -49,12 +49,6 @@ def test_no_other_client_and_no_other_model_answers(sqlite_db: Database) -> None
         assert embedder.asked == ["a"]
 
 
-def test_many_texts_in_several_blocks(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rageval_dagster.embedding.cache.SAVED_AT_ONCE", 7)
-    texts = [f"text {number}" for number in range(40)]
-    assert (CachedEmbedder(HashEmbedder(), sqlite_db, "acme").encode(texts) == HashEmbedder().encode(texts)).all()
-
-
 def test_what_was_embedded_before_a_failure_is_kept(sqlite_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(HashEmbedder):
         def encode(self, texts: Sequence[str]) -> np.ndarray:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rageval_dagster.benchmark.generators import Task
 from rageval_dagster.benchmark.mix import Kind
 from rageval_dagster.benchmark.prompted import DRAFTS
 from rageval_dagster.benchmark.related import Related
+from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.evaluation.forecast import (
     MULTI_HOP_CALLS,
     SINGLE_CALLS,
@@ -56,18 +56,9 @@ def by_role(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def record(db: Database, role: str, calls: int, client: str = "acme", **values: Any) -> None:
-    call = {
-        "model": "whichever",
-        "prompt_tokens": 0,
-        "completion_tokens": 0,
-        "cost_usd": None,
-        "latency_s": 0.0,
-        "cache_hit": False,
-        "retries": 0,
-        "error": None,
-        "run_id": None,
-    }
-    save_replies(db, client, [], [LlmCall(client_id=client, role=role, **(call | values))] * calls)
+    nothing = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": None, "latency_s": 0.0, "cache_hit": False}
+    call = {"model": "whichever", "retries": 0, "error": None, "run_id": None} | nothing | values
+    save_replies(db, client, [], [LlmCall(client_id=client, role=role, **call)] * calls)
 
 
 def test_calls_are_counted_by_hand(sqlite_db: Database, tmp_path: Path) -> None:
@@ -86,6 +77,8 @@ def test_calls_are_counted_by_hand(sqlite_db: Database, tmp_path: Path) -> None:
     assert (work["judge"]["model"], work["judge"]["calls_if_all_goes_well"]) == ("assessor", 280)
     unverified = settings.model_copy(update={"verification_enabled": False})
     assert forecast(sqlite_db, unverified, "acme", "probe")["answer calls"] == 10
+    forbidden = forecast(sqlite_db, configured(tmp_path, '[defaults]\nllm = "forbidden"\n'), "acme", "probe")
+    assert (forbidden["models"], forbidden["tokens"], forbidden["cost_usd"]) == ([], 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -122,15 +115,10 @@ def test_tokens_time_and_cost_are_those_of_the_client_s_own_calls(sqlite_db: Dat
     assert found["tokens"] == judge["tokens"] + answer["tokens"]
     assert found["cost_usd"] == pytest.approx(judge["cost_usd"] + answer["cost_usd"])
     assert found["seconds"] == judge["seconds"] + answer["seconds"]
-
-
-def test_without_a_price_there_is_no_cost(sqlite_db: Database, tmp_path: Path) -> None:
-    make_dataset(sqlite_db, "acme", make_items(3))
-    settings = configured(tmp_path, "[prices]\nspeaker = {in = 1.0, out = 2.0}\n")
-    found = forecast(sqlite_db, settings, "acme", "probe")
-    assert by_role(found)["answer"]["cost_usd"] > 0
-    assert by_role(found)["judge"]["cost_usd"] is None
-    assert found["cost_usd"] is None
+    priced = configured(tmp_path, "[prices]\nspeaker = {in = 1.0, out = 2.0}\n")
+    partly = forecast(sqlite_db, priced, "acme", "probe")
+    assert by_role(partly)["answer"]["cost_usd"] > 0
+    assert by_role(partly)["judge"]["cost_usd"] is partly["cost_usd"] is None, "no price, no cost"
 
 
 def test_a_guess_knows_the_number_of_contexts_and_their_limit(sqlite_db: Database, tmp_path: Path) -> None:
@@ -141,13 +129,6 @@ def test_a_guess_knows_the_number_of_contexts_and_their_limit(sqlite_db: Databas
     ]
     assert tokens[1] - tokens[0] == 6 * 4 * 220
     assert tokens[2] - tokens[3] == 6 * (8_000 - 100)
-
-
-def test_without_models_there_is_nothing_to_pay(sqlite_db: Database, tmp_path: Path) -> None:
-    make_dataset(sqlite_db, "acme", make_items(3))
-    found = forecast(sqlite_db, configured(tmp_path, '[defaults]\nllm = "forbidden"\n'), "acme", "probe")
-    assert found["models"] == []
-    assert (found["answer calls"], found["judge calls"], found["tokens"], found["cost_usd"]) == (0, 0, 0, 0)
 
 
 def test_a_new_dataset_counts_drafts_and_their_critics(sqlite_db: Database, tmp_path: Path) -> None:

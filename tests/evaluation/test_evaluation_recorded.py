@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rageval_dagster import score
@@ -31,45 +30,25 @@ class EvaluationData:
     question_id: str | None = None
 
 
-def test_the_seed_s_faithfulness_tells_its_failing_from_its_succeeding_example() -> None:
+def test_the_seed_s_examples() -> None:
     context = ["France is a country in Western Europe."]
-    result = score(
-        [
-            EvaluationData(
-                "What is the capital of France?",
-                "The capital of France is Paris.",
-                context,
-                ["f.md"],
-                question_id="low",
-            ),
-            EvaluationData(
-                "Where is France located?",
-                "France is located in Western Europe.",
-                context,
-                ["f.md"],
-                question_id="high",
-            ),
-        ],
-        ["faithfulness"],
+    low = EvaluationData(
+        "What is the capital of France?", "The capital of France is Paris.", context, ["f.md"], question_id="low"
     )
-    values = result["question_scores"]["overlap.faithfulness"]
+    high = EvaluationData(
+        "Where is France located?", "France is located in Western Europe.", context, ["f.md"], question_id="high"
+    )
+    values = score([low, high], ["faithfulness"])["question_scores"]["overlap.faithfulness"]
     assert values["low"] < 0.5 < values["high"]
-
-
-def test_the_seed_s_answer_correctness_and_context_correctness_examples() -> None:
-    result = score(
-        [
-            EvaluationData(
-                question="What vector databases does ai4rag support?",
-                answer="ai4rag supports ChromaDB and Milvus.",
-                contexts=["a", "b"],
-                context_ids=["hybrid_search_guide.md", "installation.md"],
-                ground_truths=["ChromaDB and Milvus via Llama Stack", "Milvus and ChromaDB"],
-                ground_truths_context_ids=["hybrid_search_guide.md", "vector_stores.md"],
-            )
-        ],
-        ["answer_correctness", "context_correctness"],
+    stores = EvaluationData(
+        question="What vector databases does ai4rag support?",
+        answer="ai4rag supports ChromaDB and Milvus.",
+        contexts=["a", "b"],
+        context_ids=["hybrid_search_guide.md", "installation.md"],
+        ground_truths=["ChromaDB and Milvus via Llama Stack", "Milvus and ChromaDB"],
+        ground_truths_context_ids=["hybrid_search_guide.md", "vector_stores.md"],
     )
+    result = score([stores], ["answer_correctness", "context_correctness"])
     assert result["question_scores"]["overlap.answer_correctness"] == {"q0": 1.0}
     assert result["question_scores"]["overlap.context_correctness"] == {"q0": 0.5}
     assert set(result["scores"]["overlap.context_correctness"]) >= {"mean", "ci_low", "ci_high", "n", "n_scored"}
@@ -95,15 +74,9 @@ def test_documents_are_judged_only_where_the_contexts_name_theirs() -> None:
     evidence = [{"document_id": "d"}]
     named = {"question": "Where?", "answer": "a", "evidence": evidence, "contexts": [{"text": "x", "document_id": "d"}]}
     unnamed = {**named, "contexts": ["x"]}
-    values = score([named, unnamed], ["retrieval.document_mrr"])["question_scores"]["retrieval.document_mrr"]
-    assert values == {"q0": 1.0, "q1": None}
-
-
-def test_no_interval_reaches_where_no_mean_can_lie() -> None:
-    contexts = [{"text": "x", "document_id": "d"}]
-    row = {"question": "Where?", "answer": "a", "evidence": [{"document_id": "d"}], "contexts": contexts}
-    found = score([row, {**row, "question": "When?"}], ["retrieval.document_precision_at_5"])["scores"]
-    assert found["retrieval.document_precision_at_5"]["ci_high"] == 0.2
+    found = score([named, unnamed], ["retrieval.document_mrr", "retrieval.document_precision_at_5"])
+    assert found["question_scores"]["retrieval.document_mrr"] == {"q0": 1.0, "q1": None}
+    assert found["scores"]["retrieval.document_precision_at_5"]["ci_high"] == 0.2, "no more is possible"
 
 
 def test_a_model_is_loaded_only_where_a_metric_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,12 +112,7 @@ def test_an_unknown_metric_names_the_nearest() -> None:
 
 def test_batches_change_nothing_and_each_text_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
-        {
-            **ROW,
-            "question": f"Where is place {i % 7}?",
-            "answer": f"In town {i}.",
-            "contexts": [f"Town {i % 5} is there."],
-        }
+        {"question": f"Where is place {i % 7}?", "answer": f"In town {i}.", "contexts": [f"Town {i % 5} is there."]}
         for i in range(40)
     ]
     outputs = outputs_of(rows, OutputOptions()).rows
@@ -160,19 +128,17 @@ def test_batches_change_nothing_and_each_text_is_embedded_once(monkeypatch: pyte
 
 def test_answers_to_one_question_are_no_independent_ones() -> None:
     """Five systems that agree on each of eight questions tell less than forty questions do."""
-    rng = np.random.default_rng(1)
-    right = [bool(value) for value in rng.random(8) < 0.5]
-    same = [
-        {**ROW, "question": f"Where is {q}?", "answer": "In Rome." if right[q] else "In Oslo.", "id": f"{q}-{i}"}
-        for q in range(8)
-        for i in range(5)
-    ]
-    apart = [{**row, "question": f"{row['question']} {row['id']}"} for row in same]
-    width = {}
-    for name, rows in (("same", same), ("apart", apart)):
+    answers = ["In Rome.", "In Oslo."] * 4
+
+    def width(*questions: str) -> float:
+        rows = [
+            {**ROW, "question": question, "answer": said} for question, said in zip(questions, answers * 5, strict=True)
+        ]
         found = score(rows, ["lexical.exact_match"])["scores"]["lexical.exact_match"]
-        width[name] = found["ci_high"] - found["ci_low"]
-    assert width["same"] > 1.3 * width["apart"]
+        return found["ci_high"] - found["ci_low"]
+
+    same, apart = ([f"Where is {number % of}?" for number in range(40)] for of in (8, 40))
+    assert width(*same) > 1.3 * width(*apart)
 
 
 def test_texts_are_redacted_as_an_evaluation_would(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

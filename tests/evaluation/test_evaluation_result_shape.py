@@ -42,12 +42,6 @@ def test_what_was_not_scored_is_null_with_its_reason() -> None:
     assert shape["scores"]["retrieval.mrr"]["mean"] == 0.75
 
 
-def test_a_metric_that_scored_nothing_has_no_mean() -> None:
-    shape = result_shape({"lexical.f1": {"q1": Outcome.undefined("no reference answer")}})
-    score = shape["scores"]["lexical.f1"]
-    assert (score["mean"], score["ci_low"], score["ci_high"], score["n"]) == (None, None, None, 1)
-
-
 def test_no_interval_reaches_above_the_ceiling() -> None:
     column = {str(number): Outcome.scored(0.2) for number in range(10)}
     shape = result_shape({"retrieval.precision_at_5": column}, ceilings={"retrieval.precision_at_5": 0.2})

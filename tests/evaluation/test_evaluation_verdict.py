@@ -67,15 +67,20 @@ def report(*summaries: Summary) -> EvaluationReport:
     return EvaluationReport(evaluation, "chunk", {each.metric_id: each for each in summaries}, (), {})
 
 
-def test_the_good_value_is_the_one_the_metric_was_run_with() -> None:
-    assert below_good_value(report(summary(MRR, 0.6, 0.8))) == ["mrr 0.600 (good: 0.800)"]
-    assert below_good_value(report(summary(MRR, 0.6, 0.5))) == []
-    assert below_good_value(report(summary(MRR, 0.6, None))) == []
-
-
-def test_the_clients_own_threshold_wins() -> None:
-    assert below_good_value(report(summary(MRR, 0.6, 0.8)), {MRR: 0.5}) == []
-    assert below_good_value(report(summary(MRR, 0.6, 0.5)), {MRR: 0.9}) == ["mrr 0.600 (good: 0.900)"]
+@pytest.mark.parametrize(
+    ("good", "own", "said"),
+    [
+        (0.8, {}, ["mrr 0.600 (good: 0.800)"]),
+        (0.5, {}, []),
+        (None, {}, []),
+        (0.8, {MRR: 0.5}, []),
+        (0.5, {MRR: 0.9}, ["mrr 0.600 (good: 0.900)"]),
+    ],
+)
+def test_the_good_value_is_the_one_the_metric_was_run_with_unless_the_client_has_a_threshold(
+    good: float | None, own: dict[str, float], said: list[str]
+) -> None:
+    assert below_good_value(report(summary(MRR, 0.6, good)), own) == said
 
 
 def test_a_metric_of_the_users_is_held_to_the_good_value_that_it_declares() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy import event
 
 from rageval_dagster.gate.incidents import EndedRun, freshness, note_run, review, review_freshness
 from rageval_dagster.settings import Settings
@@ -20,6 +19,7 @@ from rageval_dagster.storage.tables import incidents
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
 from tests.gate.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
+from tests.processes import sent_statements
 
 NOW = utc_now()
 HOUR = timedelta(hours=1)
@@ -233,10 +233,9 @@ def test_a_look_at_1000_quiet_clients_is_a_few_queries_and_no_write(sqlite_db: D
 
         [row] = connection.execute(sa.select(clients)).mappings().all()
         connection.execute(sa.insert(clients), [{**row, "client_id": f"client-{number}"} for number in range(1000)])
-    statements: list[str] = []
-    event.listen(sqlite_db.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
-    review(sqlite_db, settings, {each.client_id for each in open_incidents(sqlite_db)}, NOW)
-    assert review_freshness(sqlite_db, settings, NOW) == []
+    with sent_statements() as statements:
+        review(sqlite_db, settings, {each.client_id for each in open_incidents(sqlite_db)}, NOW)
+        assert review_freshness(sqlite_db, settings, NOW) == []
     assert len(statements) < 15
     assert all(statement.startswith(("SELECT", "PRAGMA", "BEGIN")) for statement in statements), statements
 

@@ -50,9 +50,8 @@ class ScriptedServer(LoopbackServer):
 
     `reply` is the model's answer, or a function of the request's body. `faults` are used up by the first requests, one
     each (None: no fault); `fault_for` decides by the request itself. With `gate_size` n, replies after the first one
-    (by which a client learns that somebody is there) wait until n requests are there at once. A `port` is that of a
-    server that is back after it was stopped. One that does not `counts` tells no tokens. `vectors` are the embeddings
-    of texts whose cosines a test works out by hand.
+    (by which a client learns that somebody is there) wait until n requests are there at once. One that does not
+    `counts` tells no tokens. `vectors` are the embeddings of texts whose cosines a test works out by hand.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class ScriptedServer(LoopbackServer):
         fault_for: Callable[[Received], Fault | None] | None = None,
         gate_size: int = 1,
         dimension: int = 8,
-        port: int = 0,
         counts: bool = True,
         vectors: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
@@ -77,11 +75,10 @@ class ScriptedServer(LoopbackServer):
         self._at_once = 0
         self._lock = threading.Lock()
         self._gate = threading.Barrier(gate_size) if gate_size > 1 else None
-        super().__init__(self._handler(), port)
-        if not port:
-            # Ports are given out again: what this process learned of an earlier server there is of another one.
-            for known in [known for known in dialects._KNOWN if known[0] == self.base_url]:
-                del dialects._KNOWN[known]
+        super().__init__(self._handler())
+        # Ports are given out again: what this process learned of an earlier server there is of another one.
+        for known in [known for known in dialects._KNOWN if known[0] == self.base_url]:
+            del dialects._KNOWN[known]
 
     @property
     def base_url(self) -> str:

@@ -51,14 +51,6 @@ def echo(body: dict[str, Any]) -> str:
     return "said: " + body["messages"][-1]["content"]
 
 
-def test_replies_come_in_the_order_of_the_requests(sqlite_db: Database) -> None:
-    with ScriptedServer(echo) as server:
-        replies = client(server, sqlite_db).complete(requests(40))
-    assert [reply.text for reply in replies if isinstance(reply, Completion)] == [
-        f"said: question {number}" for number in range(40)
-    ]
-
-
 def test_what_goes_over_the_wire(sqlite_db: Database) -> None:
     with ScriptedServer() as server:
         client(server, sqlite_db).complete([ChatRequest("ask", system="be brief", seed=3)])

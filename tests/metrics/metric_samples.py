@@ -1,6 +1,7 @@
 """What the tests of the metrics share: a small deterministic embedder, results made short, and where the data is."""
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,6 +74,35 @@ def make_result(
         contexts=tuple(contexts),
         error=error,
     )
+
+
+def plain_measures(ranked: Sequence[str], judged: Mapping[str, int], k: int) -> dict[str, float]:
+    """The definitions, for one query whose documents stand in order; something has to be relevant."""
+    gains = [max(judged.get(document, 0), 0) for document in ranked]
+    ideal = sorted((grade for grade in judged.values() if grade > 0), reverse=True)
+    hits = [rank for rank, gain in enumerate(gains, start=1) if gain]
+    within = [rank for rank in hits if rank <= k]
+
+    def dcg(some: Sequence[int], cutoff: int) -> float:
+        return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(some[:cutoff], start=1))
+
+    def average_precision(cutoff: int) -> float:
+        return sum(count / rank for count, rank in enumerate(hits, start=1) if rank <= cutoff) / len(ideal)
+
+    everything = len(ranked)
+    return {
+        f"P@{k}": len(within) / k,
+        f"R@{k}": len(within) / len(ideal),
+        f"Success@{k}": float(bool(within)),
+        "RR": 1 / hits[0] if hits else 0.0,
+        f"RR@{k}": 1 / within[0] if within else 0.0,
+        "nDCG": dcg(gains, everything) / dcg(ideal, len(ideal)),
+        f"nDCG@{k}": dcg(gains, k) / dcg(ideal, k),
+        "AP": average_precision(everything),
+        f"AP@{k}": average_precision(k),
+        "Rprec": sum(rank <= len(ideal) for rank in hits) / len(ideal),
+        "SetR": len(hits) / len(ideal),
+    }
 
 
 def unjudged(options: MetricOptions) -> list[Metric]:

@@ -362,17 +362,13 @@ JUDGED = [
 
 
 class Speaker:
-    """A judge that says what it is told to, without a connection; unusable replies are asked for twice."""
+    """A judge that says what it is told to, without a connection."""
 
     def __init__(self, replies: Any) -> None:
         self._replies = replies
         self._tools = Tools(TinyEmbedder())
 
     async def ask(self, request: Any, read: Any) -> Any:
-        try:
-            return read(self._replies(request))
-        except UnusableReplyError:
-            pass
         try:
             return read(self._replies(request))
         except UnusableReplyError as error:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import make_result, outcomes_of, value_of
+from test_metrics_totality import results as any_result
 
 from rageval_dagster.languages import asks_for_list, is_fallback, is_pleasantry
 from rageval_dagster.metrics.quality import is_list
@@ -229,34 +230,10 @@ def test_sentences_that_say_something(sentence):
     assert not is_pleasantry(sentence)
 
 
-texts = st.one_of(
-    st.text(max_size=60),
-    st.text(alphabet="aA1 .,;()[]*-\n|`、和and中\ud800", max_size=60),
-    st.sampled_from(["List all", "I don't know.", "- a\n- b", "Unable to generate [1]", "[1]", "x" * 10_000]),
-)
-results = st.builds(
-    lambda question, answer, contexts, scores, told, answerable: replace(
-        make_result(question=question, contexts=contexts, answerable=answerable),
-        hits=tuple(
-            Hit(str(rank), "d", rank, score, text)
-            for rank, (text, score) in enumerate(zip(contexts, scores, strict=False), start=1)
-        ),
-        answer=answer,
-        tells_contexts=told,
-    ),
-    texts,
-    st.one_of(st.none(), st.builds(Answer, texts, st.booleans(), st.lists(texts, max_size=2).map(tuple))),
-    st.lists(texts, max_size=3),
-    st.lists(st.floats(), max_size=3),
-    st.booleans(),
-    st.booleans(),
-)
-
-
 @settings(max_examples=200, deadline=None)
-@given(results, st.one_of(st.none(), st.floats(allow_nan=False)), st.booleans())
+@given(any_result, st.one_of(st.none(), st.floats(allow_nan=False)), st.booleans())
 def test_every_check_is_1_or_0_or_undefined_and_all_make_passed(result, minimum, required):
-    found = outcomes(result, minimum_retrieval_score=minimum, citation_required=required)
+    found = outcomes(replace(result, error=None), minimum_retrieval_score=minimum, citation_required=required)
     assert {outcome.value for outcome in found.values()} <= {0.0, 1.0, None}
     assert all(outcome.status in ("scored", "undefined") for outcome in found.values())
     if result.answer is not None and result.item.answerable:

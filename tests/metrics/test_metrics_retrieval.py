@@ -1,12 +1,11 @@
 """The ranking measures: against their plain definitions, against trec_eval's own files, and at their edges."""
 
-import math
 from collections import defaultdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import DATA_DIR, columns_of, make_result, outcomes_of, value_of
+from metric_samples import DATA_DIR, columns_of, make_result, outcomes_of, plain_measures, value_of
 
 from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics
 
@@ -19,22 +18,16 @@ def score(*args, k=5, **kwargs):
 
 
 def plain(ranked, relevant, k):
-    """The definitions of METRICS, item by item."""
-    gains = [1.0 if key in relevant else 0.0 for key in ranked]
-    ranks = [rank for rank, gain in enumerate(gains, start=1) if gain]
-
-    def ndcg(cutoff):
-        ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(len(relevant), cutoff) + 1))
-        return sum(1 / math.log2(rank + 1) for rank in ranks if rank <= cutoff) / ideal
-
+    """The definitions by the names of the family, for chunks that are relevant or not."""
+    at_k, at_10 = (plain_measures(ranked, dict.fromkeys(relevant, 1), cutoff) for cutoff in (k, 10))
     return {
-        f"precision_at_{k}": sum(gains[:k]) / k,
-        f"recall_at_{k}": sum(gains[:k]) / len(relevant),
-        f"hit_rate_at_{k}": float(any(gains[:k])),
-        "mrr": 1 / ranks[0] if ranks else 0.0,
-        f"ndcg_at_{k}": ndcg(k),
-        "ndcg_at_10": ndcg(10),
-        "map": sum(count / rank for count, rank in enumerate(ranks, start=1)) / len(relevant),
+        f"precision_at_{k}": at_k[f"P@{k}"],
+        f"recall_at_{k}": at_k[f"R@{k}"],
+        f"hit_rate_at_{k}": at_k[f"Success@{k}"],
+        f"ndcg_at_{k}": at_k[f"nDCG@{k}"],
+        "ndcg_at_10": at_10["nDCG@10"],
+        "mrr": at_k["RR"],
+        "map": at_k["AP"],
     }
 
 

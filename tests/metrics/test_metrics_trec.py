@@ -8,7 +8,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_samples import make_result
+from metric_samples import make_result, plain_measures
 
 from rageval_dagster.benchmark.trec import read_qrels, read_run, write_trec
 from rageval_dagster.errors import RagevalError
@@ -96,36 +96,6 @@ def test_an_unknown_measure_is_one_clear_error(name, words):
 # --- the definitions -------------------------------------------------------------------------------------------------
 
 
-def plain(ranked, judged, k):
-    """The definitions, for one query whose documents stand in order."""
-    gains = [max(judged.get(document, 0), 0) for document in ranked]
-    ideal = sorted((grade for grade in judged.values() if grade > 0), reverse=True)
-    hits = [rank for rank, gain in enumerate(gains, start=1) if gain]
-
-    def dcg(list_of_gains, cutoff):
-        return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(list_of_gains[:cutoff], start=1))
-
-    def average_precision(cutoff):
-        return sum(count / rank for count, rank in enumerate(hits, start=1) if rank <= cutoff) / len(ideal)
-
-    everything = len(ranked)
-    within = [rank for rank in hits if rank <= k]
-    return {
-        f"P@{k}": len(within) / k,
-        f"R@{k}": len(within) / len(ideal),
-        f"Success@{k}": float(bool(within)),
-        "RR": 1 / hits[0] if hits else 0.0,
-        f"RR@{k}": 1 / within[0] if within else 0.0,
-        "nDCG": dcg(gains, everything) / dcg(ideal, len(ideal)),
-        f"nDCG@{k}": dcg(gains, k) / dcg(ideal, k),
-        "AP": average_precision(everything),
-        f"AP@{k}": average_precision(k),
-        "Rprec": sum(rank <= len(ideal) for rank in hits) / len(ideal),
-        "SetP": len(hits) / everything,
-        "SetR": len(hits) / len(ideal),
-    }
-
-
 documents = st.sampled_from([f"d{number}" for number in range(12)])
 # Few distinct scores, so that most lists have ties; the last two differ in double precision only.
 runs = st.dictionaries(documents, st.sampled_from([-1.0, 0.0, 0.5, 2.0, 2.0 + 1e-12]), min_size=1)
@@ -138,14 +108,14 @@ queries = st.dictionaries(st.sampled_from(["1", "2", "no_query"]), st.tuples(run
 def test_equal_to_the_plain_definitions_whatever_the_ties(drawn, k):
     run = {query: scores for query, (scores, _) in drawn.items()}
     qrels = {query: judged for query, (_, judged) in drawn.items()}
-    names = list(plain(["d0"], {"d0": 1}, k))
+    names = list(plain_measures(["d0"], {"d0": 1}, k))
     found = score(qrels, run, *names)
     for query in drawn:
         if not any(grade > 0 for grade in qrels[query].values()):
             assert {found.outcomes[name][query].status for name in names} == {"undefined"}
             continue
         ranked = sorted(sorted(run[query], reverse=True), key=lambda document: -run[query][document])
-        for name, expected in plain(ranked, qrels[query], k).items():
+        for name, expected in plain_measures(ranked, qrels[query], k).items():
             assert values(found, name)[query] == pytest.approx(expected, abs=1e-9), name
 
 

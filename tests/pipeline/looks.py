@@ -1,6 +1,7 @@
-"""One look of the sensor, and one slot of the nightly schedule, as the daemon would make them."""
+"""One look of a sensor, and one slot of the nightly schedule, as the daemon would make them."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -10,10 +11,15 @@ from rageval_dagster.resources import DocumentStore, HistoryDatabase
 RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
 
 
+def look(name: str, instance: dg.DagsterInstance, cursor: str | None = None) -> Any:
+    """What a sensor gives."""
+    sensor = defs.resolve_sensor_def(name)
+    wanted = {key: RESOURCES[key] for key in sensor.required_resource_keys}
+    return sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=wanted))
+
+
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    sensor = defs.resolve_sensor_def("document_store_sensor")
-    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources=RESOURCES)
-    result = sensor(context)
+    result = look("document_store_sensor", instance, cursor)
     assert isinstance(result, dg.SensorResult)
     return result
 

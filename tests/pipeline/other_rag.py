@@ -11,6 +11,12 @@ from tests.rag.rag_server import Asked, RagServer, Reply, redirect
 
 TOKEN = "token-of-the-assistant"
 
+FOREIGN = (
+    "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "
+    "Until then nobody but the two chairmen may speak about the price of eleven crowns a share."
+)
+"""What another client's document says."""
+
 
 class OtherRag:
     """Ranks passages of two sentences by shared words, and answers with the best one's sentence that shares most.

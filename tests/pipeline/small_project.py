@@ -1,7 +1,10 @@
 """A small project to evaluate: its own RAGEVAL_HOME, with made-up documents in embedded Chroma."""
 
+import base64
+import gzip
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,3 +107,19 @@ def _new_dagster_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             dg.DagsterInstance.get().dispose()
         os.umask(before)
     return home
+
+
+def holding(word: str, *places: Path) -> list[str]:
+    """The files at these places that hold the word.
+
+    Chroma's vector index is left out: it is made as large as it may become, and what is not used yet of it is whatever
+    stood in the process's memory (SECURITY.md). What is packed in a report is unpacked.
+    """
+    files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
+    return [str(path) for path in files if path.name != "data_level0.bin" and word.encode() in unpacked(path)]
+
+
+def unpacked(path: Path) -> bytes:
+    held = path.read_bytes()
+    packed = re.findall(rb"H4sI[A-Za-z0-9+/=]+", held) if path.suffix == ".html" else []
+    return held + b"".join(gzip.decompress(base64.b64decode(part)) for part in packed)

@@ -3,26 +3,26 @@
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.scheduler.instigation import TickStatus
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from rageval_dagster.automation.requests import run_tags
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.definitions import defs
-from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
 from tests.gate.planted_incidents import MRR, age, evaluate
 from tests.gate.test_gate_incidents import everything
-from tests.pipeline.small_project import CANARY, Project
-from tests.pipeline.test_canaries import Run, fail_in_a_metric, holding, log_file, planted, run
-from tests.pipeline.test_daemon import services, wait_for
+from tests.pipeline import looks
+from tests.pipeline.other_rag import FOREIGN
+from tests.pipeline.services import wait_for
+from tests.pipeline.small_project import CANARY, Project, holding
+from tests.pipeline.test_canaries import Run, fail_in_a_metric, log_file, planted, run
+from tests.pipeline.test_daemon import services
 from tests.telling.webhook_server import WebhookServer
 
 __all__ = ["log_file", "planted", "run", "services"]
@@ -45,11 +45,7 @@ def instance(project: Project, webhook: WebhookServer) -> Iterator[dg.DagsterIns
         yield opened
 
 
-def look(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    sensor = defs.resolve_sensor_def("alert_sensor")
-    context = dg.build_sensor_context(instance=instance, cursor=cursor, resources={"database": HistoryDatabase()})
-    result: Any = sensor(context)
-    return result
+look = partial(looks.look, "alert_sensor")
 
 
 def ended(instance: dg.DagsterInstance, failed: bool, job: str = "evaluation") -> str:
@@ -136,11 +132,11 @@ def test_a_run_that_ended_makes_its_client_be_looked_at(
 def test_dagster_shows_which_client_is_stale_though_no_run_comes(
     project: Project, instance: dg.DagsterInstance, webhook: WebhookServer
 ) -> None:
-    def status() -> AssetCheckExecutionRecordStatus | None:
+    def status() -> str | None:
         known = instance.event_log_storage.get_asset_check_partition_info([FRESH])
         assert {info.partition_key for info in known} <= {"acme"}
         assert all(info.is_current for info in known)
-        return known[0].latest_execution_status if known else None
+        return known[0].latest_execution_status.value if known and known[0].latest_execution_status else None
 
     db, late = project.database(), timedelta(hours=40)
     age(db, "acme", late, utc_now())
@@ -152,11 +148,11 @@ def test_dagster_shows_which_client_is_stale_though_no_run_comes(
     instance.report_runless_asset_event(dg.AssetMaterialization("evaluation_runs", partition="acme"))
     for _ in range(2):
         look(instance)
-        assert status() == AssetCheckExecutionRecordStatus.SUCCEEDED
+        assert status() == "SUCCEEDED"
         age(db, "acme", late, utc_now())
         for _ in range(2):
             look(instance)
-            assert status() == AssetCheckExecutionRecordStatus.FAILED
+            assert status() == "FAILED"
         evaluate(db)
     assert webhook.headlines[1:] == ["*Evaluated again: `acme`*", "*Not evaluated for too long: `acme`*"] * 2
     assert instance.get_runs_count() == 1
@@ -211,12 +207,10 @@ def test_the_end_of_a_command_is_told_whatever_the_webhook_says_and_without_text
 def test_a_leak_is_told_as_a_leak_and_not_as_a_failed_run_too(
     planted: Project, webhook: WebhookServer, run: Run
 ) -> None:
-    merger = (
-        "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "
-        "Until then nobody but the two chairmen may speak about the price of eleven crowns a share."
+    planted.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
+    leaking = (
+        f"def answer(question, k, history, principal):\n    return {{'answer': 'so', 'contexts': [{FOREIGN!r}]}}\n"
     )
-    planted.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{merger} The vote is secret."}])
-    leaking = f"def answer(question, k, history, principal):\n    return {{'answer': 'so', 'contexts': [{merger!r}]}}\n"
     (planted.folder / "leaking_system.py").write_text(leaking, encoding="utf-8")
     config = planted.folder / "rageval.toml"
     config.write_text(config.read_text(encoding="utf-8").replace("their_system", "leaking_system"), encoding="utf-8")
@@ -245,10 +239,10 @@ def test_the_daemon_tells_of_a_stale_client_and_of_its_failing_runs_once(
         wait_for("all attempts of the run", lambda: opened.get_runs_count(failed) == MAX_ATTEMPTS)
         [state] = [state for state in opened.all_instigator_state() if state.name == "alert_sensor"]
 
-        def ticks() -> list[TickStatus]:
-            return [tick.status for tick in opened.get_ticks(state.instigator_origin_id, state.selector_id)]
+        def ticks() -> list[str]:
+            return [tick.status.value for tick in opened.get_ticks(state.instigator_origin_id, state.selector_id)]
 
         seen = len(ticks())
         wait_for("another whole look", lambda: len(ticks()) >= seen + 2)
-        assert set(ticks()) <= {TickStatus.SKIPPED, TickStatus.STARTED}
+        assert set(ticks()) <= {"SKIPPED", "STARTED"}
     assert sorted(webhook.headlines) == ["*A run failed: `acme`*", "*Not evaluated for too long: `acme`*"]

@@ -25,7 +25,7 @@ from rageval_dagster.storage.tables import clients
 from rageval_dagster.storage.types import utc_now
 from tests.corpus.conftest import chroma_server, new_server_database
 from tests.corpus.their_store import their_chroma
-from tests.pipeline.looks import RESOURCES, nightly_requests, tick
+from tests.pipeline.looks import RESOURCES, look, nightly_requests, tick
 from tests.pipeline.small_project import Project, documents
 
 __all__ = ["chroma_server"]
@@ -124,7 +124,7 @@ def test_changes_wait_while_somebody_works_on_the_client(
     with keep_lease(evaluated.database(), "acme", "ingest"):
         evaluated.ingest("acme", documents("lighthouse", count=5))
         assert keys(tick(instance_of_nobody)) == []
-    assert keys(tick(instance_of_nobody)) == ["acme:1:1"]
+    assert keys(tick(instance_of_nobody)) == ["acme:2:1"]
 
 
 def test_no_run_is_asked_for_that_would_wait_for_another(loaded: Project, instance: dg.DagsterInstance) -> None:
@@ -150,8 +150,7 @@ def test_a_store_that_is_not_there_skips_the_tick_and_says_why(loaded: Project, 
     tick(instance)
     folder = loaded.settings.embedded_chroma_path
     folder.rename(folder.with_name("unmounted"))
-    sensor = defs.resolve_sensor_def("document_store_sensor")
-    skipped = sensor(dg.build_sensor_context(instance=instance, resources=RESOURCES))
+    skipped = look("document_store_sensor", instance)
     assert isinstance(skipped, dg.SkipReason)
     assert "there is no document store" in str(skipped.skip_message)
     assert get_client(loaded.database(), "acme").vanished_at is None
@@ -327,5 +326,4 @@ def test_a_cron_that_does_not_parse_names_the_variable(project: Project, monkeyp
 
 def test_evaluation_disabled_stops_the_sensor(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALUATION_ENABLED", "false")
-    sensor = defs.resolve_sensor_def("document_store_sensor")
-    assert isinstance(sensor(dg.build_sensor_context(instance=instance, resources=RESOURCES)), dg.SkipReason)
+    assert isinstance(look("document_store_sensor", instance), dg.SkipReason)

@@ -1,10 +1,7 @@
 """Canaries: a text and a secret are planted, and then looked for everywhere that they may not be."""
 
-import base64
-import gzip
 import json
 import logging
-import re
 import socketserver
 import threading
 import traceback
@@ -30,7 +27,7 @@ from tests.cli.conftest import run
 from tests.cli.running import Run
 from tests.llm.scripted_server import Fault, ScriptedServer
 from tests.loopback import LoopbackServer, Quiet, free_port
-from tests.pipeline.small_project import CANARY, Project, documents
+from tests.pipeline.small_project import CANARY, Project, documents, holding
 
 __all__ = ["run"]
 
@@ -52,22 +49,6 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
         logger.setLevel(level)
     logging.getLogger().removeHandler(handler)
     handler.close()
-
-
-def holding(word: str, *places: Path) -> list[str]:
-    """The files at these places that hold the word.
-
-    Chroma's vector index is left out: it is made as large as it may become, and what is not used yet of it is whatever
-    stood in the process's memory (SECURITY.md). What is packed in a report is unpacked.
-    """
-    files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
-    return [str(path) for path in files if path.name != "data_level0.bin" and word.encode() in unpacked(path)]
-
-
-def unpacked(path: Path) -> bytes:
-    held = path.read_bytes()
-    packed = re.findall(rb"H4sI[A-Za-z0-9+/=]+", held) if path.suffix == ".html" else []
-    return held + b"".join(gzip.decompress(base64.b64decode(part)) for part in packed)
 
 
 # --- Texts -----------------------------------------------------------------------------------------------------------

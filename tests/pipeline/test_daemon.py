@@ -4,18 +4,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from tests.loopback import free_port
+from tests.pipeline.services import wait_for
 from tests.pipeline.small_project import Project, documents
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 240
 
 
 @pytest.fixture
@@ -38,14 +37,6 @@ def services(loaded: Project) -> Iterator[int]:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
     log.close()
-
-
-def wait_for(what: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {DEADLINE_S} s: {what}")
-        time.sleep(1)
 
 
 @pytest.mark.core

@@ -6,21 +6,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import dagster as dg
 import pytest
 import sqlalchemy as sa
 from dagster import DagsterRunStatus as Status
-from dagster._core.storage.runs.schema import RunsTable
 
 from rageval_dagster.automation.dead_runs import UNLEASED_S
 from rageval_dagster.automation.requests import run_config, run_tags
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.definitions import defs
-from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.leases import acquire_lease, lease_holder
+from tests.pipeline import looks
 from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project
 
@@ -34,12 +34,7 @@ def instance(project: Project) -> Iterator[dg.DagsterInstance]:
         yield opened
 
 
-def look(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    sensor = defs.resolve_sensor_def("dead_run_sensor")
-    result: Any = sensor(
-        dg.build_sensor_context(instance=instance, cursor=cursor, resources={"database": HistoryDatabase()})
-    )
-    return result
+look = partial(looks.look, "dead_run_sensor")
 
 
 def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: str = "evaluation") -> dg.DagsterRun:
@@ -54,7 +49,8 @@ def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: s
     storage: Any = instance.run_storage
     with storage.connect() as connection:
         began = (datetime.now(UTC) - timedelta(seconds=ago_s)).timestamp()
-        connection.execute(sa.update(RunsTable).where(RunsTable.c.run_id == run.run_id).values(start_time=began))
+        statement = sa.text("UPDATE runs SET start_time = :began WHERE run_id = :run_id")
+        connection.execute(statement, {"began": began, "run_id": run.run_id})
     return run
 
 

@@ -1,9 +1,8 @@
 """A forgotten client is gone from the database, from Dagster and from every file, and is not taken up by itself."""
 
-import importlib
 import json
-import multiprocessing
 import os
+import pkgutil
 import signal
 import sys
 from datetime import UTC, datetime
@@ -37,8 +36,7 @@ from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD
-
-pytestmark = pytest.mark.xdist_group("two_clients")
+from tests.processes import KILLED, exit_code_of
 
 
 def forget(client: str) -> int:
@@ -126,8 +124,8 @@ def test_runs_of_no_single_client_name_it_and_go_too(two_clients: Project) -> No
 
 def forget_and_die(point: str) -> None:
     """Is killed where it comes to this function."""
-    module_name, _, name = f"rageval_dagster.{point}".rpartition(".")
-    setattr(importlib.import_module(module_name), name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    owner, _, name = point.rpartition(".")
+    setattr(pkgutil.resolve_name(owner), name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     forget(FORGOTTEN)
 
 
@@ -135,19 +133,15 @@ def forget_and_die(point: str) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        "automation.forgetting._delete_records",
-        "automation.forgetting.scrub_file",
-        "storage.forgetting.delete_batch",
-        "storage.forgetting.bury",
-        "storage.forgetting.scrub",
+        "dagster.DagsterInstance.delete_dynamic_partition",
+        "rageval_dagster.automation.forgetting.scrub_file",
+        "rageval_dagster.storage.forgetting.delete_batch",
+        "rageval_dagster.storage.forgetting.bury",
+        "rageval_dagster.storage.forgetting.scrub",
     ],
 )
 def test_a_forgetting_that_was_killed_is_run_again_and_ends(two_clients: Project, point: str) -> None:
-    # A process of its own, not a fork: of this one's threads a fork keeps only their locks.
-    child = multiprocessing.get_context("spawn").Process(target=forget_and_die, args=(point,))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    assert exit_code_of(forget_and_die, point) == KILLED
     assert traces(two_clients) != []
     assert forget(FORGOTTEN) == 0
     assert traces(two_clients) == []

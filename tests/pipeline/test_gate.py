@@ -75,6 +75,7 @@ def shuffle_vectors(project: Project, numbers: Sequence[int], back: bool = False
     collection.update(ids=ids, embeddings=np.roll(vectors, -7 if back else 7, axis=0))
 
 
+@pytest.mark.core
 def test_nothing_changed_then_the_index_broke_then_it_was_mended(small: Project) -> None:
     first = judged(small, "day-1")
     assert (first.judgement.verdict, first.judgement.baseline_id) == ("first", None)

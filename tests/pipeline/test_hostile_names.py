@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.corpus.names import is_made_key, partition_key
-from rageval_dagster.definitions import defs
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.storage.clients import check_name, ensure_client
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
@@ -21,6 +20,7 @@ from rageval_dagster.storage.views import read_view, view_preview
 from rageval_dagster.text import TURNS_DIRECTION
 from tests.cli.conftest import run
 from tests.cli.running import Run, refused
+from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project, documents
 
 __all__ = ["run"]
@@ -165,13 +165,9 @@ def test_a_client_that_must_be_refused_stops_no_other(
         embeddings=[[1.0, float(number)] for number in range(4)],
         metadatas=[{"customer": name} for name in names],
     )
-    resources = {"database": HistoryDatabase(), "store": DocumentStore()}
-    sensor = defs.resolve_sensor_def("document_store_sensor")
     with dg.DagsterInstance.get() as instance:
-        result = sensor(dg.build_sensor_context(instance=instance, resources=resources))
-        assert isinstance(result, dg.SensorResult)
-        asked = [request.partition_key for request in result.run_requests or []]
-        assert asked == [partition_key("a...b"), "good"]
+        asked = [request.partition_key for request in tick(instance).run_requests or []]
+    assert asked == [partition_key("a...b"), "good"]
     ended = run("evaluate", "--all", "--dry-run")
     assert ended.err.count("left out:") == 2
     assert "'bad\\nname'" in ended.err

@@ -16,10 +16,8 @@ from rageval_dagster.cli import main
 from rageval_dagster.corpus.readers import Document, Section
 from rageval_dagster.corpus.splitting import ChunkSize, split_document
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.definitions import defs
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.evaluation.summary import reports_of
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.benchmark import dataset_items
 from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
 from rageval_dagster.storage.results import load_results
@@ -28,6 +26,7 @@ from rageval_dagster.storage.views import read_view
 from tests.corpus.conftest import chroma_server, new_server_database
 from tests.corpus.reading_proxy import reading_proxy
 from tests.corpus.their_store import contents, replace_collection, server_chroma, their_chroma
+from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project, documents
 
 __all__ = ["chroma_server"]
@@ -162,10 +161,7 @@ def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
     assert languages == {True, False}
     assert run("status") == run("runs", "list") == run("clients", "list") == 0
     with dg.DagsterInstance.get() as instance:
-        resources = {"database": HistoryDatabase(), "store": DocumentStore()}
-        defs.resolve_sensor_def("document_store_sensor")(
-            dg.build_sensor_context(instance=instance, resources=resources)
-        )
+        tick(instance)
     assert run("forget", "--client", "wiki", "--yes") == 0
     assert contents(their_folder) == before
 

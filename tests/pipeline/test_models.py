@@ -21,8 +21,7 @@ from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.tables import item_results, llm_cache, llm_calls, qa_candidates
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
-from tests.pipeline.small_project import Project, documents
-from tests.pipeline.test_canaries import holding
+from tests.pipeline.small_project import Project, documents, holding
 
 KEY = "sk-canary-0123456789abcdef"
 ROLES: tuple[Role, ...] = ("generator", "answer", "judge")
@@ -73,7 +72,7 @@ def metadata_of(run_id: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.core
 def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     modelled: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,7 +90,7 @@ def test_another_process_keeps_the_file_of_sqlite_for_longer_than_a_writer_waits
     served: Project, evaluated: Callable[[Project, str], dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = evaluated(served, f"sqlite:///{served.folder / 'undisturbed.sqlite3'}")
-    monkeypatch.setattr(database, "_BUSY_TIMEOUT_MS", int(AWAY_S * 1000 / 3))
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", int(AWAY_S * 1000 / 3))
     path = served.folder / "history.sqlite3"
     open_database(f"sqlite:///{path}").dispose()
     with kept_now_and_then(path, CUTS):

@@ -13,7 +13,7 @@ from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Hit, Item
 from rageval_dagster.storage.results import RetrievalRecord, load_results
 from rageval_dagster.storage.views import read_view
-from tests.pipeline.other_rag import TOKEN, OtherRag, serving
+from tests.pipeline.other_rag import FOREIGN, TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 
 ROWS = documents("lighthouse")
@@ -120,12 +120,8 @@ def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, a
 
 @pytest.mark.core
 def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: Project, assistant: OtherRag) -> None:
-    merger = (
-        "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May. "
-        "Until then nobody but the two chairmen may speak about the price of eleven crowns a share."
-    )
-    loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{merger} The vote is secret."}])
-    assistant.extra = [{"ref": "idx-999999", "body": merger, "source": "x"}]
+    loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
+    assistant.extra = [{"ref": "idx-999999", "body": FOREIGN, "source": "x"}]
     launched = loaded.evaluate("acme", "command:leak")
     assert launched.blocked_by == "no_foreign_chunks"
     db = loaded.database()

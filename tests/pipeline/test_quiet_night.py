@@ -7,15 +7,14 @@ import sys
 from collections.abc import Mapping
 
 import pytest
-import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import reports_of
-from rageval_dagster.storage.tables import metadata
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
-from tests.pipeline.cold_copy import differences, rows_of
+from tests.pipeline.cold_copy import found_by
 from tests.pipeline.small_project import Project
 from tests.pipeline.test_models import with_models
+from tests.storage.history_builder import row_counts
 
 HEAVY = ("torch", "sentence_transformers", "transformers", "great_expectations", "pandas", "openai")
 OWN = {"evaluation_runs", "run_items", "metric_summaries", "metric_comparisons"}
@@ -44,32 +43,24 @@ def night(project: Project, trigger: str) -> Mapping[str, list[str]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def counts(project: Project) -> dict[str, int]:
-    with project.database().connect() as connection:
-        return {
-            table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in metadata.sorted_tables
-        }
-
-
 def assert_quiet(project: Project) -> None:
     """The first night does all the work; the second one next to none, and finds the same."""
     assert project.evaluate("acme", "schedule:2026-05-01T02:00").failure is None
-    before = counts(project)
+    before = row_counts(project.database())
     told = night(project, "schedule:2026-05-02T02:00")
     assert told["failure"] is None
     assert [name for name in HEAVY if name in told["modules"]] == []
-    after = counts(project)
+    after = row_counts(project.database())
     assert {name for name in after if after[name] != before[name]} <= OWN
     db = project.database()
     [one], [other] = (reports_of(db, "acme", f"schedule:2026-05-0{day}T02:00") for day in (1, 2))
     assert after["evaluation_runs"] == before["evaluation_runs"] + 1
     assert after["run_items"] == before["run_items"] + one.evaluation.item_count
     assert after["metric_summaries"] == before["metric_summaries"] + len(one.summaries)
-    assert differences(rows_of(db, one.evaluation.id), rows_of(db, other.evaluation.id)) == []
+    assert found_by(db, one.evaluation.id) == found_by(db, other.evaluation.id)
 
 
-@pytest.mark.slow
+@pytest.mark.core
 def test_without_models_it_loads_nothing_heavy_and_adds_the_runs_own_rows_only(loaded: Project) -> None:
     assert_quiet(loaded)
 

@@ -13,7 +13,7 @@ from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.tables import benchmark_items
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
-from tests.pipeline.cold_copy import differences, forget_all_work, rows_of
+from tests.pipeline.cold_copy import forget_all_work, found_by
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_models import ROLES, with_models
 from tests.storage.history_builder import make_older
@@ -43,9 +43,9 @@ def assert_like_nothing_reused(project: Project, monkeypatch: pytest.MonkeyPatch
     reports = reports_of(db, "acme", "night 2"), reports_of(other, "acme", "night 2")
     for one, anew in zip(*reports, strict=True):
         assert one.evaluation.system == anew.evaluation.system
-        rows = rows_of(db, one.evaluation.id)
-        assert len(rows["metric_scores"]) == one.evaluation.item_count * len(one.summaries)
-        assert differences(rows, rows_of(other, anew.evaluation.id)) == []
+        found = found_by(db, one.evaluation.id)
+        assert len(found["outcomes"]) == one.evaluation.item_count * len(one.summaries)
+        assert found == found_by(other, anew.evaluation.id)
 
 
 @pytest.mark.slow
@@ -86,5 +86,7 @@ def test_answers_and_verdicts_of_models_are_asked_for_again_when_they_are_too_ol
     assert young == next_one == Counter()
     assert old == Counter({model: count for model, count in first.items() if model != "scripted-generator"})
     db = project.database()
-    rows = [rows_of(db, reports_of(db, "acme", f"night {night}")[0].evaluation.id) for night in (1, 2, 3, 4)]
-    assert [differences(rows[0], other) for other in rows[1:]] == [[], [], []]
+    first_night, *others = [
+        found_by(db, reports_of(db, "acme", f"night {night}")[0].evaluation.id) for night in (1, 2, 3, 4)
+    ]
+    assert others == [first_night] * 3

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import dagster as dg
 import pytest
 
-from rageval_dagster.definitions import defs
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.resources.textless import textless_errors
-from tests.pipeline.small_project import CANARY, Project
-from tests.pipeline.test_chain import planted
+from tests.pipeline.looks import tick
+from tests.pipeline.small_project import CANARY, Project, holding
 
 
 def test_an_unexpected_failure_leaves_no_text_in_dagster(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,12 +17,12 @@ def test_an_unexpected_failure_leaves_no_text_in_dagster(loaded: Project, monkey
         except ValueError as error:
             raise KeyError(str(chunks)) from error
 
-    monkeypatch.setattr("rageval_dagster.benchmark.extractive.generate", broken)
+    monkeypatch.setattr("rageval_dagster.benchmark.by_rule.generator.generate", broken)
     launched = loaded.evaluate("acme", "command:one")
     assert launched.failed_step == "synthetic_qa"
     assert "unexpected KeyError at " in (launched.message or "")
     assert "broken" in (launched.message or "")
-    assert planted(loaded) == []
+    assert holding(CANARY, loaded.settings.dagster_home) == []
 
 
 def test_a_failing_scan_and_a_failing_sensor_leave_no_text(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,12 +31,10 @@ def test_a_failing_scan_and_a_failing_sensor_leave_no_text(loaded: Project, monk
 
     monkeypatch.setattr("rageval_dagster.evaluation.changes.scan_corpus", broken)
     assert CANARY not in (loaded.evaluate("acme", "command:one").message or "")
-    assert planted(loaded) == []
+    assert holding(CANARY, loaded.settings.dagster_home) == []
     monkeypatch.setattr("rageval_dagster.corpus.watching.look_around", broken)
-    sensor = defs.resolve_sensor_def("document_store_sensor")
-    resources = {"database": HistoryDatabase(), "store": DocumentStore()}
     with dg.DagsterInstance.get() as instance, pytest.raises(Exception, match="unexpected ValueError") as raised:
-        sensor(dg.build_sensor_context(instance=instance, resources=resources))
+        tick(instance)
     assert CANARY not in str(raised.value)
     assert raised.value.__suppress_context__
 

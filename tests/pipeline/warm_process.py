@@ -5,7 +5,6 @@ As a program it reads a line of JSON for each run from its standard input, and p
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import traceback
@@ -13,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.processes import die_at
 
 ROOT = Path(__file__).parents[2]
 
@@ -91,21 +92,11 @@ def main() -> None:
 
 
 def _evaluate(run: dict[str, Any]) -> int:
-    import sqlalchemy as sa
-
     from rageval_dagster.automation.launch import launch
     from rageval_dagster.definitions import defs
     from rageval_dagster.settings import load_settings
 
-    writes = 0
-
-    def count(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
-        nonlocal writes
-        writes += statement.startswith(("INSERT", "UPDATE", "DELETE"))
-        if writes == run["die_at"]:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sa.event.listen(sa.Engine, "before_cursor_execute", count)
+    writes = die_at(run["die_at"])
     try:
         os.chdir(run["folder"])
         os.environ.clear()
@@ -117,7 +108,7 @@ def _evaluate(run: dict[str, Any]) -> int:
     except BaseException:  # noqa: BLE001 - a fork must not go on as its parent
         traceback.print_exc()
         return 1
-    Path("writes").write_text(str(writes), encoding="utf-8")
+    Path("writes").write_text(str(writes()), encoding="utf-8")
     if launched.failure is not None:
         print(launched.failure, file=sys.stderr, flush=True)
     return 0 if launched.failure is None else FAILED

@@ -64,12 +64,6 @@ def test_answers_do_not_depend_on_the_other_questions() -> None:
     assert together[:2] == together[16:]
 
 
-def test_progress_is_told() -> None:
-    told: list[tuple[int, int]] = []
-    ANSWERER.answer([Item("x")] * 20, [[]] * 20, lambda done, total: told.append((done, total)))
-    assert told == [(16, 20), (20, 20)]
-
-
 def match(sentence: str, support: float, context: int = 0) -> Match:
     return Match(context, sentence, support, support)
 
@@ -78,9 +72,6 @@ def test_a_close_second_sentence_is_added_in_the_order_of_the_contexts() -> None
     matches = [match("First.", 0.70, 0), match("Far.", 0.40, 0), match("Second.", 0.72, 2)]
     assert compose(matches) == Answer("First [1]. Second [3].")
     assert compose([match("First.", 0.60), match("Second.", 0.80, 1)]) == Answer("Second [2].")
-
-
-def test_the_same_sentence_in_two_overlapping_chunks_is_said_once() -> None:
     assert compose([match("Same.", 0.8, 1), match("Same.", 0.8, 2)]) == Answer("Same [2].")
 
 

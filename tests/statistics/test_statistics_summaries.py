@@ -43,12 +43,8 @@ def test_nothing_scored_has_no_mean():
     assert {summary.mean, summary.ci_low, summary.ci_high, summary.min, summary.max} == {None}
     assert (summary.worst_low, summary.worst_high) == (None, None)
     assert summarise({}).mean is None
-
-
-def test_only_errors_could_have_been_anything():
-    summary = summarise({"a": Outcome.error("timeout"), "b": Outcome.error("timeout")})
-    assert summary.mean is None
-    assert (summary.worst_low, summary.worst_high) == (0.0, 1.0)
+    failed = summarise({"a": Outcome.error("timeout"), "b": Outcome.error("timeout")})
+    assert (failed.mean, failed.worst_low, failed.worst_high) == (None, 0.0, 1.0), "it could have been anything"
 
 
 def test_clusters_widen_the_interval():
@@ -58,11 +54,6 @@ def test_clusters_widen_the_interval():
     assert together.mean == alone.mean
     assert _number(together.ci_low) < _number(alone.ci_low)
     assert _number(together.ci_high) > _number(alone.ci_high)
-
-
-def test_an_item_without_a_cluster_stands_alone():
-    column = {f"q{position}": Outcome.scored(position / 10) for position in range(10)}
-    assert summarise(column, {}) == summarise(column)
 
 
 @settings(deadline=None, max_examples=50)

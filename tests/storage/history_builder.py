@@ -16,9 +16,18 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 from rageval_dagster.storage.scores import Summary
-from rageval_dagster.storage.tables import embedding_cache, llm_cache, metric_scores, reuse_keys
+from rageval_dagster.storage.tables import embedding_cache, llm_cache, metadata, metric_scores, reuse_keys
 
 MRR = "retrieval.mrr"
+
+
+def row_counts(db: Database) -> dict[str, int]:
+    """How many rows each table has."""
+    with db.connect() as connection:
+        return {
+            table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        }
 
 
 def make_items(count: int, prefix: str = "question") -> list[Item]:

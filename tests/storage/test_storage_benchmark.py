@@ -3,22 +3,16 @@
 from dataclasses import replace
 
 import pytest
-import sqlalchemy as sa
-from history_builder import make_dataset, make_items
+from history_builder import make_dataset, make_items, row_counts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rageval_dagster.errors import DatasetError, RagevalError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Evidence, Item
-from rageval_dagster.storage import benchmark, tables
+from rageval_dagster.storage import benchmark
 from rageval_dagster.storage.benchmark import Coverage, Sample
 from rageval_dagster.storage.database import Database
-
-
-def count(db: Database, table: sa.Table) -> int:
-    with db.connect() as connection:
-        return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
 
 
 def test_the_sample_saved_last_is_the_latest_also_when_it_comes_back(db: Database) -> None:
@@ -28,7 +22,7 @@ def test_the_sample_saved_last_is_the_latest_also_when_it_comes_back(db: Databas
     for sample in (first, second, first):
         benchmark.save_sample(db, sample)
         assert benchmark.latest_sample(db, "acme") == sample
-    assert count(db, tables.chunk_samples) == 2
+    assert row_counts(db)["chunk_samples"] == 2
     assert benchmark.latest_sample(db, "other") is None
 
 
@@ -92,7 +86,7 @@ def test_a_dataset_saved_again_is_the_same_one_with_a_new_verdict(db: Database) 
     assert again.checked_at > first.checked_at
     assert benchmark.dataset_items(db, first.id) == items
     assert benchmark.get_dataset(db, first.id) == again
-    assert (count(db, tables.evaluation_datasets), count(db, tables.benchmark_items)) == (1, 3)
+    assert (row_counts(db)["evaluation_datasets"], row_counts(db)["benchmark_items"]) == (1, 3)
 
 
 def test_who_verified_an_item_is_renewed_without_a_new_version(db: Database) -> None:
@@ -132,7 +126,7 @@ def test_the_same_question_in_another_category_is_another_version_and_both_stay(
     assert first.id != second.id
     assert benchmark.dataset_items(db, first.id) == items
     assert benchmark.dataset_items(db, second.id) == changed
-    assert count(db, tables.benchmark_items) == 3
+    assert row_counts(db)["benchmark_items"] == 3
 
 
 def test_the_dataset_checked_last_is_the_current_one_of_its_name(db: Database) -> None:

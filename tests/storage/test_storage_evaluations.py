@@ -1,7 +1,5 @@
 """Evaluations: resumed, reused and stored by content, with the outcomes that each of them used."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,10 +13,10 @@ from history_builder import (
     open_run,
     result_of,
     retrieval_of,
+    row_counts,
     summary,
     work,
 )
-from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 
 from rageval_dagster.errors import DatabaseError, DatasetError, RagevalError
@@ -29,28 +27,8 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
-from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import utc_now
-
-
-def row_counts(db: Database) -> dict[str, int]:
-    with db.connect() as connection:
-        return {
-            table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in metadata.sorted_tables
-        }
-
-
-@contextmanager
-def counted_statements(db: Database) -> Iterator[list[str]]:
-    seen: list[str] = []
-
-    def note(_connection, _cursor, statement: str, *_: object) -> None:
-        seen.append(statement)
-
-    event.listen(db.engine, "before_cursor_execute", note)
-    yield seen
-    event.remove(db.engine, "before_cursor_execute", note)
+from tests.processes import sent_statements
 
 
 def test_an_unchanged_night_adds_run_rows_only(db: Database) -> None:
@@ -135,15 +113,15 @@ def test_results_come_back_as_they_were_in_the_order_of_the_dataset(db: Database
 def test_three_hundred_items_load_in_a_handful_of_queries(db: Database) -> None:
     items = make_items(300)
     evaluation = open_run(db, make_dataset(db, "acme", items), "night 1")
-    with counted_statements(db) as written:
+    with sent_statements() as written:
         work(db, evaluation, items, batch=300)
     assert len(written) < 60
-    with counted_statements(db) as read:
+    with sent_statements() as read:
         loaded = result_storage.load_results(db, evaluation.id)
     assert len(loaded) == 300
     assert all(len(result.hits) == 10 and result.hits[9].text for _, result in loaded.values())
     assert len([statement for statement in read if statement.startswith("SELECT")]) <= 5
-    with counted_statements(db) as read:
+    with sent_statements() as read:
         assert len(score_storage.load_scores(db, evaluation.id, {MRR: "1"})[MRR]) == 300
     assert len([statement for statement in read if statement.startswith("SELECT")]) == 1
 

@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from sqlalchemy import event
 
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.evaluation.summary import reports_of
@@ -20,6 +19,7 @@ from rageval_dagster.storage.tables import metadata, schema_info
 from rageval_dagster.storage.view_sources import READER_ROLE, view_names
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.small_project import CANARY, Project, documents
+from tests.processes import sent_statements
 from tests.storage import history_builder
 from tests.storage.planted import texts_of
 
@@ -175,16 +175,8 @@ def test_what_the_owner_makes_later_is_the_writers_too(history: Granted) -> None
 
 
 def test_the_writer_opens_a_database_that_is_up_to_date_without_changing_it(history: Granted) -> None:
-    sent: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
-        sent.append(statement)
-
-    event.listen(sa.Engine, "before_cursor_execute", note)
-    try:
+    with sent_statements() as sent:
         open_database(history.writer).dispose()
-    finally:
-        event.remove(sa.Engine, "before_cursor_execute", note)
     assert sent
     assert {statement.split()[0].upper() for statement in sent} == {"SELECT"}
 

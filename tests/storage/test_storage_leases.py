@@ -14,6 +14,7 @@ from rageval_dagster.errors import LeaseHeldError, RagevalError
 from rageval_dagster.storage import leases
 from rageval_dagster.storage.clients import ensure_client, get_client, observe_probe
 from rageval_dagster.storage.database import Database, open_database
+from tests.processes import exit_code_of
 
 
 def test_the_lease_of_an_unknown_client_is_one_clear_line(db: Database) -> None:
@@ -61,10 +62,7 @@ def take_lease(url: str) -> None:
 
 def test_the_lease_of_a_process_that_died_here_is_free_and_of_a_living_one_is_not(sqlite_db: Database) -> None:
     url = sqlite_db.engine.url.render_as_string(hide_password=False)
-    process = multiprocessing.get_context("spawn").Process(target=take_lease, args=(url,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    assert exit_code_of(take_lease, url) == 0
     leases.acquire_lease(sqlite_db, "acme", leases.lease_holder("evaluate"))
     with pytest.raises(LeaseHeldError, match="evaluate"):
         leases.acquire_lease(sqlite_db, "acme", leases.lease_holder("ingest"))

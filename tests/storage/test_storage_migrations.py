@@ -1,21 +1,16 @@
 """The schema of a new database, also where a process died while it made it."""
 
-import multiprocessing
-import os
-import signal
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import event
 
 from rageval_dagster.storage import benchmark
 from rageval_dagster.storage.database import HEAD_REVISION, VERSION_TABLE, Database, open_database
 from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.view_sources import view_names
 from rageval_dagster.storage.views import read_view
+from tests.processes import KILLED, die_at, exit_code_of
 from tests.storage.planted import fill
 
 
@@ -44,25 +39,14 @@ def test_a_new_database_has_the_newest_schema(new_url: str) -> None:
 
 def open_and_die(url: str, step: int) -> None:
     """Is killed before a change of the schema, counted from 1."""
-    done = 0
-
-    def count(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
-        nonlocal done
-        done += statement.strip().startswith(("CREATE TABLE", "CREATE INDEX"))
-        if done == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    event.listen(sa.Engine, "before_cursor_execute", count)
+    die_at(step, ("CREATE TABLE", "CREATE INDEX"))
     open_database(url)
 
 
-@pytest.mark.slow
+@pytest.mark.core
 def test_processes_killed_while_they_make_the_schema_are_in_nobodys_way(new_url: str) -> None:
     for step in (1, 2, 9, 30):
-        process = multiprocessing.get_context("spawn").Process(target=open_and_die, args=(new_url, step))
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        assert exit_code_of(open_and_die, new_url, step) == KILLED
     db = open_database(new_url)
     assert_complete(db)
     db.dispose()

@@ -1,17 +1,13 @@
 """Opening a history database: new, current, shared by several processes, wrong, or not there at all."""
 
 import multiprocessing
-import os
-import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy import event
 
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.storage import clients
@@ -40,29 +36,6 @@ def test_a_new_database_opened_by_two_processes_at_once_serves_both(new_url: str
     db = open_database(new_url)
     assert [client.client_id for client in clients.list_clients(db)] == sorted(names)
     db.dispose()
-
-
-def open_and_die(url: str) -> None:
-    """Is killed while it makes the schema, before its twelfth table."""
-    made = 0
-
-    def count(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
-        nonlocal made
-        made += "CREATE TABLE" in statement
-        if made == 12:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    event.listen(sa.Engine, "before_cursor_execute", count)
-    open_database(url)
-
-
-@pytest.mark.core
-def test_a_process_killed_while_it_makes_the_schema_is_in_nobodys_way(new_url: str) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=open_and_die, args=(new_url,))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    open_and_write(new_url, "acme")
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)

@@ -24,7 +24,7 @@ from rageval_dagster.storage.retention import delete_scores, delete_texts, retai
 from rageval_dagster.storage.scores import load_scores, load_summaries, save_scores, save_summaries
 from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
 from rageval_dagster.storage.types import utc_now
-from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, summary, work
+from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, row_counts, summary, work
 from tests.storage.planted import found, plant
 
 OLD, RECENT = timedelta(days=-100), timedelta(days=-10)
@@ -32,7 +32,7 @@ OLD, RECENT = timedelta(days=-100), timedelta(days=-10)
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "_PAGE", 2)
+    monkeypatch.setattr(retention, "PAGE", 2)
 
 
 def evaluated(db: Database, dataset: Dataset, night: str, ended: timedelta, salt: str = "") -> Evaluation:
@@ -93,11 +93,6 @@ def ids_of(db: Database) -> list[str]:
         return list(connection.execute(sa.select(metadata.tables["item_results"].c.result_id)).scalars())
 
 
-def count(db: Database, table: str) -> int:
-    with db.connect() as connection:
-        return connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[table])).scalar_one()
-
-
 def since(days: int = 90) -> datetime:
     return utc_now() - timedelta(days=days)
 
@@ -106,7 +101,9 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     dataset = make_dataset(db, "acme", make_items(5))
     evaluation = evaluated(db, dataset, "one", OLD)
     everything_is_old(db)
-    numbers = {name: count(db, name) for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")}
+    numbers = {
+        name: row_counts(db)[name] for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")
+    }
     scores, summaries = load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)
     judged = [(result_id, JUDGED, "1", Outcome.scored(0.5, {"reasoning": "it says so"})) for result_id in ids_of(db)]
     save_scores(db, evaluation.id, judged)
@@ -119,7 +116,7 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     assert [(outcome.value, outcome.detail) for outcome in found] == [(0.5, None)] * 5
     assert texts_of(db, evaluation) == set()
     assert all(result.texts_deleted for _, result in load_results(db, evaluation.id).values())
-    assert {name: count(db, name) for name in numbers} == numbers
+    assert {name: row_counts(db)[name] for name in numbers} == numbers
     assert (load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)) == (scores, summaries)
     assert len(dataset_items(db, dataset.id)) == 5  # it is the current one
     assert delete_texts(db, "acme", since()) == {}
@@ -135,7 +132,7 @@ def test_what_a_recent_evaluation_uses_stays_however_old_it_is(db: Database) -> 
     delete_texts(db, "acme", since())
     assert texts_of(db, recent) == before != set()
     assert texts_of(db, gone) == set()
-    assert count(db, "reuse_keys") == 6
+    assert row_counts(db)["reuse_keys"] == 6
 
 
 def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> None:
@@ -167,7 +164,7 @@ def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> N
     assert set(found(db, gone)) == ids
     assert set(found(db, used)) == kept | ids
     assert (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1", JUDGED: "1"})) == before
-    assert (count(db, "embedding_cache"), count(db, "reuse_keys")) == (1, 6)
+    assert (row_counts(db)["embedding_cache"], row_counts(db)["reuse_keys"]) == (1, 6)
     assert delete_texts(db, "acme", since()) == {}
 
 
@@ -184,8 +181,10 @@ def test_an_equal_answer_brings_its_texts_back(sqlite_db: Database) -> None:
 def test_zero_days_deletes_all_but_the_current_questions(sqlite_db: Database) -> None:
     plant(sqlite_db, "acme")
     delete_texts(sqlite_db, "acme", utc_now())
-    assert {name for name in ("texts", "reuse_keys", "llm_cache", "embedding_cache") if count(sqlite_db, name)} == set()
-    assert count(sqlite_db, "benchmark_items") == 3
+    assert {
+        name for name in ("texts", "reuse_keys", "llm_cache", "embedding_cache") if row_counts(sqlite_db)[name]
+    } == set()
+    assert row_counts(sqlite_db)["benchmark_items"] == 3
     with sqlite_db.connect() as connection:
         assert set(connection.execute(sa.select(item_results.c.answer)).scalars()) == {None}
 
@@ -286,7 +285,7 @@ def test_the_baseline_stays_as_long_as_it_is_one(db: Database) -> None:
     assert (load_scores(db, baseline.id, {MRR: "1"}), load_summaries(db, baseline.id)) == kept
     left = find_baseline(db, "acme", dataset.name, "dense")
     assert left is not None
-    assert (left.evaluation_id, count(db, "baselines")) == (baseline.id, 1)
+    assert (left.evaluation_id, row_counts(db)["baselines"]) == (baseline.id, 1)
     # Its texts are deleted as all others that nothing used since.
     delete_texts(db, "acme", since())
     assert texts_of(db, baseline) == set()
@@ -311,7 +310,7 @@ def test_versions_of_datasets_go_that_are_neither_current_nor_evaluated(db: Data
         set_checked(db, dataset, OLD - timedelta(days=1))
     assert delete_scores(db, "acme", since())["evaluation_datasets"] == 1
     assert {each.id for each in benchmark.list_datasets(db, "acme")} == {asked.id, current.id}
-    assert count(db, "dataset_items") == 5
+    assert row_counts(db)["dataset_items"] == 5
 
 
 def test_what_no_evaluation_names_any_more_goes_but_what_is_current(sqlite_db: Database) -> None:
@@ -321,7 +320,7 @@ def test_what_no_evaluation_names_any_more_goes_but_what_is_current(sqlite_db: D
     everything_is_old(sqlite_db)
     deleted = delete_scores(sqlite_db, "acme", utc_now())
     assert deleted["llm_calls"] == 1
-    assert (count(sqlite_db, "corpus_versions"), count(sqlite_db, "chunk_samples")) == (1, 1)
+    assert (row_counts(sqlite_db)["corpus_versions"], row_counts(sqlite_db)["chunk_samples"]) == (1, 1)
     with sqlite_db.begin() as connection:
         connection.execute(sa.text("UPDATE clients SET corpus_version = 'newer'"))
     assert delete_scores(sqlite_db, "acme", utc_now()) == {"corpus_versions": 1}
@@ -367,7 +366,7 @@ def test_who_is_worked_on_is_left_for_the_next_time(sqlite_db: Database, tmp_pat
     acquire_lease(sqlite_db, "acme", "elsewhere:1:run 7")
     report = retain_all(sqlite_db, settings_of(tmp_path, ""), now=utc_now() + timedelta(seconds=60))
     assert (report.clients, report.busy) == (1, 1)
-    assert count(sqlite_db, "texts") == 30
+    assert row_counts(sqlite_db)["texts"] == 30
 
 
 def test_what_a_model_said_of_files_grows_old_too(sqlite_db: Database, tmp_path: Path) -> None:

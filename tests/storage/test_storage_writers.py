@@ -1,15 +1,10 @@
 """Many writers at once, and writers that are killed: no lock errors, and the same rows in the end."""
 
-import multiprocessing
-import os
-import signal
 import threading
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from history_builder import MRR, finish, make_dataset, make_items, open_run, retrieval_of, work
-from sqlalchemy import event
+from history_builder import MRR, finish, make_dataset, make_items, open_run, retrieval_of, row_counts, work
 
 from rageval_dagster.identity import digest
 from rageval_dagster.storage import caches, clients, corpus
@@ -18,6 +13,7 @@ from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import utc_now
+from tests.processes import KILLED, die_at, exit_code_of
 
 
 @pytest.mark.core
@@ -54,12 +50,7 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
     for thread in threads:
         thread.join()
     assert failures == []
-    with db.connect() as connection:
-        counts = {
-            name: connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[name])).scalar()
-            for name in ("corpus_chunks", "retrievals", "item_results", "metric_scores", "embedding_cache", "run_items")
-        }
-    assert counts == {
+    expected = {
         "corpus_chunks": 200,
         "retrievals": 30,
         "item_results": 30,
@@ -67,20 +58,14 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
         "embedding_cache": 100,
         "run_items": 6 * 30,
     }
+    assert {name: count for name, count in row_counts(db).items() if name in expected} == expected
 
 
 def evaluate(url: str, killed_at: int | None) -> None:
     """One evaluation; the process kills itself just before its `killed_at`th statement that writes."""
     db = open_database(url)
-    written = 0
-
-    def count(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
-        nonlocal written
-        written += statement.startswith(("INSERT", "UPDATE", "DELETE"))
-        if written == killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    event.listen(db.engine, "before_cursor_execute", count)
+    if killed_at is not None:
+        die_at(killed_at)
     items = make_items(12)
     evaluation = open_run(db, make_dataset(db, "acme", items), "night 1")
     work(db, evaluation, items, batch=5)
@@ -108,10 +93,7 @@ def test_a_killed_evaluation_run_again_has_the_rows_of_an_undisturbed_one(
     db: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url = db.engine.url.render_as_string(hide_password=False)
-    process = multiprocessing.get_context("spawn").Process(target=evaluate, args=(url, 9))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+    assert exit_code_of(evaluate, url, 9) == KILLED
     interrupted = contents(db)
     evaluate(url, None)
     undisturbed_url = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'history.sqlite3'}"

@@ -127,16 +127,12 @@ def _read_qrels(
     for place, (number, line) in enumerate(numbered_lines(path)):
         try:
             columns = decoded(line).split("\t")
-            if place == 0 and _is_header(columns):
+            if place == 0 and len(columns) == 3 and _relevance(columns[2]) is None:  # a header
                 continue
             _add_judgement(judged, columns, known_queries)
         except RowError as error:
             refused.append(Refusal(name, number, error.field, error.reason))
     return judged
-
-
-def _is_header(columns: list[str]) -> bool:
-    return len(columns) == 3 and _relevance(columns[2]) is None
 
 
 def _add_judgement(judged: dict[str, dict[str, float]], columns: list[str], known_queries: Container[str]) -> None:

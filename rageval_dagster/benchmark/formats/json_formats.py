@@ -3,11 +3,10 @@
 Further fields of a row are ignored: outputs of the system under test stand beside the question, for scoring.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rageval_dagster.benchmark.formats import native
 from rageval_dagster.benchmark.formats.rows import (
@@ -25,6 +24,8 @@ from rageval_dagster.benchmark.formats.rows import (
     read_bytes,
     read_items,
     texts_field,
+    write_json,
+    write_json_lines,
 )
 from rageval_dagster.benchmark.formats.table import read_table
 from rageval_dagster.errors import DatasetError
@@ -37,61 +38,52 @@ _TEXT_FIELDS = ("query", "question", "text")
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_recorded(path: Path, options: ReadOptions) -> ReadReport:
-    """Reads `[{question, reference_answer, answer, contexts[]}]`: question and reference."""
-
-    def item(row: Row) -> Item:
-        return Item(question_field(row, "question"), one_answer(row, "reference_answer"))
-
-    return read_items(path, json_rows(path), item, options)
+def _read(item_of: Callable[[Row], Item], path: Path, options: ReadOptions, inside: str | None = None) -> ReadReport:
+    return read_items(path, json_rows(path, inside), item_of, options)
 
 
-def read_ragas(path: Path, options: ReadOptions) -> ReadReport:
-    """Reads JSON Lines `{user_input, response, retrieved_contexts, reference}`: question and reference."""
-
-    def item(row: Row) -> Item:
-        return Item(question_field(row, "user_input"), one_answer(row, "reference"))
-
-    return read_items(path, json_rows(path), item, options)
+def _recorded(row: Row) -> Item:
+    """`{question, reference_answer, answer, contexts[]}`: question and reference."""
+    return Item(question_field(row, "question"), one_answer(row, "reference_answer"))
 
 
-def read_judged(path: Path, options: ReadOptions) -> ReadReport:
-    """Reads JSON Lines `{id?, question, contexts[], answer, gold_answers[]?, label}`: question and gold answers."""
-
-    def item(row: Row) -> Item:
-        return Item(question_field(row, "question"), texts_field(row, "gold_answers"))
-
-    return read_items(path, json_rows(path), item, options)
+def _ragas(row: Row) -> Item:
+    """`{user_input, response, retrieved_contexts, reference}`: question and reference."""
+    return Item(question_field(row, "user_input"), one_answer(row, "reference"))
 
 
-def read_ai4rag(path: Path, options: ReadOptions) -> ReadReport:
-    """Reads `[{question, correct_answers[], correct_answer_document_ids[] (or _document_keys)}]`."""
-
-    def item(row: Row) -> Item:
-        name = "correct_answer_document_ids"
-        if row.get(name) is None:
-            name = "correct_answer_document_keys"
-        return Item(
-            question=question_field(row, "question"),
-            answers=texts_field(row, "correct_answers"),
-            evidence=documents(texts_field(row, name)),
-        )
-
-    return read_items(path, json_rows(path), item, options)
+def _judged(row: Row) -> Item:
+    """`{id?, question, contexts[], answer, gold_answers[]?, label}`: question and gold answers."""
+    return Item(question_field(row, "question"), texts_field(row, "gold_answers"))
 
 
-def read_test_cases(path: Path, options: ReadOptions) -> ReadReport:
-    """Reads `{test_cases: [{query, expected_answer, expected_sources[], category}]}`."""
+def _ai4rag(row: Row) -> Item:
+    """`{question, correct_answers[], correct_answer_document_ids[] (or _document_keys)}`."""
+    name = "correct_answer_document_ids"
+    if row.get(name) is None:
+        name = "correct_answer_document_keys"
+    return Item(
+        question=question_field(row, "question"),
+        answers=texts_field(row, "correct_answers"),
+        evidence=documents(texts_field(row, name)),
+    )
 
-    def item(row: Row) -> Item:
-        return Item(
-            question=question_field(row, "query"),
-            answers=one_answer(row, "expected_answer"),
-            evidence=documents(texts_field(row, "expected_sources")),
-            category=optional_text(row, "category") or Item.category,
-        )
 
-    return read_items(path, json_rows(path, inside="test_cases"), item, options)
+def _test_case(row: Row) -> Item:
+    """`{query, expected_answer, expected_sources[], category}`."""
+    return Item(
+        question=question_field(row, "query"),
+        answers=one_answer(row, "expected_answer"),
+        evidence=documents(texts_field(row, "expected_sources")),
+        category=optional_text(row, "category") or Item.category,
+    )
+
+
+read_recorded = partial(_read, _recorded)
+read_ragas = partial(_read, _ragas)
+read_judged = partial(_read, _judged)
+read_ai4rag = partial(_read, _ai4rag)
+read_test_cases = partial(_read, _test_case, inside="test_cases")
 
 
 def read_qa_pairs(path: Path, options: ReadOptions) -> ReadReport:
@@ -224,17 +216,15 @@ def read_queries(path: Path) -> dict[str, str]:
 
 def write_ai4rag(items: Iterable[Item], path: Path) -> None:
     """Writes questions, all answers, and document ids."""
-    _write_json(
-        path,
-        [
-            {
-                "question": item.question,
-                "correct_answers": list(item.answers),
-                "correct_answer_document_ids": _document_ids(item),
-            }
-            for item in items
-        ],
-    )
+    rows = [
+        {
+            "question": item.question,
+            "correct_answers": list(item.answers),
+            "correct_answer_document_ids": _document_ids(item),
+        }
+        for item in items
+    ]
+    write_json(path, rows)
 
 
 def write_test_cases(items: Iterable[Item], path: Path) -> None:
@@ -248,31 +238,26 @@ def write_test_cases(items: Iterable[Item], path: Path) -> None:
         }
         for item in items
     ]
-    _write_json(path, {"test_cases": cases})
+    write_json(path, {"test_cases": cases})
 
 
 def write_qa_pairs(items: Iterable[Item], path: Path) -> None:
     """Writes questions, the first answer, and the first document id; an item belongs to no chunk."""
-    _write_json(
-        path,
-        [
-            {
-                "question": item.question,
-                "answer": _first_answer(item),
-                "chunk_id": None,
-                "document_id": next(iter(_document_ids(item)), None),
-            }
-            for item in items
-        ],
-    )
+    rows = [
+        {
+            "question": item.question,
+            "answer": _first_answer(item),
+            "chunk_id": None,
+            "document_id": next(iter(_document_ids(item)), None),
+        }
+        for item in items
+    ]
+    write_json(path, rows)
 
 
 def write_ragas(items: Iterable[Item], path: Path) -> None:
     """Writes JSON Lines: questions and the first answer."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for item in items:
-            row = {"user_input": item.question, "reference": _first_answer(item)}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    write_json_lines(path, ({"user_input": item.question, "reference": _first_answer(item)} for item in items))
 
 
 def _first_answer(item: Item) -> str | None:
@@ -281,9 +266,3 @@ def _first_answer(item: Item) -> str | None:
 
 def _document_ids(item: Item) -> list[str]:
     return list(dict.fromkeys(evidence.document_id for evidence in item.evidence))
-
-
-def _write_json(path: Path, value: Any) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        json.dump(value, file, ensure_ascii=False, indent=2)
-        file.write("\n")

@@ -1,6 +1,5 @@
 """The native format: JSON Lines, one item a line with every field."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from rageval_dagster.benchmark.formats.rows import (
     read_items,
     text_field,
     texts_field,
+    write_json_lines,
 )
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.metrics.numbers import numbers
@@ -52,8 +52,7 @@ def read(path: Path, options: ReadOptions) -> ReadReport:
 
 def write(items: Iterable[Item], path: Path) -> None:
     """Writes a file that `read` gives back as equal items."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(json.dumps(item.to_dict(), ensure_ascii=False) + "\n" for item in items)
+    write_json_lines(path, (item.to_dict() for item in items))
 
 
 def item_from_row(row: Row) -> Item:

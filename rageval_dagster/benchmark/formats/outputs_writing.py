@@ -1,11 +1,12 @@
 """Writing what a system said in the formats of other tools, each as far as it can hold it."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rageval_dagster.benchmark.formats.rows import Row, write_json, write_json_lines
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Hit, Result
 
@@ -34,49 +35,58 @@ def write_outputs(results: Results, path: Path, format_name: str) -> None:
     OUTPUT_WRITERS[format_name].write(results, path)
 
 
-def _write_recorded(results: Results, path: Path) -> None:
-    rows = [
-        {
-            "id": result_id,
-            "question": result.item.question,
-            "reference_answer": _reference(result),
-            "answer": _answer(result),
-            "contexts": _texts(result),
-        }
-        for result_id, result in results.items()
-    ]
-    _write_json(path, rows)
+def _recorded(result_id: str, result: Result) -> Row:
+    return {
+        "id": result_id,
+        "question": result.item.question,
+        "reference_answer": _reference(result),
+        "answer": _answer(result),
+        "contexts": _texts(result),
+    }
 
 
-def _write_ragas(results: Results, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for result_id, result in results.items():
-            row = {
-                "id": result_id,
-                "user_input": result.item.question,
-                "response": _answer(result),
-                "retrieved_contexts": _texts(result),
-                "reference": _reference(result),
-            }
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+def _ragas(result_id: str, result: Result) -> Row:
+    return {
+        "id": result_id,
+        "user_input": result.item.question,
+        "response": _answer(result),
+        "retrieved_contexts": _texts(result),
+        "reference": _reference(result),
+    }
 
 
-def _write_ai4rag(results: Results, path: Path) -> None:
-    rows = []
-    for result_id, result in results.items():
-        seen = _seen(result)
-        rows.append(
-            {
-                "question": result.item.question,
-                "answer": _answer(result),
-                "contexts": _texts(result),
-                "context_ids": [hit.document_id for hit in seen] if _named(result) else None,
-                "ground_truths": list(result.item.answers),
-                "ground_truths_context_ids": list(_documents(result)),
-                "question_id": result_id,
-            }
-        )
-    _write_json(path, rows)
+def _ai4rag(result_id: str, result: Result) -> Row:
+    return {
+        "question": result.item.question,
+        "answer": _answer(result),
+        "contexts": _texts(result),
+        "context_ids": [hit.document_id for hit in _seen(result)] if _named(result) else None,
+        "ground_truths": list(result.item.answers),
+        "ground_truths_context_ids": list(_documents(result)),
+        "question_id": result_id,
+    }
+
+
+def _native(result_id: str, result: Result) -> Row:
+    known, item = _documents(result), result.item.to_dict()
+    row = {
+        **item,
+        "item_id": result_id,
+        "evidence": [each for each in item["evidence"] if each["document_id"] in known],
+        "answer": _answer(result),
+        "contexts": _chunks(result, "document_id") if result.tells_contexts else None,
+    }
+    if result.answer is not None:
+        row |= {"declined": result.answer.declined, "citations": list(result.answer.citations)}
+    return row if result.error is None else row | {"error": result.error}
+
+
+def _write_json(row_of: Callable[[str, Result], Row], results: Results, path: Path) -> None:
+    write_json(path, [row_of(result_id, result) for result_id, result in results.items()])
+
+
+def _write_lines(row_of: Callable[[str, Result], Row], results: Results, path: Path) -> None:
+    write_json_lines(path, (row_of(result_id, result) for result_id, result in results.items()))
 
 
 def _write_test_results(results: Results, folder: Path) -> None:
@@ -90,37 +100,24 @@ def _write_test_results(results: Results, folder: Path) -> None:
             tests[result_id]["top_k_chunks"] = _chunks(result, "doc_id")
         tests[result_id]["answers"] = _answer(result)
         truths[result_id] = {"query_id": result_id, "answer": _reference(result), "document": _documents(result)}
-    _write_json(folder / "test_results.json", tests)
-    _write_json(folder / "ground_truth.json", truths)
-
-
-def _write_native(results: Results, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for result_id, result in results.items():
-            known = _documents(result)
-            item = result.item.to_dict()
-            row = {
-                **item,
-                "item_id": result_id,
-                "evidence": [each for each in item["evidence"] if each["document_id"] in known],
-                "answer": _answer(result),
-                "contexts": _chunks(result, "document_id") if result.tells_contexts else None,
-            }
-            if result.answer is not None:
-                row |= {"declined": result.answer.declined, "citations": list(result.answer.citations)}
-            if result.error is not None:
-                row["error"] = result.error
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    write_json(folder / "test_results.json", tests)
+    write_json(folder / "ground_truth.json", truths)
 
 
 OUTPUT_WRITERS: dict[str, OutputWriter] = {
-    "recorded": OutputWriter(_write_recorded, ".json", "question, first reference, answer and contexts"),
-    "ragas": OutputWriter(_write_ragas, ".jsonl", "question, first reference, answer and contexts"),
-    "ai4rag": OutputWriter(_write_ai4rag, ".json", "question, references, answer, contexts and document ids"),
+    "recorded": OutputWriter(
+        partial(_write_json, _recorded), ".json", "question, first reference, answer and contexts"
+    ),
+    "ragas": OutputWriter(partial(_write_lines, _ragas), ".jsonl", "question, first reference, answer and contexts"),
+    "ai4rag": OutputWriter(
+        partial(_write_json, _ai4rag), ".json", "question, references, answer, contexts and document ids"
+    ),
     "test-results": OutputWriter(
         _write_test_results, "", "question, first reference, answer, contexts with ids, and documents with pages"
     ),
-    "native": OutputWriter(_write_native, ".jsonl", "the item, answer, citations, and contexts with ids"),
+    "native": OutputWriter(
+        partial(_write_lines, _native), ".jsonl", "the item, answer, citations, and contexts with ids"
+    ),
 }
 
 
@@ -167,9 +164,3 @@ def _documents(result: Result) -> dict[str, list[int]]:
             if evidence.page is not None and evidence.page not in named:
                 named.append(evidence.page)
     return pages
-
-
-def _write_json(path: Path, value: Any) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        json.dump(value, file, ensure_ascii=False, indent=2)
-        file.write("\n")

@@ -1,4 +1,4 @@
-"""Reading rows strictly: what a refusal says, rows of JSON files, and the checks of single fields."""
+"""Rows of files: read strictly (what a refusal says, the checks of single fields), and written as JSON."""
 
 import json
 import math
@@ -331,6 +331,19 @@ def _checked(value: Any) -> Row:
         check_storable(name, name)
         check_storable(name, entry)
     return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes one JSON value, indented."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        json.dump(value, file, ensure_ascii=False, indent=2)
+        file.write("\n")
+
+
+def write_json_lines(path: Path, rows: Iterable[Row]) -> None:
+    """Writes JSON Lines, a row each."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def check_storable(field: str, value: Any, depth: int = 0) -> None:

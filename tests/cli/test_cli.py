@@ -7,9 +7,10 @@ import dagster as dg
 import pytest
 
 from rageval_dagster.definitions import defs
+from rageval_dagster.records import Chunk
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.clients import ensure_client
-from tests.cli.running import Run, refused
+from tests.cli.running import Run, refused, stock
 from tests.loopback import free_port
 from tests.pipeline.small_project import Project, documents
 
@@ -21,17 +22,21 @@ def test_only_known_clients_are_listed_for(project: Project, run: Run) -> None:
         refused(run(*command, "--client", "acm"), "'acm'")
 
 
-def test_an_unknown_client_is_named_with_what_to_do(loaded: Project, run: Run) -> None:
-    refused(run("evaluate", "--client", "nobody"), "'nobody'", "rageval clients list")
-
-
-def test_neither_client_nor_all(project: Project, run: Run) -> None:
-    refused(run("evaluate"), "--client NAME", "--all")
-
-
-def test_an_empty_folder(project: Project, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("evaluate", ["--client NAME", "--all"]),
+        ("evaluate --client nobody", ["'nobody'", "rageval clients list"]),
+        ("evaluate --client acme --system magic", ["'magic'", "dense", "bm25", "hybrid"]),
+        ("evaluate --client acme --dataset 99", ["99"]),
+        ("ingest empty --client nobody", ["empty"]),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_line(project: Project, run: Run, command: str, words: list[str]) -> None:
+    stock(project.settings, "acme", Chunk("c1", "It is open.", "d1"))
+    (project.folder / "empty").mkdir()
+    refused(run(*command.split()), *words)
+    assert json.loads(run("status", "--json").out) == [], "what is refused leaves no client behind"
 
 
 def test_a_broken_pdf_among_good_files_is_named_and_the_rest_loads(project: Project, run: Run, tmp_path: Path) -> None:
@@ -45,34 +50,27 @@ def test_a_broken_pdf_among_good_files_is_named_and_the_rest_loads(project: Proj
     assert "acme: 1 document, 1 chunk added" in ended.out
 
 
-def test_a_database_that_does_not_answer(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    monkeypatch.setenv("RAGEVAL_DATABASE_URL", f"postgresql+psycopg://me:topsecret@127.0.0.1:{port}/history")
-    ended = run("status")
+@pytest.mark.parametrize(
+    ("command", "variable", "address"),
+    [
+        ("status", "RAGEVAL_DATABASE_URL", "postgresql+psycopg://me:topsecret@127.0.0.1:{}/history"),
+        ("evaluate --client acme", "RAGEVAL_CHROMA_URL", "http://127.0.0.1:{}"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_named_without_its_password(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, command: str, variable: str, address: str
+) -> None:
+    monkeypatch.setenv(variable, address.format(free_port()))
+    ended = run(*command.split())
     refused(ended, "127.0.0.1")
     assert "topsecret" not in ended.err + ended.out
 
 
-def test_a_chroma_server_that_is_down(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    monkeypatch.setenv("RAGEVAL_CHROMA_URL", f"http://127.0.0.1:{port}")
-    refused(run("evaluate", "--client", "acme"), f"127.0.0.1:{port}")
-
-
 def test_a_collection_of_another_dimension_names_both_numbers(project: Project, run: Run) -> None:
-    import numpy as np
-
-    from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.records import Chunk
-
-    project.settings.ensure_home()
-    store = open_store(project.settings)
-    store.ensure_client("acme")
-    chunks = [Chunk(f"c{n}", row["text"], row["id"]) for n, row in enumerate(documents("castle"))]
-    vectors = np.eye(8, dtype=np.float32)
-    store.upsert("acme", chunks, vectors, [{"document_id": chunk.document_id} for chunk in chunks])
-    ended = run("evaluate", "--client", "acme")
-    refused(ended, "8", "384")
+    stock(
+        project.settings, "acme", *(Chunk(f"c{n}", row["text"], row["id"]) for n, row in enumerate(documents("castle")))
+    )
+    refused(run("evaluate", "--client", "acme"), "8", "384")
 
 
 @pytest.mark.parametrize(
@@ -98,10 +96,6 @@ def test_k_of_0_is_refused(project: Project, run: Run) -> None:
     assert "Traceback" not in ended.err
 
 
-def test_an_unknown_system_names_those_there_are(loaded: Project, run: Run) -> None:
-    refused(run("evaluate", "--client", "acme", "--system", "magic"), "'magic'", "dense", "bm25", "hybrid")
-
-
 def test_one_clients_wrong_settings_stop_no_other(loaded: Project, run: Run) -> None:
     loaded.ingest("brink", documents("mill", 2))
     Path("rageval.toml").write_text("[clients.brink]\nk = 'many'\n", encoding="utf-8")
@@ -110,10 +104,6 @@ def test_one_clients_wrong_settings_stop_no_other(loaded: Project, run: Run) -> 
     assert ended.code == 4
     assert "brink: rageval.toml [clients.brink]: k takes" in ended.err
     refused(run("evaluate", "--client", "brink"), "[clients.brink]: k takes")
-
-
-def test_an_unknown_dataset(loaded: Project, run: Run) -> None:
-    refused(run("evaluate", "--client", "acme", "--dataset", "99"), "99")
 
 
 def test_bad_rows_of_an_import_are_named_and_the_rest_goes_on(project: Project, run: Run, tmp_path: Path) -> None:
@@ -231,9 +221,3 @@ def test_an_ingestion_counts_the_documents_that_other_folders_brought(project: P
     assert "other folders" not in run("ingest", project.folder / "two", "--client", "acme").out
     told = run("ingest", project.folder / "one", "--client", "acme").out
     assert "0 removed\n1 document from other folders (or paths) stays: " in told
-
-
-def test_a_refused_ingestion_leaves_no_client_behind(project: Project, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    refused(run("ingest", tmp_path / "empty", "--client", "acme"), "empty")
-    assert json.loads(run("status", "--json").out) == []

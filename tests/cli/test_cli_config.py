@@ -7,16 +7,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rageval_dagster.cli.config import without_secrets
-from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import ensure_client, mark_vanished
 from rageval_dagster.storage.forgetting import bury
-from tests.cli.running import Run, refused
+from tests.cli.running import Run, refused, stock
 from tests.corpus.their_store import their_chroma
 from tests.loopback import free_port
 from tests.pipeline.small_project import Project
@@ -43,11 +41,7 @@ def configure(project: Project, text: str) -> None:
     (project.folder / "rageval.toml").write_text(text, encoding="utf-8")
 
 
-def fill(store: ChromaStore, client_id: str) -> None:
-    """Two chunks, without an embedding model."""
-    chunks = [Chunk(f"c{number}", f"The harbour number {number} is open.", "d1") for number in range(2)]
-    store.ensure_client(client_id)
-    store.upsert(client_id, chunks, np.eye(2, 8, dtype=np.float32), [{"document_id": "d1"}] * 2)
+HARBOURS = [Chunk(f"c{number}", f"The harbour number {number} is open.", "d1") for number in range(2)]
 
 
 @pytest.fixture
@@ -97,7 +91,7 @@ def test_an_unknown_client_is_refused(project: Project, run: Run, monkeypatch: p
     ended = run("config", "show", "--client", "amce")
     refused(ended, "there is no client 'amce' ('acme' is meant?)", "rageval clients list")
     assert ended.out == ""
-    fill(open_store(project.settings), "loaded")
+    stock(project.settings, "loaded", *HARBOURS)
     ensure_client(project.database(), "evaluated")
     for known in ("acme", "loaded", "evaluated"):
         assert run("config", "show", "--client", known).code == 0
@@ -147,9 +141,8 @@ def test_a_wrong_client_table_is_named(project: Project, run: Run) -> None:
 
 def test_the_clients_of_store_and_history(project: Project, run: Run) -> None:
     db = project.database()
-    store = open_store(project.settings)
     for client_id in ("acme", "back"):
-        fill(store, client_id)
+        stock(project.settings, client_id, *HARBOURS)
     ensure_client(db, "back")
     bury(db, "back", {})
     ensure_client(db, "gone")
@@ -196,7 +189,7 @@ def findings(run: Run) -> dict[str, dict[str, str]]:
 def test_doctor_names_every_wrong_table_and_strange_variable(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(open_store(project.settings), "acme")
+    stock(project.settings, "acme", *HARBOURS)
     configure(
         project, "[clients.acme]\n[clients.beta]\nk = 0\n[clients.gamma]\nsystm = 'bm25'\n[clients.delta]\nk = 3\n"
     )
@@ -247,27 +240,41 @@ def test_doctor_names_what_would_travel_unencrypted(
     assert "topsecret" not in json.dumps(found)
 
 
-def test_doctor_with_settings_that_cannot_be_read(project: Project, run: Run) -> None:
-    configure(project, "[defaults]\nk = \n")
-    ended = run("doctor", "--json")
-    assert ended.code == 2
-    [row] = json.loads(ended.out)
-    assert (row["check"], row["ok"]) == ("settings", "no")
-
-
-def test_doctor_does_not_make_the_store_that_is_missing(
-    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("toml", "variables", "found"),
+    [
+        ("[defaults]\nk = \n", {}, {"settings: no": "rageval.toml"}),
+        ("", {"RAGEVAL_CHROMA_PATH": "nowhere"}, {"document store: no": "nowhere"}),
+        (
+            '[defaults]\nredact = "pii"\n[clients.acme]\nredact = "no_such_module:redact"\n',
+            {},
+            {"redaction: yes": "pii", "redaction: no": "no_such_module"},
+        ),
+        *(
+            (
+                "",
+                {"RAGEVAL_CHROMA_URL": "ftp://documents", "RAGEVAL_ANSWER_MODEL": "m", "RAGEVAL_ANSWER_BASE_URL": url},
+                {"document store: no": "RAGEVAL_CHROMA_URL", "answer model: no": "http(s)://"},
+            )
+            for url in ("localhost:11434/v1", "http://models:many/v1", "http://[models/v1")
+        ),
+    ],
+)
+def test_doctor_says_what_cannot_be_used_and_makes_nothing(
+    project: Project,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    toml: str,
+    variables: dict[str, str],
+    found: dict[str, str],
 ) -> None:
-    monkeypatch.setenv("RAGEVAL_CHROMA_PATH", str(tmp_path / "nowhere"))
-    assert "nowhere" in findings(run)["document store: no"]
-    assert not (tmp_path / "nowhere").exists()
-
-
-def test_doctor_loads_the_redaction(project: Project, run: Run) -> None:
-    configure(project, '[defaults]\nredact = "pii"\n[clients.acme]\nredact = "no_such_module:redact"\n')
-    found = findings(run)
-    assert "pii" in found["redaction: yes"]
-    assert "no_such_module" in found["redaction: no"]
+    configure(project, toml)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    said = findings(run)
+    assert {check: word for check, word in found.items() if word in said[check]} == found
+    assert run("doctor").code == 2
+    assert not (project.folder / "nowhere").exists()
 
 
 def test_doctor_reads_the_prompts(project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,16 +287,6 @@ def test_doctor_reads_the_prompts(project: Project, run: Run, tmp_path: Path, mo
     load_prompt.cache_clear()
     refused = findings(run)["prompts: no"]
     assert "judge_faithfullness.txt is called as no prompt is; judge_faithfulness.txt is meant?" in refused
-
-
-def test_doctor_with_addresses_that_are_none(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGEVAL_CHROMA_URL", "ftp://documents")
-    monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
-    for address in ("localhost:11434/v1", "http://models:many/v1", "http://[models/v1"):
-        monkeypatch.setenv("RAGEVAL_ANSWER_BASE_URL", address)
-        found = findings(run)
-        assert "RAGEVAL_CHROMA_URL" in found["document store: no"]
-        assert "http(s)://" in found["answer model: no"]
 
 
 def test_status_shows_leaks_first_and_systems_that_may_have_changed(project: Project, run: Run) -> None:

@@ -4,15 +4,13 @@ import csv
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rageval_dagster.benchmark.formats import FORMATS
-from rageval_dagster.corpus.store import open_store
 from rageval_dagster.records import Chunk, Evidence, Item
 from rageval_dagster.storage.benchmark import current_datasets, save_dataset
 from rageval_dagster.storage.clients import ensure_client
-from tests.cli.running import Run, refused
+from tests.cli.running import Run, refused, stock
 from tests.pipeline.small_project import Project
 
 QUOTE = "The ferry leaves from the old harbour at nine."
@@ -21,11 +19,8 @@ QUOTE = "The ferry leaves from the old harbour at nine."
 @pytest.fixture
 def stocked(project: Project) -> Project:
     """A project whose client `acme` has two documents, without the cost of embedding them."""
-    project.settings.ensure_home()
-    store = open_store(project.settings)
-    store.ensure_client("acme")
-    chunks = [Chunk("c0", QUOTE, "docs/ferries.md"), Chunk("c1", "The castle is closed.", "docs/castles.md")]
-    store.upsert("acme", chunks, np.eye(2, dtype=np.float32), [{"document_id": chunk.document_id} for chunk in chunks])
+    castles = Chunk("c1", "The castle is closed.", "docs/castles.md")
+    stock(project.settings, "acme", Chunk("c0", QUOTE, "docs/ferries.md"), castles)
     return project
 
 

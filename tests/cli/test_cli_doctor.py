@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from rageval_dagster.corpus.store import open_store
 from rageval_dagster.records import Chunk
-from tests.cli.running import Run
+from tests.cli.running import Run, stock
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 from tests.pipeline.small_project import CANARY, Project
 
@@ -22,11 +20,7 @@ def rows(run: Run) -> list[tuple[str, str, str]]:
 
 
 def test_each_role_s_model_is_asked_once_about_nobody_s_documents(project: Project, run: Run) -> None:
-    store = open_store(project.settings)
-    store.ensure_client("acme")
-    store.upsert(
-        "acme", [Chunk("c1", f"The {CANARY} is open.", "d1")], np.eye(1, 8, dtype=np.float32), [{"document_id": "d1"}]
-    )
+    stock(project.settings, "acme", Chunk("c1", f"The {CANARY} is open.", "d1"))
 
     def of_model(received: Received) -> Fault | None:
         if received.body["model"] == "gone":

@@ -3,13 +3,11 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from rageval_dagster.corpus.store import open_store
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.caches import LlmCall, save_replies
-from tests.cli.running import Run
+from tests.cli.running import Run, stock
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project
 from tests.storage.history_builder import make_dataset, make_items
@@ -18,12 +16,8 @@ from tests.storage.history_builder import make_dataset, make_items
 @pytest.fixture
 def asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with two clients in its store, one of them with ten questions; no dataset is generated."""
-    store = open_store(project.settings)
     for client in ("acme", "zebra"):
-        store.ensure_client(client)
-        store.upsert(
-            client, [Chunk("c1", "It is open.", "d1")], np.eye(1, 8, dtype=np.float32), [{"document_id": "d1"}]
-        )
+        stock(project.settings, client, Chunk("c1", "It is open.", "d1"))
         make_dataset(project.database(), client, make_items(10))
     monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
     return project

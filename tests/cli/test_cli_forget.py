@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 
 import dagster as dg
-import numpy as np
 import pytest
 
 from rageval_dagster.automation.requests import ensure_partitions
@@ -16,7 +15,7 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.forgetting import rows_of, tombstone
 from rageval_dagster.storage.leases import keep_lease
-from tests.cli.running import Run, refused
+from tests.cli.running import Run, refused, stock
 from tests.pipeline.small_project import Project
 from tests.storage.planted import CANARY, plant
 
@@ -100,9 +99,7 @@ def test_a_client_that_was_forgotten_before(known: Project, run: Run) -> None:
 
 def copied(project: Project) -> ChromaStore:
     """Somebody else's store with a chunk of `acme`, open in a copy."""
-    own = open_store(project.settings)
-    own.ensure_client("acme")
-    own.upsert("acme", [Chunk("c0", f"the {CANARY}", "c0")], np.ones((1, 8), np.float32), [{"page": 1}])
+    stock(project.settings, "acme", Chunk("c0", f"the {CANARY}", "c0"))
     (project.settings.embedded_chroma_path / MARKER_FILE).unlink()
     store = open_store(project.settings)
     assert store.count("acme") == 1

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.definitions import defs
-from tests.cli.running import Run, refused
+from tests.cli.running import Ended, Run, refused
 from tests.metrics.metric_samples import DATA_DIR
 from tests.pipeline.small_project import Project, documents
 
@@ -43,10 +43,9 @@ def own(project: Project) -> Iterator[Project]:
     sys.modules.pop("acme_metrics", None)
 
 
-def judged(folder: Path, rows: list[dict[str, object]]) -> Path:
-    path = folder / "judged.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    return path
+def agree(run: Run, rows: Sequence[Mapping[str, object]], *options: str) -> Ended:
+    Path("judged.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    return run("metrics", "agreement", "judged.jsonl", *options)
 
 
 def test_the_list_says_which_metrics_run(own: Project, run: Run) -> None:
@@ -99,8 +98,8 @@ def test_a_metric_that_cannot_be_loaded_is_refused(own: Project, run: Run) -> No
 
 
 def test_agreement_shows_metrics_judges_and_baselines(project: Project, run: Run) -> None:
-    path = judged(project.folder, [dict(row) for row in JUDGED])
-    ended = run("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.*_match", "--json")
+    options = ("--positive", "good", "--metrics", "lexical.*_match")
+    ended = agree(run, JUDGED, *options, "--json")
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     assert found["labels"] == {"good": 12, "bad": 12}
@@ -114,15 +113,14 @@ def test_agreement_shows_metrics_judges_and_baselines(project: Project, run: Run
     assert rows["guru"]["kappa"] == 0.0
     assert rows["a reference stands in the answer"]["accuracy"]["mean"] == 1.0
     assert rows["always the commoner label"]["accuracy"]["mean"] == 0.5
-    table = run("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.*_match").out
+    table = agree(run, JUDGED, *options).out
     assert "judge guru" in table
     assert table.splitlines()[1].split()[0] in ("lexical.answer_match", "lexical.number_match", "a")
 
 
 def test_a_threshold_is_given_or_says_where_it_comes_from(project: Project, run: Run) -> None:
-    path = judged(project.folder, [dict(row) for row in JUDGED])
-    arguments = ("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.token_f1", "--json")
-    held, given = run(*arguments), run(*arguments, "--threshold", "0.9")
+    options = ("--positive", "good", "--metrics", "lexical.token_f1", "--json")
+    held, given = agree(run, JUDGED, *options), agree(run, JUDGED, *options, "--threshold", "0.9")
     [row, *_] = json.loads(held.out)["agreements"]
     assert row["chosen"] == "cross-validated"
     assert 0.0 < row["threshold"] < 1.0
@@ -132,9 +130,8 @@ def test_a_threshold_is_given_or_says_where_it_comes_from(project: Project, run:
 
 def test_what_is_not_scored_is_counted(project: Project, run: Run) -> None:
     rows = [*JUDGED, {"question": "Who?", "answer": "Me.", "label": "bad"}, {"question": "Who?", "answer": "I."}]
-    path = judged(project.folder, [{"label": None, **row} for row in rows])
-    arguments = ("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.token_f1,citation.accuracy")
-    ended = run(*arguments, "--json")
+    options = ("--positive", "good", "--metrics", "lexical.token_f1,citation.accuracy", "--json")
+    ended = agree(run, [{"label": None, **row} for row in rows], *options)
     found = json.loads(ended.out)
     row = next(row for row in found["agreements"] if row["name"] == "lexical.token_f1")
     assert (row["n_scored"], row["n_undefined"], row["n_error"]) == (24, 1, 0)
@@ -149,14 +146,11 @@ def test_graded_labels_have_rank_correlations(project: Project, run: Run) -> Non
         {"question": f"Q{grade}?", "gold_answers": ["one two three"], "answer": " ".join(words), "label": grade}
         for grade, words in enumerate([["ten"], ["one"], ["one", "two"], ["one", "two", "three"]], start=1)
     ]
-    path = judged(project.folder, rows)
-    ended = run("metrics", "agreement", path, "--metrics", "lexical.token_f1", "--json")
-    [row] = json.loads(ended.out)["agreements"]
+    options = ("--metrics", "lexical.token_f1")
+    [row] = json.loads(agree(run, rows, *options, "--json").out)["agreements"]
     assert (row["spearman"], row["kendall"], row["accuracy"]) == (1.0, 1.0, None)
-    assert "Spearman" in run("metrics", "agreement", path, "--metrics", "lexical.token_f1").out
-    both = json.loads(
-        run("metrics", "agreement", path, "--positive", "4", "--metrics", "lexical.token_f1", "--json").out
-    )["agreements"][0]
+    assert "Spearman" in agree(run, rows, *options).out
+    both = json.loads(agree(run, rows, *options, "--positive", "4", "--json").out)["agreements"][0]
     assert both["spearman"] == 1.0
     assert both["auroc"]["mean"] == 1.0
 
@@ -171,29 +165,27 @@ def test_graded_labels_have_rank_correlations(project: Project, run: Run) -> Non
     ],
 )
 def test_bad_usage_is_one_clear_line(project: Project, run: Run, arguments: tuple[str, ...], words: list[str]) -> None:
-    path = judged(project.folder, [dict(row) for row in JUDGED])
-    refused(run("metrics", "agreement", path, *arguments), *words)
+    refused(agree(run, JUDGED, *arguments), *words)
 
 
 def test_a_file_may_call_its_fields_otherwise(project: Project, run: Run) -> None:
     rows = [{("said" if name == "answer" else name): value for name, value in row.items()} for row in JUDGED]
     arguments = ("--positive", "good", "--metrics", "lexical.answer_match", "--map", "answer=said")
-    ended = run("metrics", "agreement", judged(project.folder, rows), *arguments, "--json")
+    ended = agree(run, rows, *arguments, "--json")
     assert json.loads(ended.out)["agreements"][0]["accuracy"]["mean"] == 1.0
 
 
 def test_a_file_without_labels_has_nothing_to_agree_with(project: Project, run: Run) -> None:
-    path = judged(project.folder, [{"question": "Who?", "answer": "I.", "label": None}])
-    refused(run("metrics", "agreement", path, "--positive", "good"), "no answer has a label")
-    path = judged(project.folder, [{"question": "Who?", "label": "good"}])
-    ended = run("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.token_f1")
+    options = ("--positive", "good", "--metrics", "lexical.token_f1")
+    refused(agree(run, [{"question": "Who?", "answer": "I.", "label": None}], *options), "no answer has a label")
+    ended = agree(run, [{"question": "Who?", "label": "good"}], *options)
     assert ended.code == 2
     assert "row 1, field answer: is missing" in ended.err
 
 
 def test_bad_rows_are_refused_and_the_rest_is_compared(project: Project, run: Run) -> None:
-    path = judged(project.folder, [*JUDGED, {"question": "Who?", "label": "good"}])
-    ended = run("metrics", "agreement", path, "--positive", "good", "--metrics", "lexical.token_f1", "--json")
+    rows = [*JUDGED, {"question": "Who?", "label": "good"}]
+    ended = agree(run, rows, "--positive", "good", "--metrics", "lexical.token_f1", "--json")
     assert ended.code == 4
     [refusal] = json.loads(ended.out)["refused"]
     assert (refusal["row"], refusal["field"]) == (25, "answer")

@@ -1,16 +1,9 @@
 """The REST endpoints: seed 004's requests and answers, and what is refused."""
 
-import json
 import os
 import re
-import shlex
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +19,6 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import finish_evaluation
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.results import save_results, save_retrievals
-from tests.loopback import free_port
 from tests.pipeline.other_rag import OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
@@ -181,7 +173,7 @@ def test_nothing_that_the_description_allows_is_an_error_of_the_server(client: T
     schema = schemathesis.openapi.from_asgi("/openapi.json", client.app)
     operations = {f"{method} {path}": schema[path][method] for path in schema for method in schema[path]}
     assert len(operations) == 4
-    # Whoever hits upon a dataset that there is finds its client at work: the evaluations themselves are tested below.
+    # Whoever hits upon a dataset that there is finds its client at work: tests/seeds has the evaluations themselves.
     with keep_lease(evaluated.database(), "acme", lease_holder("test")):
         for operation in operations.values():
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
@@ -202,71 +194,3 @@ def test_the_page_that_describes_them_asks_no_other_server(client: TestClient) -
     assert loaded
     assert all(client.get(path).status_code == 200 for path in loaded)
     assert "http" not in "".join(loaded)
-
-
-@pytest.fixture
-def served(evaluated: Project) -> Iterator[str]:
-    """The address of `rageval serve` over a client that was evaluated once."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rageval_dagster", "serve"],
-        env=os.environ | evaluated.environment | {"RAGEVAL_SERVE_TOKEN": TOKEN, "RAGEVAL_SERVE_PORT": str(port)},
-    )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None:
-            try:
-                httpx.get(f"{address}/openapi.json")
-                break
-            except httpx.ConnectError:
-                time.sleep(0.2)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def curl(command: str, address: str) -> object:
-    """A command as the seed writes it, with this address in the place of its own."""
-    told = command.replace("http://localhost:8000", address).replace("$TOKEN", TOKEN).replace("\\\n", " ")
-    done = subprocess.run(shlex.split(told), capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-@pytest.mark.core
-@pytest.mark.timeout(600)
-def test_the_seed_s_commands_run_as_written(served: str) -> None:
-    generated = curl(
-        """curl -X POST http://localhost:8000/api/v1/evaluation/generate \\
-  -H "Authorization: Bearer $TOKEN" \\
-  -H "Content-Type: application/json" \\
-  -d '{
-    "client_id": "acme",
-    "name": "my-test-dataset",
-    "sample_size": 50
-  }'""",
-        served,
-    )
-    assert isinstance(generated, dict)
-    assert (generated["name"], generated["client_id"]) == ("my-test-dataset", "acme")
-    assert generated["qa_count"] > 0
-    run = curl(
-        f"""curl -X POST http://localhost:8000/api/v1/evaluation/runs \\
-  -H "Authorization: Bearer $TOKEN" \\
-  -H "Content-Type: application/json" \\
-  -d '{{
-    "dataset_id": {generated["dataset_id"]},
-    "k": 5
-  }}'""",
-        served,
-    )
-    assert isinstance(run, dict)
-    assert run["dataset_id"] == generated["dataset_id"]
-    runs = curl(
-        """curl http://localhost:8000/api/v1/evaluation/runs \\
-  -H "Authorization: Bearer $TOKEN\"""",
-        served,
-    )
-    assert isinstance(runs, list)
-    assert runs[0] == run

@@ -38,11 +38,15 @@ def test_fit_names_stay_and_unfit_ones_are_read_back_from_the_metadata() -> None
     [
         ({"document_id": "a.md", "source": "b"}, "a.md"),
         ({"document_id": 7}, "7"),
+        ({"document_id": 7.0}, "7"),
+        ({"document_id": 7.5}, "7.5"),
         ({"document_id": float("inf"), "source": " "}, "c1"),
         ({"document_id": ["a", "b"], "source": None}, "c1"),
         ({"document_id": "a\0b"}, "a\ufffdb"),
+        ({"document_id": "", "source": "b"}, "b"),
         ({"document_id": True, "source": "b"}, "b"),
         ({"source": ["x"]}, "c1"),
+        ({}, "c1"),
         (None, "c1"),
     ],
 )
@@ -54,11 +58,14 @@ def test_the_document_comes_from_its_field_else_source_else_the_chunk(metadata: 
     "value",
     [
         "2024-05-01T12:00:00+00:00",
+        "2024-05-01T14:00:00+02:00",
         "2024-05-01T12:00:00Z",
         "2024-05-01 12:00:00",
         1714564800,
+        1714564800.0,
         "1714564800",
         1714564800000,
+        "1714564800000",
     ],
 )
 def test_times_are_read_as_utc_whatever_they_were_written_as(value: object) -> None:

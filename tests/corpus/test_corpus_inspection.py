@@ -176,6 +176,16 @@ def test_tokens_against_the_window_of_the_model(settings: Settings, add: Add) ->
     assert (found.tokens.longest, found.window, found.too_long) == (300, 254, 0.5)
 
 
+def test_only_the_largest_clients_are_looked_at_closely(settings: Settings, add: Add) -> None:
+    for number in range(8):
+        count = 5 + number
+        add(f"client-{number}", named(f"Place {number} of", count), [{"doc_id": str(n)} for n in range(count)])
+    found = look(settings)
+    closely = sorted(name for name, report in found.items() if report.texts is not None)
+    assert closely == [f"client-{number}" for number in range(3, 8)]
+    assert all(report.document is not None and report.document.name == "doc_id" for report in found.values())
+
+
 def test_a_store_of_somebody_else_is_left_as_it_is(tmp_path: Path, home: Path) -> None:
     path = tmp_path / "theirs"
     with their_chroma(path) as client:
@@ -203,3 +213,10 @@ def test_the_store_is_empty(settings: Settings, add: Add) -> None:
     add("empty", [])
     with pytest.raises(StoreError, match="no chunk in any collection"):
         inspect_store(settings, None)
+
+
+def test_progress_ends_with_all_chunks_that_were_read(settings: Settings, add: Add) -> None:
+    add("docs", named("Ours", 90))
+    seen: list[tuple[int, int]] = []
+    inspect_store(settings, None, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (150, 150)  # 60 at first, then all of them

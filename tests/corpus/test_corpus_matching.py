@@ -104,7 +104,7 @@ def test_another_clients_words_are_a_leak_under_whatever_id_and_are_not_kept(
     )
 
 
-@pytest.mark.parametrize("mistake", ["k = 'many'", "redact = 'nowhere:function'"])
+@pytest.mark.parametrize("mistake", ["k = 'many'", "redact = 'nowhere:function'", "redact = 'json:loads'"])
 def test_another_clients_wrong_settings_stop_nobody_elses_passages(
     sqlite_db: Database, store: ChromaStore, tmp_path: Path, mistake: str
 ) -> None:

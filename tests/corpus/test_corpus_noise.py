@@ -7,8 +7,10 @@ from rageval_dagster.corpus.noise import RepeatedLines, noise_kinds
 SOUND = [
     "Either party may terminate this agreement with thirty days' notice in writing; fees are due until then.",
     "Die Größe der Flächen beträgt 40 m². Vor- und Nachteile, Ein- oder Ausgänge sind oben beschrieben.",
+    "São Paulo é a maior cidade do Brasil; NÃO há informações sobre o ano de fundação deste município.",
     "東京は日本の首都であり、世界最大級の都市圏を形成している。人口は約千四百万人である。",
     "ประเทศไทยเป็นประเทศที่ตั้งอยู่ในเอเชียตะวันออกเฉียงใต้",
+    "Москва является столицей России и крупнейшим городом страны.",
     "- first point\n- second point\n- third point of the list, which is a well-known one",
     "",
 ]
@@ -24,7 +26,9 @@ def test_sound_text_of_any_script_is_no_noise(text: str) -> None:
     [
         ("Die Größe der Flächen beträgt vierzig.".encode().decode("cp1252"), "unreadable characters"),
         ("Überall prüfen ältere Schüler".encode().decode("latin-1"), "unreadable characters"),
+        ("Столица России".encode().decode("latin-1"), "unreadable characters"),
         ("The contract \ufffds value", "unreadable characters"),
+        ("The (cid:12)rst of(cid:13)ce", "unreadable characters"),
         ("The ﬁrst of the ﬂoors is open", "ligatures"),
         ("The termi-\nnation of agree-\nments is des- cribed below in the appen- dix", "broken words"),
         ("T h e   n o t i c e   p e r i o d   i s   l o n g", "lone letters"),

@@ -84,15 +84,17 @@ def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:
         '{"_id": 7, "text": "seven"}',
         "{broken",
         "[1]",
+        '{"text": "no id"}',
         '{"id": true, "text": "x"}',
         '{"id": "b"}',
         '{"id": "b", "text": " "}',
         '{"id": "b", "text": "x", "title": 3}',
         '{"id": "b", "text": "x", "metadata": {"tags": ["y"]}}',
+        '{"id": "b", "text": "x", "metadata": {"n": NaN}}',
         '{"id": "c", "text": "last"}',
     ]
     path = write("rows.jsonl", "\n".join(rows))
-    assert count_documents(path) == 10
+    assert count_documents(path) == 12
     found = list(read_documents(path))
     documents = {each.id: each for each in found if isinstance(each, Document)}
     assert {name: each.sections[0].text for name, each in documents.items()} == {
@@ -105,10 +107,12 @@ def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:
         "row 4: is not JSON",
         "row 5: is not a JSON object",
         "row 6: field 'id' takes a text or a whole number",
-        "row 7: field 'text' takes a text",
-        "row 8: holds no text",
-        "row 9: field 'title' takes a text",
-        "row 10: field 'metadata' takes texts, numbers, true and false, no lists or objects",
+        "row 7: field 'id' takes a text or a whole number",
+        "row 8: field 'text' takes a text",
+        "row 9: holds no text",
+        "row 10: field 'title' takes a text",
+        "row 11: field 'metadata' takes texts, numbers, true and false, no lists or objects",
+        "row 12: field 'metadata' takes texts, numbers, true and false, no lists or objects",
     ]
 
 

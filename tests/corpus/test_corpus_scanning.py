@@ -130,7 +130,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("page_to_die_at", [0, 2])
+@pytest.mark.parametrize("page_to_die_at", [0, 1, 2])
 def test_a_killed_scan_run_again_gives_the_same_state(
     db: Database, store: ChromaStore, fill, monkeypatch: pytest.MonkeyPatch, page_to_die_at: int
 ) -> None:

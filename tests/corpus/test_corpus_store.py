@@ -234,7 +234,7 @@ class TestTrouble:
         with pytest.raises(StoreError, match=r"no Chroma server answers at http://127.0.0.1:9 \(ConnectError\)"):
             open_store(settings).clients()
 
-    @pytest.mark.parametrize("url", ["localhost:8000", "http://user:pw@x:1", "http://x:1/path"])
+    @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://user:pw@x:1", "http://x:1/path"])
     def test_an_unusable_address(self, home: Path, url: str) -> None:
         settings = settings_of(home, RAGEVAL_CHROMA_URL=url)
         with pytest.raises(SettingsError, match="RAGEVAL_CHROMA_URL takes") as caught:

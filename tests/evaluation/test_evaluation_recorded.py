@@ -1,6 +1,5 @@
-"""`score`: recorded answers from memory, with seed 001's own examples."""
+"""`score`: recorded answers from memory."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,43 +14,6 @@ from rageval_dagster.records import Item
 from tests.metrics.metric_samples import TinyEmbedder, unjudged
 
 ROW = {"question": "Where is it?", "reference_answer": "In Rome.", "answer": "In Rome.", "contexts": ["It is in Rome."]}
-
-
-@dataclass
-class EvaluationData:
-    """Seed 001's, as ai4rag declares it."""
-
-    question: str
-    answer: str
-    contexts: list[str]
-    context_ids: list[str] = field(default_factory=list)
-    ground_truths: list[str] = field(default_factory=list)
-    ground_truths_context_ids: list[str] | None = None
-    question_id: str | None = None
-
-
-def test_the_seed_s_examples() -> None:
-    context = ["France is a country in Western Europe."]
-    low = EvaluationData(
-        "What is the capital of France?", "The capital of France is Paris.", context, ["f.md"], question_id="low"
-    )
-    high = EvaluationData(
-        "Where is France located?", "France is located in Western Europe.", context, ["f.md"], question_id="high"
-    )
-    values = score([low, high], ["faithfulness"])["question_scores"]["overlap.faithfulness"]
-    assert values["low"] < 0.5 < values["high"]
-    stores = EvaluationData(
-        question="What vector databases does ai4rag support?",
-        answer="ai4rag supports ChromaDB and Milvus.",
-        contexts=["a", "b"],
-        context_ids=["hybrid_search_guide.md", "installation.md"],
-        ground_truths=["ChromaDB and Milvus via Llama Stack", "Milvus and ChromaDB"],
-        ground_truths_context_ids=["hybrid_search_guide.md", "vector_stores.md"],
-    )
-    result = score([stores], ["answer_correctness", "context_correctness"])
-    assert result["question_scores"]["overlap.answer_correctness"] == {"q0": 1.0}
-    assert result["question_scores"]["overlap.context_correctness"] == {"q0": 0.5}
-    assert set(result["scores"]["overlap.context_correctness"]) >= {"mean", "ci_low", "ci_high", "n", "n_scored"}
 
 
 def test_every_metric_is_reported_also_where_nothing_can_be_measured() -> None:

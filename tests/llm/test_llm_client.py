@@ -119,7 +119,7 @@ def test_every_call_is_recorded(sqlite_db: Database) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        *(Fault(status=status) for status in (408, 409, 429, 500, 503)),
+        *(Fault(status=status) for status in (408, 409, 429, 500, 502, 503)),
         Fault("disconnect"),
         Fault("broken_json"),
         Fault("cut_off"),
@@ -222,12 +222,16 @@ def test_failures_say_why_and_are_never_kept(sqlite_db: Database) -> None:
         (Fault(status=400), "HTTP 400"),
         (Fault(status=400, code="context_length_exceeded"), "smaller k"),
         (Fault(status=401, message=f"Incorrect API key provided: {KEY}"), "RAGEVAL_ANSWER_API_KEY"),
+        (Fault(status=402), "no credit"),
+        (Fault(status=403), "HTTP 403"),
         (Fault(status=404, code="model_not_found"), "RAGEVAL_ANSWER_MODEL"),
         (Fault(status=429, code="insufficient_quota"), "no credit"),
         (Fault(status=307, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "redirects"),
         (Fault(status=429, headers={"Retry-After": "3600"}), "run again when its limit is renewed"),
+        (Fault(status=501), "HTTP 501"),
         (Fault("web_page"), "/v1"),
         (Fault("json", message='{"error": "Unexpected endpoint. Returning 200 anyway"}'), "/v1"),
+        (Fault("json", message="[]"), "/v1"),
     ],
 )
 def test_what_cannot_pass_stops_with_one_clear_line(sqlite_db: Database, fault: Fault, says: str) -> None:
@@ -339,10 +343,13 @@ def test_the_endpoint_of_a_role() -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
+        ("nowhere", r"takes http\(s\)://host"),
         ("localhost:8080/v1", r"takes http\(s\)://host"),
         ("http://", r"takes http\(s\)://host"),
+        ("http://host:port/v1", r"takes http\(s\)://host"),
         ("http://host:99999/v1", r"takes http\(s\)://host"),
         ("http://[::1/v1", r"takes http\(s\)://host"),
+        ("http://host/v1/chat/completions", "takes the base URL, without /chat/completions"),
         ("http://host/v1/chat/completions/", "takes the base URL, without /chat/completions"),
     ],
 )

@@ -20,6 +20,7 @@ PROSE = "The lighthouse was built in 1850 by Dr. Miller. It is forty metres high
         ("a", 1),
         ("word" * 10, 10),
         ("灯塔建于海湾北岸", 8),
+        ("маяк", 3),
         ("3.14;2.71;", 5),
         ("\ud800", 1),
     ],
@@ -50,6 +51,7 @@ def test_the_context_that_does_not_fit_ends_with_a_sentence_and_later_ones_are_l
         ("灯塔建于海湾北岸它高四十米游客可以进入", 5, "灯塔建于海"),
         ("x" * 100, 5, "x" * 20),
         (PROSE, 0, ""),
+        (PROSE, -7, ""),
     ],
 )
 def test_a_text_is_cut_at_a_sentence_else_at_a_word(text: str, tokens: int, beginning: str) -> None:

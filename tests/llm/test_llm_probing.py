@@ -66,8 +66,11 @@ def test_a_parameter_that_is_not_taken_is_named() -> None:
     ("fault", "says"),
     [
         (Fault(status=401), "HTTP 401; see that OPENAI_API_KEY or RAGEVAL_JUDGE_API_KEY is valid"),
+        (Fault(status=404, code="model_not_found"), "RAGEVAL_JUDGE_MODEL"),
         (Fault(status=503), r"gives no usable reply \(HTTP 503\); see what its server says"),
+        (Fault(status=429, headers={"Retry-After": "60"}), "HTTP 429"),
         (Fault(kind="web_page"), "is not a chat API"),
+        (Fault(kind="empty"), "the reply is empty"),
         (Fault(kind="hang"), "no reply within 0.3 s"),
     ],
 )

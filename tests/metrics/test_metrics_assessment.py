@@ -83,7 +83,7 @@ def test_a_blank_context_supports_no_answer(context):
     assert assess_answer("Fee?", "$5 [1]", [context], settings=SETTINGS)["has_context"] is False
 
 
-@pytest.mark.parametrize("context", [7, {"content": "x"}, {"text": None}])
+@pytest.mark.parametrize("context", [7, None, {"content": "x"}, {"text": None}])
 def test_a_context_without_a_text_is_refused(context):
     with pytest.raises(TypeError, match="context 2"):
         assess_answer("Fee?", "$5", ["x", context], settings=SETTINGS)
@@ -168,10 +168,11 @@ def test_the_environment_names_the_model_and_no_project_is_needed(monkeypatch, t
     [
         ("It is $5 [1].", ASKED[2], None),
         ("The contexts do not answer this question.", ASKED[2], None),
+        ("It is $5.", [], None),
         ("It is $5.", [" "], None),
         ("It is $5 [1].", ASKED[2], [0.1, 0.1]),
     ],
-    ids=["passes", "declines", "blank contexts", "only what was retrieved is poor"],
+    ids=["passes", "declines", "no contexts", "blank contexts", "only what was retrieved is poor"],
 )
 def test_what_no_model_can_mend_comes_back_unasked(answer, contexts, scores):
     with ScriptedServer("Another one [1].") as server:
@@ -202,7 +203,10 @@ def test_a_worse_answer_of_the_model_is_not_taken():
     ("fault", "says"),
     [
         (Fault(status=401), "HTTP 401"),
+        (Fault(status=503), "HTTP 503"),
         (Fault(status=400, code="content_filter"), "refused the content"),
+        (Fault(kind="empty"), "empty"),
+        (Fault(kind="web_page"), "not a chat API"),
     ],
 )
 def test_where_the_model_fails_the_answer_there_is_comes_back_and_the_log_says_why(fault, says, caplog):

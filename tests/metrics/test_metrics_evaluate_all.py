@@ -115,8 +115,11 @@ def test_a_negative_cosine_counts_as_nothing(embed: Callable[[str], np.ndarray])
     ("wrong", "message"),
     [
         ({"contexts": "It is in Rome."}, "contexts is a list of texts"),
+        ({"contexts": [None]}, "contexts is a list of texts"),
         ({"contexts": None}, "contexts is a list of texts"),
         ({"answer": None}, "answer is a text, not NoneType"),
+        ({"question": 1}, "question is a text, not int"),
+        ({"reference": 1}, "reference is a text, not int"),
     ],
 )
 def test_an_argument_of_another_type_is_named(wrong: dict[str, Any], message: str) -> None:

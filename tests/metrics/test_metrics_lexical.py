@@ -17,11 +17,6 @@ def score(answer, *references):
     return {name: outcome.value for name, outcome in found.items()}
 
 
-def test_exact_match_takes_no_account_of_case_and_whitespace():
-    assert score(" the  PREMIUM\nis $604", "The premium is $604")["exact_match"] == 1.0
-    assert score("The premium is $604.", "The premium is $604")["exact_match"] == 0.0
-
-
 def test_keywords_of_the_seed_s_example():
     found = score("The rate change for Territory 118 is 0.305%", "Territory 118 has a rate change of 0.305%")
     assert found["keyword_coverage"] == found["number_match"] == found["answer_completeness"] == 1.0
@@ -82,11 +77,16 @@ def test_number_match(answer, reference, expected):
         ("US$ 1,234,567.80", {"1234567.8"}),
         ("-$5.50 and $-5", {"-5.5", "-5"}),
         ("Rule C-1, 10-20, 2020-05-12", {"1", "10", "20", "2020", "5", "12"}),
+        ("1.234.567,89", {"1234567.89"}),
         ("1\u202f234,5 or 1'234", {"1234.5", "1234"}),
         ("12,34,567", {"1234567"}),
         ("0,305% of 3,5", {"0.305%", "3.5"}),
+        ("version 3.11.4, rules 1,2,3", {"3", "11", "4", "1", "2"}),
         ("(-.5) .5", {"-0.5", "0.5"}),
+        ("wait...5", {"5"}),
+        ("007, -0, 1.0", {"7", "0", "1"}),
         ("٣٫١٤٪ and १,२३४ and ５０％", {"3.14%", "1234", "50%"}),
+        ("下降到-5度", {"-5"}),
         ("10² ½ no number", {"10"}),
         ("7‰, 7 per cent", {"7‰", "7%"}),
     ],
@@ -101,13 +101,6 @@ def test_a_number_is_read_the_same_plain_and_grouped(value):
     (grouped,) = numbers(f"{value:,f}")
     assert plain == grouped
     assert float(plain) == float(value)
-
-
-def test_answer_completeness_is_the_mean_of_length_and_coverage():
-    found = score("Paris", "Paris, France")
-    assert found["keyword_coverage"] == 0.5
-    assert found["answer_completeness"] == 0.5
-    assert score("Paris is the town that I mean", "Paris, France")["answer_completeness"] == 0.75
 
 
 @pytest.mark.parametrize(

@@ -143,11 +143,14 @@ def test_one_name_may_give_several_metrics(tmp_path: Path, module: str, found: l
     ("entry", "module", "said"),
     [
         ("acme_metrics:rudeness", MODULE, "acme_metrics has no metric 'rudeness'"),
+        ("acme_absent:politeness", MODULE, "there is no module 'acme_absent'"),
         (
             "acme_metrics:politeness",
             "1 / 0",
             r"importing acme_metrics fails with ZeroDivisionError at acme_metrics\.py:1$",
         ),
+        ("acme_metrics:politeness", "import sys\nsys.exit(0)", "importing acme_metrics fails with SystemExit"),
+        ("acme_metrics:politeness", "import os\nos.stat(3.5)", r"fails with TypeError at acme_metrics\.py:2$"),
         ("acme_metrics:politeness", "x = 1\n\ndef f(:\n", r"fails with SyntaxError at acme_metrics\.py:3$"),
         ("acme_metrics:wrong", "wrong = 3", "is int; it takes a Metric"),
         (
@@ -155,6 +158,7 @@ def test_one_name_may_give_several_metrics(tmp_path: Path, module: str, found: l
             "def wrong(options): raise SystemExit",
             r"fails with SystemExit at acme_metrics\.py:1 when",
         ),
+        ("acme_metrics:wrong", "def wrong(results, tools): ...", "fails with TypeError .* @metric"),
         ("acme_metrics:wrong", "def wrong(options): return None", "is NoneType; it takes a Metric"),
     ],
 )
@@ -168,11 +172,15 @@ def test_what_cannot_be_loaded_is_one_clear_line(tmp_path: Path, entry: str, mod
     ("change", "said"),
     [
         ("id='politeness'", "id of the metric 'politeness' takes family.name"),
+        ("id='acme.Politeness'", "takes family.name"),
         ("id='acme.' + 'x' * 96", "100 characters at most"),
         ("id='retrieval.politeness'", "takes a family of your own, not 'retrieval'"),
+        ("id='claims.politeness'", "takes a family of your own"),
         ("version=''", "version of the metric 'acme.politeness' takes a text"),
+        ("version='x' * 129", "at most 128 characters"),
         ("description=' '", "description"),
         ("needs=frozenset({'answers'})", "needs"),
+        ("unanswerable='never'", "unanswerable"),
         ("good_value=70", "good value of the metric 'acme.politeness' takes a number from 0 to 1, not 70"),
     ],
 )
@@ -213,18 +221,26 @@ def test_the_function_sees_only_what_the_metric_applies_to() -> None:
     ("value", "status", "said"),
     [
         (True, "scored", 1.0),
+        (0, "scored", 0.0),
         (0.25, "scored", 0.25),
         (np.float32(0.5), "scored", 0.5),
+        (np.bool_(True), "scored", 1.0),
         (Outcome.undefined("no claims"), "undefined", "no claims"),
         (None, "undefined", "acme.test has no value"),
         (float("nan"), "error", "acme.test gave nan"),
+        (float("inf"), "error", "acme.test gave inf"),
         (1.0001, "error", "acme.test gave 1.0001, not a number from 0 to 1"),
+        (-1, "error", "acme.test gave -1"),
         ("0.5", "error", "acme.test gave str, not a number"),
+        ([0.5], "error", "acme.test gave list"),
+        (np.array([0.5]), "error", "acme.test gave ndarray"),
+        (np.array(0.5), "scored", 0.5),
         pytest.param(10**400, "error", "acme.test gave inf", id="huge"),
         (Outcome.scored(0.5, {"share": 0.5}), "scored", 0.5),
         (Outcome("scored", np.float32(0.5)), "scored", 0.5),  # pyright: ignore[reportArgumentType]
         (Outcome.scored(0.5, {"share": np.float32(0.5)}), "error", "acme.test gave a detail that is no JSON object"),
         (Outcome.scored(0.5, {"share": float("nan")}), "error", "acme.test gave a detail"),
+        (Outcome.scored(0.5, [0.5]), "error", "acme.test gave a detail"),  # pyright: ignore[reportArgumentType]
         (Outcome.error(5), "error", "acme.test gave int as a reason"),  # pyright: ignore[reportArgumentType]
         (Outcome("skipped"), "error", "acme.test gave an outcome that is none of"),  # pyright: ignore[reportArgumentType]
     ],
@@ -268,8 +284,10 @@ def failing(results, tools):
     ("expression", "reason"),
     [
         ("1 / 0", "ZeroDivisionError at acme_metrics.py:7"),
+        ("score_of(result.answer.text)", "ValueError at acme_metrics.py:10"),
         ("json.loads(result.answer.text)", "JSONDecodeError at acme_metrics.py:7"),
         ("tools.embed([result.answer.text])", "LookupError at acme_metrics.py:7"),
+        ("__import__('ast').literal_eval(result.answer.text)", "SyntaxError at acme_metrics.py:7"),
         ("__import__('numpy').linalg.inv([[0.0]])", "LinAlgError at acme_metrics.py:7"),
     ],
 )

@@ -108,7 +108,7 @@ TREC_NAMES = {"precision": "P", "recall": "recall", "ndcg": "ndcg_cut", "hit_rat
 
 
 @pytest.mark.skipif(not TREC.is_dir(), reason=f"no trec_eval test files in {DATA_DIR} (RAGEVAL_DATA_DIR)")
-@pytest.mark.parametrize("k", [1, 5, 10, 100, 1000])
+@pytest.mark.parametrize("k", [1, 5, 10, 15, 20, 30, 100, 200, 500, 1000])
 def test_trec_eval_s_own_files(k):
     relevant = defaultdict(set)
     for line in (TREC / "qrels.test").read_text().splitlines():

@@ -32,11 +32,17 @@ def value(answer: str, contexts: Sequence[str] = (TOWER, BRIDGE)) -> float:
         "It was completed in 1889 by the company of Gustave Eiffel.",
         "Early critics, among them Guy de Maupassant, did not like it, but it is popular with visitors today.",
         "埃菲尔铁塔于1889年完工。",
+        "エッフェル塔は1889年に完成した。",
+        "에펠탑은 1889년에 완공되었다.",
         "หอไอเฟลสร้างเสร็จในปี 1889",
         "اكتمل برج إيفل في عام ١٨٨٩.",
+        "Эйфелева башня была построена в 1889 году и не имеет себе равных.",
+        "एफिल टॉवर 1889 में बनकर तैयार हुआ था।",
         "Der Eiffelturm wurde 1889 nicht ohne Widerstand fertiggestellt.",
+        "Mnara wa Eiffel ulikamilika mwaka wa 1889 mjini Paris.",
         "It rose by -0.133%, or $1,234.50 👍.",
         "It isn’t as tall as the mast [3] that can't be seen.",
+        "Dates as 2020-05-12 and versions as 1.2.3 stand.",
     ],
 )
 def test_a_sentence_copied_from_however_long_a_context_has_one(sentence):

@@ -57,10 +57,16 @@ def values(scores, name):
     ("ours", "theirs"),
     [
         ("P@5", "P_5"),
+        ("Precision@5", "P.5"),
         ("Recall@05", "recall_5"),
+        ("MRR", "recip_rank"),
+        ("nDCG", "ndcg"),
         ("NDCG@10", "ndcg_cut_10"),
+        ("AP", "map"),
         ("MAP@20", "map_cut_20"),
         ("Success@1", "success_1"),
+        ("BPref", "bpref"),
+        ("SetAP", "set_map"),
         ("NumRelRet", "num_rel_ret"),
     ],
 )
@@ -82,10 +88,16 @@ def test_every_known_name_is_computed(name):
     [
         ("ndcg@10", "the nearest is nDCG@10"),
         ("recal_100", "the nearest is recall_100"),
+        ("reciprocal_rank", "the nearest is recip_rank"),
         ("P@0", "takes a whole number from 1"),
+        ("P@2.5", "takes a whole number from 1"),
+        ("P@9999999999", "takes a whole number from 1"),
         ("P", "needs a cutoff, as in P@5"),
+        ("ndcg_cut", "needs a cutoff, as in ndcg_cut_5"),
         ("Rprec_mult_0", "takes a factor from 0.01"),
         ("AP(rel=2)", "no measure is called 'AP\\(rel=2\\)'"),
+        ("", "no measure is called ''"),
+        ("iprec_at_recall_0.10", "no measure is called"),
     ],
 )
 def test_an_unknown_measure_is_one_clear_error(name, words):

@@ -156,10 +156,12 @@ def test_as_many_at_once_as_set(folder: Path) -> None:
     ("function", "message"),
     [
         ("callable_rag_module:nothing", "callable_rag_module has no function 'nothing'"),
+        ("callable_rag_module:not_a_function", "has no function 'not_a_function'"),
         ("callable_rag_absent:answer", "there is no module 'callable_rag_absent'"),
         ("callable_rag_importing:answer", "there is no module 'no_such_library_anywhere'"),
         ("callable_rag_broken:answer", "fails with RuntimeError"),
         ("callable_rag_module:no_question", "takes no 'question'"),
+        ("callable_rag_module:positional", "takes no 'question'"),
         ("callable_rag_module:wants_more", "needs 'api_key', but is given question, k"),
     ],
 )

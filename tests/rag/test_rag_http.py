@@ -144,7 +144,11 @@ def test_secrets_are_headers_and_come_from_files_too(tmp_path: Path) -> None:
         ({"auth_env": "TOKEN"}, {}, "names the variable 'TOKEN', which is not set"),
         ({"auth_env": "TOKEN"}, {"TOKEN": f"{SECRET}\r\nX: y"}, "TOKEN cannot be sent as Authorization"),
         ({"headers_env": {"X-Key": "KEY"}}, {"KEY": f"{SECRET}ä"}, "KEY cannot be sent as X-Key"),
+        ({"headers": {"X-A": "b\r\nX-C: d"}}, {}, "headers takes values of one line"),
+        ({"headers": {"X-Api-Key": SECRET}}, {}, "headers takes no secrets"),
+        ({"headers_env": {"X A": "KEY"}}, {"KEY": SECRET}, "headers_env takes names of HTTP headers"),
         ({"request": {"q": ["{qestion}"]}}, {}, "request takes the placeholders {question}"),
+        ({"request": {"q": "a { b"}}, {}, "request takes placeholders such as {question}"),
         ({"url": "http://{client}.example.org/"}, {}, "url takes an address such as"),
         ({"url": "http://10.0.0.1/", "auth_env": "TOKEN"}, {"TOKEN": SECRET}, "would get secrets without encryption"),
         (
@@ -153,6 +157,7 @@ def test_secrets_are_headers_and_come_from_files_too(tmp_path: Path) -> None:
             "example.org would get secrets without encryption",
         ),
         ({"url": "https://\u2603..b/"}, {}, "'\u2603..b' is no host"),
+        ({"response": {"answer": "a["}}, {}, "response.answer takes a JMESPath expression"),
     ],
 )
 def test_a_definition_that_cannot_work_is_one_clear_error(
@@ -229,12 +234,16 @@ def test_a_plain_text_may_be_the_answer(tmp_path: Path) -> None:
         (Reply(fault="hang"), "timeout: no whole response within 0.5 s after 2 attempts"),
         (Reply(TEXT, fault="drip"), "timeout: no whole response within 0.5 s after 2 attempts"),
         (Reply({"answer": TEXT}, fault="cut"), "broken_stream: the connection closed before the end after 2 attempts"),
+        (Reply(f"<html>{TEXT}"), "wrong_shape: the body is no JSON"),
+        (Reply('{"answer": "' + TEXT), "wrong_shape: the body is no JSON"),
         (Reply("[" * 100_000), "wrong_shape: the body is no JSON"),
+        (Reply(b"\xff\xfe\xfd"), "wrong_shape: the body is no JSON"),
         (
             Reply(b"no gzip at all", headers={"Content-Encoding": "gzip"}),
             "broken_stream: the connection closed before the end",
         ),
         (Reply({"answer": TEXT, "contexts": TEXT}), "wrong_shape: contexts is a string, not a list"),
+        (Reply({"answer": TEXT}), "wrong_shape: contexts is missing"),
         (Reply(b" " * 10_000_001), "too_large: more than 10 MB"),
     ],
 )
@@ -303,6 +312,7 @@ def test_lines_of_json_add_up_or_end_with_the_whole_answer_and_text_is_the_answe
         ("lines", Reply('{"delta": "a"}\n{"delta": "' + TEXT), "an event is not whole JSON"),
         ("sse", Reply(sse({"delta": "a"}) + b"event: error\ndata: {}\n\n"), "the stream reports an error"),
         ("sse", Reply({"answer": TEXT, "contexts": []}), "the stream holds no event"),
+        ("lines", Reply(b""), "the stream holds no event"),
         ("lines", Reply(b'{"delta": "\xff"}'), "the stream is not UTF-8"),
     ],
 )
@@ -317,7 +327,7 @@ def test_a_stream_that_is_not_whole_is_no_answer(tmp_path: Path, stream: str, re
 
 @pytest.mark.parametrize(
     "reply",
-    [*(Reply(status=status) for status in (408, 425, 429, 500, 503)), Reply(fault="disconnect")],
+    [*(Reply(status=status) for status in (408, 425, 429, 500, 502, 503, 504)), Reply(fault="disconnect")],
 )
 def test_what_can_pass_is_tried_again(tmp_path: Path, reply: Reply) -> None:
     with RagServer(first=[reply, reply]) as server:
@@ -325,7 +335,7 @@ def test_what_can_pass_is_tried_again(tmp_path: Path, reply: Reply) -> None:
     assert (text_of(retrieval), len(server.asked)) == ("fine", 3)
 
 
-@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
 def test_what_cannot_pass_is_not(tmp_path: Path, status: int) -> None:
     with RagServer(Reply(status=status)) as server:
         assert one(system(tmp_path, server.url)).error == f"http_status: {status}"
@@ -396,7 +406,7 @@ def test_one_that_was_there_before_is_asked_on(tmp_path: Path) -> None:
 # --- where it goes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [301, 307])
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_on_the_same_server_keeps_question_and_credentials(tmp_path: Path, status: int) -> None:
     def behave(asked: Asked) -> Reply:
         return redirect("/v2/ask", status) if asked.path == "/ask" else answering(asked.question)
@@ -418,6 +428,7 @@ def test_a_redirect_elsewhere_is_refused_and_nothing_is_forwarded(tmp_path: Path
     ("location", "error"),
     [
         ("/ask", "redirect_refused: more than 3 in a row"),
+        ("https://127.0.0.1/ask", "redirect_refused: to another scheme, host or port"),
         ("//169.254.169.254/latest", "redirect_refused: to another scheme, host or port"),
         ("file:///etc/passwd", "redirect_refused: to another scheme, host or port"),
         ("//127.0.0.1:none/", "connection: closed without a valid response"),
@@ -530,8 +541,13 @@ def declared(system: RagSystem) -> str | None:
     [
         (Reply("2024-05-01\n", headers={"Content-Type": "text/plain"}), {}, "2024-05-01"),
         (Reply({"build": {"id": 12}}), {"version": "build.id"}, "12"),
+        (Reply('"v3"'), {}, "v3"),
         (Reply({"status": "ok"}), {"version": "build.id"}, None),
+        (Reply({"status": "ok"}), {}, None),
         (Reply("x" * 201), {}, None),
+        (Reply("two\nlines"), {}, None),
+        (Reply(""), {}, None),
+        (Reply("down", status=500), {}, None),
         (Reply(fault="disconnect"), {}, None),
     ],
 )

@@ -84,6 +84,7 @@ def test_a_failure_is_an_error_of_its_item_alone(sqlite_db: Database) -> None:
         (DECLINE_SENTENCE, True),
         ("Die Kontexte beantworten diese Frage nicht.", True),
         ("It was built in 1850 [1]. The contexts do not contain the answer to when it burnt down.", False),
+        ("It was built in 1850 [1].", False),
         ("<think>Is it so?</think>\n\nIt was built in 1850 [1].", False),
     ],
 )
@@ -155,11 +156,12 @@ def test_an_answer_that_fails_the_checks_is_improved_once(sqlite_db: Database) -
     [
         (Model("It is so [1].", "Other [1]."), ["c"], {}),
         (Model(DECLINE_SENTENCE, "It is so [1]."), ["c"], {}),
+        (Model("It is so.", "It is so [1]."), [], {}),
         (Model("It is so.", "It is so [1]."), [" "], {}),
         (Model("It is so.", "It is so [1]."), ["c"], {"verification_enabled": False}),
         (Model("It is so.", "It is so [1]."), ["c"], {"citation_required": False}),
     ],
-    ids=["passes", "declines", "blank contexts", "switched off", "no citations wanted"],
+    ids=["passes", "declines", "no contexts", "blank contexts", "switched off", "no citations wanted"],
 )
 def test_what_is_not_to_be_improved_is_asked_once(
     model: Model, contexts: list[str], overrides: dict[str, object], sqlite_db: Database
@@ -174,6 +176,7 @@ def test_what_is_not_to_be_improved_is_asked_once(
 @pytest.mark.parametrize(
     ("first", "second", "kept"),
     [
+        ("Oslo and Bergen.", "It names two.", "Oslo and Bergen."),
         ("Oslo and Bergen.", DECLINE_SENTENCE, "Oslo and Bergen."),
         ("Oslo and Bergen.", "- Oslo\n- Bergen", "- Oslo\n- Bergen"),
         ("It names two.", "Oslo and Bergen.", "Oslo and Bergen."),

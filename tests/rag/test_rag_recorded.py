@@ -83,7 +83,10 @@ def test_rows_that_agree_are_one_and_rows_that_do_not_are_named(tmp_path: Path) 
         (lines(row("a")) + '\n{"question": "canary', "said.jsonl: row 2 is not JSON"),
         (lines(row("a"), ["canary"]), "said.jsonl: row 2 is not a JSON object"),
         (lines({"query": "canary"}, row("a")), "said.jsonl: row 1 has no question (question)"),
+        (lines(*[{"question": 7}] * 7), "row 5 has no question (question), and 2 more"),
+        (json.dumps([row("a"), 3]), "said.jsonl: row 2 is not a JSON object"),
         ("[" * 100_000, "said.jsonl: row 1 is not JSON"),
+        (b'{"question": "\xff"}', "said.jsonl: row 1 is not JSON"),
     ],
 )
 def test_rows_that_cannot_be_used_are_named(tmp_path: Path, content: str | bytes, message: str) -> None:

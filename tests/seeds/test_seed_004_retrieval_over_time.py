@@ -245,6 +245,8 @@ def test_a_dataset_is_generated_and_evaluated_over_rest(api: httpx.Client, run: 
     assert api.get("/runs", params={"dataset_id": dataset["dataset_id"]}).json() == [run_of_it]
     assert [each["run_id"] for each in api.get("/runs").json()] == [run_of_it["run_id"], 2, 1]
     assert [each["run_id"] for each in api.get("/runs", params={"limit": 1}).json()] == [run_of_it["run_id"]]
+    as_written = api.post("/generate", json={**body, "sample_size": 50}).json()  # with the strategy of the settings
+    assert as_written["qa_count"] > 3
     assert api.post("/generate", json={**body, "chunk_sample_strategy": "best"}).status_code == 422
     assert api.post("/generate", json={**body, "client_id": "nobody"}).status_code == 404
 

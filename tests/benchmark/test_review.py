@@ -55,7 +55,8 @@ def written(db: Database, folder: Path) -> list[Row]:
     path = folder / "review.csv"
     write_review(db, "acme", path, force=True)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
+        # An id such as 24059894e2399903 is marked as text, lest a spreadsheet takes it for a number.
+        return [{**row, "item_id": row["item_id"].lstrip("'")} for row in csv.DictReader(file)]
 
 
 def take_over(db: Database, store: ChromaStore, folder: Path, rows: list[Row]) -> ReviewReport:

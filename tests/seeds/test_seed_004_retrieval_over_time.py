@@ -221,6 +221,7 @@ def api(history: History, tmp_path: Path) -> Iterator[httpx.Client]:
         process.wait(30)
 
 
+@pytest.mark.core
 def test_a_dataset_is_generated_and_evaluated_over_rest(api: httpx.Client, run: Run, history: History) -> None:
     for path in ("/datasets", "/runs"):
         assert api.get(path, headers={"Authorization": "Bearer another"}).status_code == 401

@@ -69,6 +69,11 @@ def no_question(k):
 
 def wants_more(question, api_key):
     return ""
+
+def positional(question, /):
+    return ""
+
+not_a_function = 3
 """
 
 

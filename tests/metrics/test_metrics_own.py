@@ -277,6 +277,9 @@ from rageval_dagster.metrics.own import metric
 @metric("acme.failing", needs={"answer"}, version="1", description="Fails.")
 def failing(results, tools):
     return [%s for result in results]
+
+def score_of(text):
+    raise ValueError(text)
 """
 
 

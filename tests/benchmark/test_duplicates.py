@@ -81,15 +81,12 @@ def test_an_embedder_decides_where_there_is_one() -> None:
     assert find_near_duplicates(list(angles), _Directions(angles)) == [None, 0, None, None, None, None]
 
 
-def test_time_grows_almost_linearly_even_for_one_pattern() -> None:
-    def seconds(count: int) -> float:
-        names = (name.translate(str.maketrans("0123456789", "abcdefghij")) for name in map(str, range(count)))
-        asked = [f"What is said about the meaning of word{name} in the manual of part{name}?" for name in names]
-        start = time.process_time()
-        assert not any(find_near_duplicates(asked))
-        return time.process_time() - start
-
-    assert seconds(16_000) < 12 * max(seconds(4_000), 0.05)  # quadratic would be 16 times
+def test_sixteen_thousand_questions_of_one_pattern_are_not_compared_pair_by_pair() -> None:
+    names = (name.translate(str.maketrans("0123456789", "abcdefghij")) for name in map(str, range(16_000)))
+    asked = [f"What is said about the meaning of word{name} in the manual of part{name}?" for name in names]
+    started = time.process_time()
+    assert not any(find_near_duplicates(asked))
+    assert time.process_time() - started < 30  # under a second; 128 million pairs take minutes
 
 
 def test_a_model_that_reads_a_script_all_alike_finds_only_what_has_the_same_words() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -330,6 +331,18 @@ def test_any_text_gives_one_candidate_whose_quote_and_answer_stand_in_the_chunk(
         assert quote is not None
         assert quote in chunk.text
         assert candidate.item.answers[0] in " ".join(quote.split())
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [f"# A{' ' * 49_000}B\n\n", f"1.{' ' * 49_000}abc\n\n", f"# Gate {'(' * 8_000}x\n\n"],
+    ids=["blanks in a heading", "blanks after a number", "a heading without end"],
+)
+def test_no_heading_however_odd_takes_longer_than_its_text_is_long(opening: str) -> None:
+    text = opening + "".join(f"The keeper of gate{n} stayed at lighthouse{n} throughout winter. " for n in range(600))
+    started = time.process_time()
+    generate([Chunk("a", text, "lights.md", position=0)], 0, language="en")
+    assert time.process_time() - started < 8  # about one second; by the square of its length more than fifteen
 
 
 @pytest.mark.skipif(not (DATA / "xquad_en").is_dir(), reason=f"no human data in {DATA}: set RAGEVAL_DATA_DIR")

@@ -21,7 +21,7 @@ MAX_CASELESS_TITLE_WORDS = 8
 
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
-_MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
+_MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+)")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
@@ -34,8 +34,8 @@ _NOISE = re.compile(
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
-    r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? +"
-    r"|\d{1,2}(?:\.\d{1,2})*\. +|\d{1,2}(?:\.\d{1,2})+ +)(?=\W*[A-Z])"
+    r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|\d{1,2}(?:\.\d{1,2})+ ++)(?=\W*+[A-Z])"
 )
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
@@ -150,7 +150,7 @@ def _split_heading(block: str) -> tuple[str | None, str]:
     lines = block.strip("\n").split("\n")
     marked = _MARKDOWN_HEADING.match(lines[0].strip())
     if marked:
-        return clean_heading(marked.group(1)), "\n".join(lines[1:])
+        return clean_heading(marked.group(1).rstrip("#")), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
         return clean_heading(lines[0]), "\n".join(lines[2:])
     if _looks_like_title(lines[0]) and (len(lines) == 1 or _starts_anew(lines[1])):

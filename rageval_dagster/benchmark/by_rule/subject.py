@@ -8,6 +8,7 @@ from rageval_dagster.benchmark.by_rule.prose import without_number, words
 from rageval_dagster.benchmark.words import STOPWORDS
 
 MAX_SUBJECT_WORDS = 8
+MAX_SUBJECT_CHARACTERS = 200
 
 _NO_SUBJECTS = frozenset(
     """
@@ -65,5 +66,6 @@ def _tells(subject: str) -> bool:
         bool(telling)
         and not re.match(r"(?:this|that|these|those)\b", subject, re.IGNORECASE)
         and len(subject.split()) <= MAX_SUBJECT_WORDS
+        and len(subject) <= MAX_SUBJECT_CHARACTERS
         and not subject.endswith(("?", "!", ".", "()"))
     )

@@ -53,7 +53,7 @@ class Plan:
 class Found:
     """An evaluation with all that people are told of it.
 
-    `visible_drop` is what `gate.judging.visible_drop` gives of a first run, None of any other. `failures` counts the
+    `visible_drop` is what `gate.judging.visible_drop` gives of a first run that was just made. `failures` counts the
     questions that the system failed on by reason, `metric_failures` those that only a metric failed on; `too_many`
     names the metrics among these with more errors than the client allows. `flagged` are the dataset's questions that
     break a rule or lack evidence, of which `lost` have evidence that stands nowhere in the documents.
@@ -126,7 +126,7 @@ def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, t
                 raise
             failed += 1
             tell(f"{client_id}: {error}")
-    found = [look_at(settings, db, report) for report in reports]
+    found = [look_at(settings, db, report, just_made=True) for report in reports]
     return Evaluated(found, chosen, failed, left_out, _spent(db, reports))
 
 
@@ -163,12 +163,12 @@ def rescore(settings: Settings, db: Database, client: str | None, plan: Plan, te
     return Rescored(reports, failed)
 
 
-def look_at(settings: Settings, db: Database, report: EvaluationReport) -> Found:
-    """What there is to tell of an evaluation that was made."""
+def look_at(settings: Settings, db: Database, report: EvaluationReport, just_made: bool = False) -> Found:
+    """What there is to tell of an evaluation; of one `just_made` also what later ones could show beside it."""
     evaluation = report.evaluation
     own = settings.for_client_or_default(evaluation.client_id)
     judged = judged_before(db, evaluation)
-    first = judged.judgement.verdict == "first"
+    first = just_made and judged.judgement.verdict == "first"
     by_metric = metric_failures(db, report)
     too_many = with_too_many_errors(report, own.max_error_share)
     flagged = get_dataset(db, evaluation.dataset_id).flagged

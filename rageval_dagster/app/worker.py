@@ -29,7 +29,7 @@ def in_worker(
     The process is started afresh, never forked from this one and its threads, and ends with this one.
 
     Raises:
-        RagevalError: what the use case raises.
+        RagevalError: what the use case raises; an unexpected error by its class and place only.
         WorkerDiedError: the process ended before the use case did.
     """
     fresh = multiprocessing.get_context("spawn")
@@ -43,8 +43,11 @@ def in_worker(
 
 
 def _call(use_case: Callable[Concatenate[Settings, Database, P], Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    from rageval_dagster.resources.textless import textless_errors
+
     try:
-        return use_case(*open_all(), *args, **kwargs)
+        with textless_errors():  # the server logs what it does not know
+            return use_case(*open_all(), *args, **kwargs)
     except KeyboardInterrupt:  # Ctrl-C reaches the server's workers, too
         raise RagevalError("interrupted; ask again: it goes on where it was") from None
 

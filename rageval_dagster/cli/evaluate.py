@@ -71,9 +71,9 @@ def evaluate(
     if fast and (dry_run or gated or sample_size is not None or strategy is not None):
         raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
     plan = app.Plan(dataset or [], system or [], k or 0, sample_size or 0, strategy or "")
-    settings, db = open_all()
     if every == (client is not None):
         raise RagevalError("name a client with --client NAME, or take --all of them")
+    settings, db = open_all()
     if fast:
         _print_rescored(app.rescore(settings, db, client, plan, say), as_json)
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.app.worker import WorkerDiedError, in_worker
-from rageval_dagster.errors import LeaseHeldError
+from rageval_dagster.errors import LeaseHeldError, RagevalError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client, list_clients
 from rageval_dagster.storage.database import Database
@@ -22,6 +22,10 @@ def known(settings: Settings, db: Database, but: str) -> list[str]:
 
 def refuse(settings: Settings, db: Database) -> None:
     raise LeaseHeldError("somebody else works on it")
+
+
+def slip(settings: Settings, db: Database) -> None:
+    raise ValueError("words of a document")
 
 
 def die(settings: Settings, db: Database) -> None:
@@ -44,6 +48,9 @@ def test_a_use_case_gives_and_raises_what_it_would_here(project: Project) -> Non
     assert in_worker(known, but="beta") == ["acme"]
     with pytest.raises(LeaseHeldError, match="somebody else works on it"):
         in_worker(refuse)
+    with pytest.raises(RagevalError, match="unexpected ValueError at") as raised:
+        in_worker(slip)
+    assert "words of a document" not in str(raised.value)
 
 
 def test_a_worker_that_dies_is_one_plain_sentence(project: Project) -> None:

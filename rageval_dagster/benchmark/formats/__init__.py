@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rageval_dagster.benchmark.formats import beir, csv_format, json_formats, native
+from rageval_dagster.benchmark.formats.json_formats import AI4RAG, JUDGED, RAGAS, RECORDED, TEST_CASES
 from rageval_dagster.benchmark.formats.rows import ReadOptions, ReadReport, Refusal
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
@@ -33,16 +34,11 @@ FORMATS: dict[str, Format] = {
     "native": Format(native.read, native.write, native.FIELDS, carries=_EVERYTHING),
     "beir": Format(beir.read, beir.write, carries="question, answers, document ids, and whether it is answerable"),
     "csv": Format(csv_format.read, csv_format.write, csv_format.FIELDS, carries=_EVERYTHING),
-    "ai4rag": Format(
-        json_formats.read_ai4rag,
-        json_formats.write_ai4rag,
-        ("question", "correct_answers", "correct_answer_document_ids"),
-        carries="question, answers and document ids",
-    ),
+    "ai4rag": Format(AI4RAG.read, AI4RAG.write, AI4RAG.names, carries="question, answers and document ids"),
     "test-cases": Format(
-        json_formats.read_test_cases,
-        json_formats.write_test_cases,
-        ("query", "expected_answer", "expected_sources", "category"),
+        TEST_CASES.read,
+        TEST_CASES.write,
+        TEST_CASES.names,
         carries="question, first answer, document ids and category",
     ),
     "qa-pairs": Format(
@@ -51,14 +47,9 @@ FORMATS: dict[str, Format] = {
         ("question", "answer", "chunk_id", "document_id"),
         carries="question, first answer and first document id",
     ),
-    "ragas": Format(
-        json_formats.read_ragas,
-        json_formats.write_ragas,
-        ("user_input", "reference"),
-        carries="question and first answer",
-    ),
-    "recorded": Format(json_formats.read_recorded, fields=("question", "reference_answer")),
-    "judged": Format(json_formats.read_judged, fields=("question", "gold_answers")),
+    "ragas": Format(RAGAS.read, RAGAS.write_lines, RAGAS.names, carries="question and first answer"),
+    "recorded": Format(RECORDED.read, fields=RECORDED.names),
+    "judged": Format(JUDGED.read, fields=JUDGED.names),
     "expected-outputs": Format(
         json_formats.read_expected_outputs,
         fields=("question_id", "question", "expected_output", "checks", "category"),

@@ -4,8 +4,7 @@ Further fields of a row are ignored: outputs of the system under test stand besi
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rageval_dagster.benchmark.formats import native
@@ -35,55 +34,61 @@ ID_FIELDS = ("query_id", "question_id", "id", "_id")
 _TEXT_FIELDS = ("query", "question", "text")
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Fields:
+    """What a format calls an item's fields; all else that an item has is left out when it is written.
+
+    The reference is one `answer`, or there is a list of `answers`. `documents` are the names that a list of document
+    ids may have, of which the first is written. The rows may stand `inside` an object, under that name.
+    """
+
+    question: str
+    answer: str | None = None
+    answers: str | None = None
+    documents: tuple[str, ...] = ()
+    category: str | None = None
+    inside: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        names = (self.question, self.answer, self.answers, *self.documents[:1], self.category)
+        return tuple(name for name in names if name is not None)
+
+    def read(self, path: Path, options: ReadOptions) -> ReadReport:
+        return read_items(path, json_rows(path, self.inside), self.item, options)
+
+    def item(self, row: Row, question: Callable[[Row, str], str] = question_field) -> Item:
+        """The item of a row; `question` reads its question."""
+        named = next((name for name in self.documents if row.get(name) is not None), None)
+        return Item(
+            question=question(row, self.question),
+            answers=texts_field(row, self.answers) if self.answers else one_answer(row, self.answer or ""),
+            evidence=documents(texts_field(row, named)) if named else (),
+            category=(self.category and optional_text(row, self.category)) or Item.category,
+        )
+
+    def write(self, items: Iterable[Item], path: Path) -> None:
+        rows = list(map(self.row, items))
+        write_json(path, {self.inside: rows} if self.inside else rows)
+
+    def write_lines(self, items: Iterable[Item], path: Path) -> None:
+        write_json_lines(path, map(self.row, items))
+
+    def row(self, item: Item) -> Row:
+        values = (item.question, _first_answer(item), list(item.answers), _document_ids(item), item.category)
+        names = (self.question, self.answer, self.answers, next(iter(self.documents), None), self.category)
+        return {name: value for name, value in zip(names, values, strict=True) if name is not None}
 
 
-def _read(item_of: Callable[[Row], Item], path: Path, options: ReadOptions, inside: str | None = None) -> ReadReport:
-    return read_items(path, json_rows(path, inside), item_of, options)
-
-
-def _recorded(row: Row) -> Item:
-    """`{question, reference_answer, answer, contexts[]}`: question and reference."""
-    return Item(question_field(row, "question"), one_answer(row, "reference_answer"))
-
-
-def _ragas(row: Row) -> Item:
-    """`{user_input, response, retrieved_contexts, reference}`: question and reference."""
-    return Item(question_field(row, "user_input"), one_answer(row, "reference"))
-
-
-def _judged(row: Row) -> Item:
-    """`{id?, question, contexts[], answer, gold_answers[]?, label}`: question and gold answers."""
-    return Item(question_field(row, "question"), texts_field(row, "gold_answers"))
-
-
-def _ai4rag(row: Row) -> Item:
-    """`{question, correct_answers[], correct_answer_document_ids[] (or _document_keys)}`."""
-    name = "correct_answer_document_ids"
-    if row.get(name) is None:
-        name = "correct_answer_document_keys"
-    return Item(
-        question=question_field(row, "question"),
-        answers=texts_field(row, "correct_answers"),
-        evidence=documents(texts_field(row, name)),
-    )
-
-
-def _test_case(row: Row) -> Item:
-    """`{query, expected_answer, expected_sources[], category}`."""
-    return Item(
-        question=question_field(row, "query"),
-        answers=one_answer(row, "expected_answer"),
-        evidence=documents(texts_field(row, "expected_sources")),
-        category=optional_text(row, "category") or Item.category,
-    )
-
-
-read_recorded = partial(_read, _recorded)
-read_ragas = partial(_read, _ragas)
-read_judged = partial(_read, _judged)
-read_ai4rag = partial(_read, _ai4rag)
-read_test_cases = partial(_read, _test_case, inside="test_cases")
+AI4RAG = Fields(
+    "question",
+    answers="correct_answers",
+    documents=("correct_answer_document_ids", "correct_answer_document_keys"),
+)
+TEST_CASES = Fields("query", "expected_answer", None, ("expected_sources",), "category", inside="test_cases")
+RAGAS = Fields("user_input", "reference")
+RECORDED = Fields("question", "reference_answer")
+JUDGED = Fields("question", answers="gold_answers")
 
 
 def read_qa_pairs(path: Path, options: ReadOptions) -> ReadReport:
@@ -211,36 +216,6 @@ def read_queries(path: Path) -> dict[str, str]:
     return texts
 
 
-# --- writing: what does not fit is left out --------------------------------------------------------------------------
-
-
-def write_ai4rag(items: Iterable[Item], path: Path) -> None:
-    """Writes questions, all answers, and document ids."""
-    rows = [
-        {
-            "question": item.question,
-            "correct_answers": list(item.answers),
-            "correct_answer_document_ids": _document_ids(item),
-        }
-        for item in items
-    ]
-    write_json(path, rows)
-
-
-def write_test_cases(items: Iterable[Item], path: Path) -> None:
-    """Writes questions, the first answer, document ids, and the category."""
-    cases = [
-        {
-            "query": item.question,
-            "expected_answer": _first_answer(item),
-            "expected_sources": _document_ids(item),
-            "category": item.category,
-        }
-        for item in items
-    ]
-    write_json(path, {"test_cases": cases})
-
-
 def write_qa_pairs(items: Iterable[Item], path: Path) -> None:
     """Writes questions, the first answer, and the first document id; an item belongs to no chunk."""
     rows = [
@@ -253,11 +228,6 @@ def write_qa_pairs(items: Iterable[Item], path: Path) -> None:
         for item in items
     ]
     write_json(path, rows)
-
-
-def write_ragas(items: Iterable[Item], path: Path) -> None:
-    """Writes JSON Lines: questions and the first answer."""
-    write_json_lines(path, ({"user_input": item.question, "reference": _first_answer(item)} for item in items))
 
 
 def _first_answer(item: Item) -> str | None:

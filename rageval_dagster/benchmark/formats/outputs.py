@@ -10,6 +10,9 @@ from typing import Any
 from rageval_dagster.benchmark.formats import csv_format, native
 from rageval_dagster.benchmark.formats.json_formats import (
     ID_FIELDS,
+    JUDGED,
+    RAGAS,
+    RECORDED,
     Queries,
     documents,
     evidence_pages,
@@ -149,13 +152,13 @@ _Convert = Callable[[Row], _Draft]
 
 def _recorded(row: Row, options: OutputOptions) -> _Draft:
     """`{question, reference_answer?, answer, contexts[]?, id?}` (seed 000)."""
-    item = Item(_question(row, "question"), one_answer(row, "reference_answer"))
+    item = RECORDED.item(row, _question)
     return _Draft(_own_id(row), item, _answer(row, "answer", options), _contexts(row))
 
 
 def _ragas(row: Row, options: OutputOptions) -> _Draft:
     """`{user_input, response, retrieved_contexts[]?, reference?}`."""
-    item = Item(_question(row, "user_input"), one_answer(row, "reference"))
+    item = RAGAS.item(row, _question)
     return _Draft(_own_id(row), item, _answer(row, "response", options), _contexts(row, "retrieved_contexts"))
 
 
@@ -167,7 +170,7 @@ def _judged(row: Row, options: OutputOptions) -> _Draft:
     verdicts = {name: _label(verdict, f"other_judges.{name}") for name, verdict in others.items()}
     return _Draft(
         own_id=_own_id(row),
-        item=Item(_question(row, "question"), texts_field(row, "gold_answers")),
+        item=JUDGED.item(row, _question),
         answer=_answer(row, "answer", options),
         contexts=_contexts(row),
         label=_label(row["label"], "label"),

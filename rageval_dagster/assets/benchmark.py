@@ -3,9 +3,8 @@
 import dagster as dg
 
 from rageval_dagster.assets.checks import rule_check_specs, rule_results
-from rageval_dagster.assets.columns import SCHEMA, table_schema
+from rageval_dagster.assets.columns import client_asset
 from rageval_dagster.assets.corpus import corpus_version
-from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import (
     ClientLease,
@@ -15,18 +14,9 @@ from rageval_dagster.resources import (
     HistoryDatabase,
     QuestionGenerator,
 )
-from rageval_dagster.resources.textless import without_texts
 
 
-@dg.asset(
-    group_name="benchmark",
-    kinds={"python", "sql"},
-    owners=OWNERS,
-    deps=[corpus_version],
-    partitions_def=clients_partitions,
-    metadata={SCHEMA: table_schema("chunk_samples")},
-)
-@without_texts
+@client_asset("benchmark", "chunk_samples", deps=[corpus_version])
 def chunk_sample(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -43,16 +33,7 @@ def chunk_sample(
     return dg.MaterializeResult(metadata=renewal.metadata())
 
 
-@dg.asset(
-    group_name="benchmark",
-    kinds={"python", "sql"},
-    owners=OWNERS,
-    deps=[chunk_sample],
-    partitions_def=clients_partitions,
-    pool="llm",
-    metadata={SCHEMA: table_schema("qa_candidates")},
-)
-@without_texts
+@client_asset("benchmark", "qa_candidates", deps=[chunk_sample], pool="llm")
 def synthetic_qa(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -71,22 +52,19 @@ def synthetic_qa(
         client_id,
         plan.benchmark(client_id),
         generator.open(client_id, context.run.run_id),
-        log_progress(context, "chunks asked about", database, client_id),
+        log_progress(context, "chunks asked about", database),
     )
     usage = generator.usage(client_id, context.run.run_id)
     return dg.MaterializeResult(metadata=report.metadata() | usage)
 
 
-@dg.asset(
-    group_name="benchmark",
-    kinds={"greatexpectations", "sql"},
-    owners=OWNERS,
+@client_asset(
+    "benchmark",
+    "benchmark_items",
     deps=[synthetic_qa],
-    partitions_def=clients_partitions,
+    kinds={"greatexpectations", "sql"},
     check_specs=rule_check_specs("validated_benchmark"),
-    metadata={SCHEMA: table_schema("benchmark_items")},
 )
-@without_texts
 def validated_benchmark(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from rageval_dagster.assets.columns import SCHEMA, table_schema
-from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.assets.columns import client_asset
+from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
 
 
 @dg.observable_source_asset(group_name="corpus", tags={"dagster/kind/chroma": ""}, partitions_def=clients_partitions)
@@ -23,16 +24,7 @@ def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVe
     return dg.DataVersionsByPartition({partition_key(client_id): probe for client_id, probe in probes})
 
 
-@dg.asset(
-    group_name="corpus",
-    kinds={"python", "sql"},
-    owners=OWNERS,
-    deps=[document_store],
-    partitions_def=clients_partitions,
-    output_required=False,
-    metadata={SCHEMA: table_schema("corpus_chunks")},
-)
-@without_texts
+@client_asset("corpus", "corpus_chunks", deps=[document_store], output_required=False)
 def corpus_version(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -48,8 +40,8 @@ def corpus_version(
         database.open(),
         store.open(),
         client_id,
-        plan.default_systems(client_id),
-        log_progress(context, "chunks scanned", database, client_id),
+        load_settings().for_client(client_id).system,
+        log_progress(context, "chunks scanned", database),
     )
     context.log_event(
         dg.AssetObservation(

@@ -3,8 +3,7 @@
 import dagster as dg
 
 from rageval_dagster.assets.benchmark import validated_benchmark
-from rageval_dagster.assets.columns import SCHEMA, table_schema
-from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.assets.columns import client_asset
 from rageval_dagster.assets.progress import log_progress
 from rageval_dagster.resources import (
     ClientLease,
@@ -14,18 +13,10 @@ from rageval_dagster.resources import (
     Judging,
     RagSystems,
 )
-from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
 
 
-@dg.asset(
-    group_name="evaluation",
-    kinds={"chroma", "sql"},
-    owners=OWNERS,
-    deps=[validated_benchmark],
-    partitions_def=clients_partitions,
-    metadata={SCHEMA: table_schema("retrievals")},
-)
-@without_texts
+@client_asset("evaluation", "retrievals", deps=[validated_benchmark], kinds={"chroma", "sql"})
 def retrieval_runs(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -51,22 +42,13 @@ def retrieval_runs(
             documents,
             load(evaluation.system),
             evaluation,
-            log_progress(context, "questions retrieved", database, client_id),
+            log_progress(context, "questions retrieved", database),
         ),
     )
     return dg.MaterializeResult(metadata=report)
 
 
-@dg.asset(
-    group_name="evaluation",
-    kinds={"python", "sql"},
-    owners=OWNERS,
-    deps=[retrieval_runs],
-    partitions_def=clients_partitions,
-    pool="llm",
-    metadata={SCHEMA: table_schema("item_results")},
-)
-@without_texts
+@client_asset("evaluation", "item_results", deps=[retrieval_runs], pool="llm")
 def generated_answers(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -89,22 +71,13 @@ def generated_answers(
             load(evaluation.system),
             evaluation,
             systems.answers_max_age_days(client_id),
-            log_progress(context, "questions answered", database, client_id),
+            log_progress(context, "questions answered", database),
         ),
     )
     return dg.MaterializeResult(metadata=report)
 
 
-@dg.asset(
-    group_name="evaluation",
-    kinds={"python", "sql"},
-    owners=OWNERS,
-    deps=[generated_answers],
-    partitions_def=clients_partitions,
-    pool="llm",
-    metadata={SCHEMA: table_schema("metric_scores")},
-)
-@without_texts
+@client_asset("evaluation", "metric_scores", deps=[generated_answers], pool="llm")
 def metric_scores(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -118,7 +91,7 @@ def metric_scores(
 
     db, client_id = database.open(), database.client_of(context.partition_key)
     tools = judging.tools(client_id, context.run.run_id)
-    max_age = judging.verdicts_max_age_days(client_id)
+    max_age = load_settings().for_client(client_id).llm_cache_max_age_days
     report = each_evaluation(
         db,
         evaluations_of(db, plan.request(client_id)),
@@ -129,7 +102,7 @@ def metric_scores(
             judging.metrics(client_id, evaluation.k),
             tools,
             max_age,
-            log_progress(context, "outcomes computed", database, client_id),
+            log_progress(context, "outcomes computed", database),
         ),
     )
     return dg.MaterializeResult(metadata=report)

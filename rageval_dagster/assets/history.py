@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from rageval_dagster.assets.columns import SCHEMA, table_schema, view_schema
+from rageval_dagster.assets.columns import SCHEMA, client_asset, view_schema
 from rageval_dagster.assets.evaluation import metric_scores
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.assets.progress import log_progress
@@ -17,6 +17,7 @@ from rageval_dagster.resources import (
     RagSystems,
 )
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
 
 VIEW_DESCRIPTIONS = {
     "metric_history": "Every metric of every finished evaluation, with interval and counts.",
@@ -33,16 +34,7 @@ VIEW_DESCRIPTIONS = {
 }
 
 
-@dg.asset(
-    group_name="history",
-    kinds={"python", "sql"},
-    owners=OWNERS,
-    deps=[metric_scores],
-    partitions_def=clients_partitions,
-    pool="llm",
-    metadata={SCHEMA: table_schema("evaluation_runs")},
-)
-@without_texts
+@client_asset("history", "evaluation_runs", deps=[metric_scores], pool="llm")
 def evaluation_runs(
     context: dg.AssetExecutionContext,
     database: HistoryDatabase,
@@ -59,22 +51,25 @@ def evaluation_runs(
     from rageval_dagster.evaluation.verdict import run_metadata
     from rageval_dagster.gate.asking_again import ask_again
     from rageval_dagster.gate.judging import Bench, judge_all
+    from rageval_dagster.gate.spec import GateSpec
+    from rageval_dagster.report.links import ReportLinks
     from rageval_dagster.report.run_page import run_page
     from rageval_dagster.storage.clients import set_systems
     from rageval_dagster.telling.verdicts import gate_metadata
 
     db, client_id = database.open(), database.client_of(context.partition_key)
+    settings = load_settings().for_client(client_id)
     reports = finish_all(
         db,
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: judging.metrics(client_id, evaluation.k),
     )
     # Before the verdicts: a run that was killed after them is not done again.
-    set_systems(db, client_id, plan.default_systems(client_id))
+    set_systems(db, client_id, settings.system)
     run_id = context.run.run_id
     load = systems.loader(client_id, run_id, afresh=True)
     bench = Bench(
-        spec=plan.gate(client_id),
+        spec=GateSpec.from_settings(settings),
         metrics_of=lambda evaluation: judging.metrics(client_id, evaluation.k),
         tools=lambda: judging.tools(client_id, run_id),
         ask_again=lambda evaluation, items, metric_ids: ask_again(
@@ -87,14 +82,14 @@ def evaluation_runs(
             judging.tools(client_id, run_id, afresh=True),
         ),
         named=bool(plan.dataset_ids),
-        progress=log_progress(context, "earlier outcomes computed by changed metrics", database, client_id),
+        progress=log_progress(context, "earlier outcomes computed by changed metrics", database),
         warn=context.log.warning,
     )
     judged = judge_all(db, reports, bench)
-    note_evaluated(db, client_id, plan.default_systems(client_id))
-    thresholds = plan.thresholds(client_id)
-    page = run_page(db, reports, judged, plan.links(), bench.spec, thresholds)
-    metadata = run_metadata(reports, thresholds) | gate_metadata(judged, bench.spec.effect)
+    note_evaluated(db, client_id, settings.system)
+    links = ReportLinks(settings.report_base_url)
+    page = run_page(db, reports, judged, links, bench.spec, settings.thresholds)
+    metadata = run_metadata(reports, settings.thresholds) | gate_metadata(judged, bench.spec.effect)
     return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
 
 
@@ -106,12 +101,10 @@ def evaluation_runs(
     partitions_def=clients_partitions,
 )
 @without_texts
-def evaluation_report(
-    context: dg.AssetExecutionContext, database: HistoryDatabase, plan: EvaluationPlan
-) -> dg.MaterializeResult:
+def evaluation_report(context: dg.AssetExecutionContext, database: HistoryDatabase) -> dg.MaterializeResult:
     """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
     from rageval_dagster.report.files import write_client_report, write_fleet_report
-    from rageval_dagster.settings import load_settings
+    from rageval_dagster.report.links import ReportLinks
 
     db, client_id, settings = database.open(), database.client_of(context.partition_key), load_settings()
     path = write_client_report(db, settings, client_id)
@@ -120,7 +113,7 @@ def evaluation_report(
         "path": dg.MetadataValue.path(str(path)),
         "bytes": dg.MetadataValue.int(path.stat().st_size),
     }
-    if url := plan.links().client(client_id):
+    if url := ReportLinks(settings.report_base_url).client(client_id):
         metadata["report"] = dg.MetadataValue.url(url)
     return dg.MaterializeResult(metadata=metadata)
 

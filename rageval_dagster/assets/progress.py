@@ -10,12 +10,12 @@ from rageval_dagster.resources import HistoryDatabase
 SECONDS_BETWEEN_LINES = 5.0
 
 
-def log_progress(context: dg.AssetExecutionContext, what: str, database: HistoryDatabase, client_id: str) -> Progress:
+def log_progress(context: dg.AssetExecutionContext, what: str, database: HistoryDatabase) -> Progress:
     """A callback that logs `what: done/total (rate; model calls, cost)` at most every five seconds, and when all is
     done."""
     from rageval_dagster.storage.caches import model_usage
 
-    db = database.open()
+    db, client_id = database.open(), database.client_of(context.partition_key)
     before = model_usage(db, client_id, context.run.run_id)
     started = time.monotonic()
     last_line, said = started, -1

@@ -44,10 +44,6 @@ class Judging(dg.ConfigurableResource):
         settings = settings.past_caches() if afresh else settings
         return tools_of(settings, self.database.open(), client_id, run_id)
 
-    def verdicts_max_age_days(self, client_id: str) -> float:
-        """How long a judge's verdicts count, since hosted models drift."""
-        return load_settings().for_client(client_id).llm_cache_max_age_days
-
 
 class QuestionGenerator(dg.ConfigurableResource):
     """Writes questions: with a language model where RAGEVAL_GENERATOR_MODEL names one, else without any."""

@@ -1,14 +1,10 @@
 """What a run is asked to do, as configuration that all its assets share."""
 
-from collections.abc import Mapping
-
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.evaluation.request import EvaluationRequest, make_request
-from rageval_dagster.gate.spec import GateSpec
-from rageval_dagster.report.links import ReportLinks
 from rageval_dagster.settings import load_settings
 
 
@@ -41,22 +37,6 @@ class EvaluationPlan(dg.ConfigurableResource):
             systems=self.systems,
             dataset_ids=self.dataset_ids,
         )
-
-    def default_systems(self, client_id: str) -> tuple[str, ...]:
-        """The systems that are evaluated where a run names none."""
-        return load_settings().for_client(client_id).system
-
-    def gate(self, client_id: str) -> GateSpec:
-        """What the gate looks at, and how closely."""
-        return GateSpec.from_settings(load_settings().for_client(client_id))
-
-    def thresholds(self, client_id: str) -> Mapping[str, float]:
-        """The client's own good values by metric id."""
-        return load_settings().for_client(client_id).thresholds
-
-    def links(self) -> ReportLinks:
-        """Addresses into the reports, where somebody serves them."""
-        return ReportLinks(load_settings().report_base_url)
 
     def benchmark(self, client_id: str) -> BenchmarkSpec:
         return BenchmarkSpec.from_settings(

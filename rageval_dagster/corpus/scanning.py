@@ -177,5 +177,4 @@ def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Kno
 
 def _count_documents(db: Database, client_id: str) -> int:
     distinct = sa.select(sa.func.count(corpus_chunks.c.document_key.distinct()))
-    with db.connect() as connection:
-        return connection.execute(distinct.where(corpus_chunks.c.client_id == client_id)).scalar_one()
+    return db.rows(distinct.where(corpus_chunks.c.client_id == client_id))[0][0]

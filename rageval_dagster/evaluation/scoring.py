@@ -81,7 +81,7 @@ def run_scoring(
         errors += sum(outcome.status == "error" for *_, outcome in rows)
         if progress is not None:
             progress(computed, missing)
-    evaluation_storage.set_judge_version(db, evaluation.id, judge_version(metrics))
+    evaluation_storage.update_evaluation(db, evaluation.id, judge_version=judge_version(metrics))
     total = len(loaded) * len(metrics)
     return StageReport(total=total, reused=total - computed, errors=errors)
 

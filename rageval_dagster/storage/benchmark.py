@@ -12,7 +12,7 @@ from rageval_dagster.identity import digest_json
 from rageval_dagster.records import Candidate, Item
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.clients import check_name
-from rageval_dagster.storage.database import Database, retried, rows_in, upsert
+from rageval_dagster.storage.database import Database, retried, same, upsert
 from rageval_dagster.storage.tables import (
     NAME_LENGTH,
     benchmark_items,
@@ -121,16 +121,14 @@ def save_sample(db: Database, sample: Sample) -> None:
 
 def latest_sample(db: Database, client_id: str) -> Sample | None:
     """The sample that was saved last."""
-    with db.connect() as connection:
-        row = connection.execute(
-            sa.select(*_SAMPLE_COLUMNS)
-            .where(chunk_samples.c.client_id == client_id)
-            .order_by(chunk_samples.c.drawn_at.desc(), chunk_samples.c.sample_id)
-            .limit(1)
-        ).one_or_none()
-    if row is None:
-        return None
-    return Sample(**{**row._mapping, "chunk_keys": tuple(row.chunk_keys)})
+    newest = (
+        sa.select(*_SAMPLE_COLUMNS)
+        .where(chunk_samples.c.client_id == client_id)
+        .order_by(chunk_samples.c.drawn_at.desc(), chunk_samples.c.sample_id)
+        .limit(1)
+    )
+    found = [Sample(**{**row._mapping, "chunk_keys": tuple(row.chunk_keys)}) for row in db.rows(newest)]
+    return next(iter(found), None)
 
 
 @retried
@@ -177,11 +175,7 @@ def list_candidates(
     query = sa.select(*_CANDIDATE_COLUMNS).where(qa_candidates.c.client_id == client_id)
     if generator is not None:
         query = query.where(qa_candidates.c.generator == generator)
-    with db.connect() as connection:
-        if chunk_keys is None:
-            rows = list(connection.execute(query))
-        else:
-            rows = list(rows_in(connection, query, qa_candidates.c.chunk_key, chunk_keys))
+    rows = db.rows(query) if chunk_keys is None else db.rows_in(query, qa_candidates.c.chunk_key, chunk_keys)
     candidates = [
         Candidate(**{**row._mapping, "item": row.item and Item.from_dict(row.item), "reasons": tuple(row.reasons)})
         for row in rows
@@ -312,8 +306,7 @@ def used_items(db: Database, client_id: str, name: str) -> set[str]:
         .join(evaluation_datasets, evaluation_datasets.c.id == members.dataset_id)
         .where(evaluation_datasets.c.client_id == client_id, evaluation_datasets.c.name == name)
     )
-    with db.connect() as connection:
-        return set(connection.execute(query).scalars())
+    return {row.item_id for row in db.rows(query)}
 
 
 def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
@@ -321,20 +314,16 @@ def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
     query = sa.select(*_DATASET_COLUMNS)
     if client_id is not None:
         query = query.where(evaluation_datasets.c.client_id == client_id)
-    with db.connect() as connection:
-        datasets = [Dataset(**row._mapping) for row in connection.execute(query)]
+    datasets = [Dataset(**row._mapping) for row in db.rows(query)]
     return sorted(datasets, key=lambda dataset: (dataset.client_id, dataset.name, dataset.id))
 
 
 def get_dataset(db: Database, dataset_id: int) -> Dataset:
     """Raises DatasetError for a number that no dataset has."""
-    with db.connect() as connection:
-        row = connection.execute(
-            sa.select(*_DATASET_COLUMNS).where(evaluation_datasets.c.id == dataset_id)
-        ).one_or_none()
-    if row is None:
+    rows = db.rows(sa.select(*_DATASET_COLUMNS).where(evaluation_datasets.c.id == dataset_id))
+    if not rows:
         raise DatasetError(f"there is no dataset {dataset_id}; `rageval datasets list` shows those there are")
-    return Dataset(**row._mapping)
+    return Dataset(**rows[0]._mapping)
 
 
 def current_datasets(db: Database, client_id: str) -> list[Dataset]:
@@ -384,22 +373,14 @@ def remaining_items(db: Database, dataset_id: int) -> list[Item]:
 
 
 def _items(db: Database, dataset_id: int) -> list[Item | None]:
-    with db.connect() as connection:
-        rows = connection.execute(
-            sa.select(benchmark_items.c.item)
-            .select_from(
-                tables.dataset_items.outerjoin(
-                    benchmark_items,
-                    sa.and_(
-                        benchmark_items.c.client_id == tables.dataset_items.c.client_id,
-                        benchmark_items.c.item_hash == tables.dataset_items.c.item_hash,
-                    ),
-                )
-            )
-            .where(tables.dataset_items.c.dataset_id == dataset_id)
-            .order_by(tables.dataset_items.c.position)
-        ).all()
-    return [None if row.item is None else Item.from_dict(row.item) for row in rows]
+    members = tables.dataset_items
+    query = (
+        sa.select(benchmark_items.c.item)
+        .select_from(members.outerjoin(benchmark_items, same(benchmark_items, members, "client_id", "item_hash")))
+        .where(members.c.dataset_id == dataset_id)
+        .order_by(members.c.position)
+    )
+    return [None if row.item is None else Item.from_dict(row.item) for row in db.rows(query)]
 
 
 def _distinct(items: Iterable[Item]) -> list[Item]:

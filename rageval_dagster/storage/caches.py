@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, retried, rows_in, upsert
+from rageval_dagster.storage.database import Database, retried, upsert
 from rageval_dagster.storage.tables import embedding_cache, llm_cache, llm_calls
 from rageval_dagster.storage.types import utc_now
 
@@ -102,8 +102,7 @@ def load_vectors(db: Database, client_id: str, model: str, text_hashes: Iterable
     """{text hash: vector as little-endian float32} for those texts that this model embedded for this client."""
     kept = embedding_cache.c
     query = sa.select(kept.text_hash, kept.vector).where(kept.client_id == client_id, kept.model_key == digest(model))
-    with db.connect() as connection:
-        return {row.text_hash: row.vector for row in rows_in(connection, query, kept.text_hash, text_hashes)}
+    return {row.text_hash: row.vector for row in db.rows_in(query, kept.text_hash, text_hashes)}
 
 
 @retried
@@ -124,9 +123,8 @@ def load_replies(db: Database, client_id: str, request_hashes: Iterable[str], ma
     query = sa.select(kept.request_hash, kept.response, kept.made_at).where(
         kept.client_id == client_id, kept.made_at > oldest
     )
-    with db.connect() as connection:
-        rows = rows_in(connection, query, kept.request_hash, request_hashes)
-        return {row.request_hash: Reply(row.response, row.made_at) for row in rows}
+    rows = db.rows_in(query, kept.request_hash, request_hashes)
+    return {row.request_hash: Reply(row.response, row.made_at) for row in rows}
 
 
 @retried
@@ -159,16 +157,14 @@ def model_usage(
     if since is not None:
         conditions.append(calls.called_at >= since)
     paid = calls.prompt_tokens + calls.completion_tokens
-    with db.connect() as connection:
-        row = connection.execute(
-            sa.select(
-                sa.func.count().label("requests"),
-                _count(calls.cache_hit.is_(True)).label("cache_hits"),
-                _count(calls.error.is_not(None)).label("errors"),
-                _count(sa.and_(calls.cost_usd.is_(None), paid > 0)).label("unpriced"),
-                *(sa.func.coalesce(sa.func.sum(calls[name]), 0).label(name) for name in _SUMMED),
-            ).where(*conditions)
-        ).one()
+    query = sa.select(
+        sa.func.count().label("requests"),
+        _count(calls.cache_hit.is_(True)).label("cache_hits"),
+        _count(calls.error.is_not(None)).label("errors"),
+        _count(sa.and_(calls.cost_usd.is_(None), paid > 0)).label("unpriced"),
+        *(sa.func.coalesce(sa.func.sum(calls[name]), 0).label(name) for name in _SUMMED),
+    ).where(*conditions)
+    [row] = db.rows(query)
     numbers = {name: int(value) for name, value in row._mapping.items() if name not in {"cost_usd", "latency_s"}}
     return Usage(**numbers, cost_usd=float(row.cost_usd), latency_s=float(row.latency_s))
 

@@ -87,9 +87,9 @@ def get_client(db: Database, client_id: str) -> Client:
 
 def list_clients(db: Database) -> list[Client]:
     """All clients by name, the vanished ones included."""
-    with db.connect() as connection:
-        rows = connection.execute(sa.select(*_COLUMNS)).all()
-    return sorted((Client(**row._mapping) for row in rows), key=lambda client: client.client_id)
+    return sorted(
+        (Client(**row._mapping) for row in db.rows(sa.select(*_COLUMNS))), key=lambda client: client.client_id
+    )
 
 
 @retried

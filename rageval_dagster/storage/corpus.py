@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, in_batches, retried, rows_in, upsert
+from rageval_dagster.storage.database import Database, in_batches, retried, upsert
 from rageval_dagster.storage.tables import corpus_changes, corpus_chunks, document_changes
 from rageval_dagster.storage.types import utc_now
 
@@ -59,9 +59,8 @@ _MUTABLE = [
 def manifest_lookup(db: Database, client_id: str, chunk_keys: Iterable[str]) -> dict[str, ManifestEntry]:
     """The entries of those keys that the manifest has."""
     query = sa.select(*_COLUMNS).where(corpus_chunks.c.client_id == client_id)
-    with db.connect() as connection:
-        rows = rows_in(connection, query, corpus_chunks.c.chunk_key, chunk_keys)
-        return {row.chunk_key: ManifestEntry(*row) for row in rows}
+    rows = db.rows_in(query, corpus_chunks.c.chunk_key, chunk_keys)
+    return {row.chunk_key: ManifestEntry(*row) for row in rows}
 
 
 @dataclass(frozen=True)
@@ -173,10 +172,8 @@ def iter_contents(db: Database, client_id: str) -> Iterator[Sequence[sa.Row[Any]
 def _by_key(db: Database, query: sa.Select[Any], page_size: int) -> Iterator[Sequence[sa.Row[Any]]]:
     last = ""
     while True:
-        with db.connect() as connection:
-            rows = connection.execute(
-                query.where(corpus_chunks.c.chunk_key > last).order_by(corpus_chunks.c.chunk_key).limit(page_size)
-            ).all()
+        after = query.where(corpus_chunks.c.chunk_key > last)
+        rows = db.rows(after.order_by(corpus_chunks.c.chunk_key).limit(page_size))
         if rows:
             yield rows
         if len(rows) < page_size:
@@ -197,8 +194,7 @@ def thinned_manifest(db: Database, client_id: str, size: int) -> list[ManifestEn
         .order_by(chunks.text_hash)
         .limit(size)
     )
-    with db.connect() as connection:
-        keys = list(connection.execute(one_of_each).scalars())
+    keys = [row[0] for row in db.rows(one_of_each)]
     found = manifest_lookup(db, client_id, keys)
     return [found[key] for key in keys if key in found]
 
@@ -208,9 +204,8 @@ def document_chunks(db: Database, client_id: str, document_ids: Iterable[str]) -
     names = {digest(document_id): document_id for document_id in document_ids}
     found: dict[str, list[ManifestEntry]] = {}
     query = sa.select(corpus_chunks.c.document_key, *_COLUMNS).where(corpus_chunks.c.client_id == client_id)
-    with db.connect() as connection:
-        for document_key, *entry in rows_in(connection, query, corpus_chunks.c.document_key, names):
-            found.setdefault(names[document_key], []).append(ManifestEntry(*entry))
+    for document_key, *entry in db.rows_in(query, corpus_chunks.c.document_key, names):
+        found.setdefault(names[document_key], []).append(ManifestEntry(*entry))
     for entries in found.values():
         entries.sort(key=lambda entry: (entry.position is None, entry.position or 0, entry.chunk_id))
     return {document_id: found[document_id] for document_id in names.values() if document_id in found}
@@ -269,17 +264,14 @@ def changes_between(db: Database, client_id: str, after: datetime, until: dateti
     A chunk that changed twice counts twice. Empty where no scan found a difference.
     """
     found: Counter[str] = Counter()
-    with db.connect() as connection:
-        differences = connection.execute(
-            sa.select(corpus_changes.c.difference).where(
-                corpus_changes.c.client_id == client_id,
-                corpus_changes.c.corpus_version != _UNDER_WAY,
-                corpus_changes.c.found_at > after,
-                corpus_changes.c.found_at <= until,
-            )
-        )
-        for difference in differences.scalars():
-            found.update(difference)
+    query = sa.select(corpus_changes.c.difference).where(
+        corpus_changes.c.client_id == client_id,
+        corpus_changes.c.corpus_version != _UNDER_WAY,
+        corpus_changes.c.found_at > after,
+        corpus_changes.c.found_at <= until,
+    )
+    for row in db.rows(query):
+        found.update(row.difference)
     return dict(found)
 
 
@@ -355,7 +347,6 @@ def _across_clients(
     found: dict[str, list[tuple[str, ManifestEntry]]] = {}
     chunks = corpus_chunks.c
     query = sa.select(column, chunks.client_id, *_COLUMNS).order_by(chunks.client_id, chunks.chunk_key)
-    with db.connect() as connection:
-        for value, client_id, *entry in rows_in(connection, query, column, values):
-            found.setdefault(value, []).append((client_id, ManifestEntry(*entry)))
+    for value, client_id, *entry in db.rows_in(query, column, values):
+        found.setdefault(value, []).append((client_id, ManifestEntry(*entry)))
     return found

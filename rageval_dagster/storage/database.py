@@ -113,6 +113,18 @@ class Database:
         with _translated(self, DatabaseAwayError, DatabaseAwayError), connection:
             yield connection
 
+    def rows(self, query: sa.Executable) -> Sequence[sa.Row[Any]]:
+        """The rows of one query; raises as `connect`."""
+        with self.connect() as connection:
+            return connection.execute(query).all()
+
+    def rows_in(
+        self, query: sa.Select[*tuple[Any, ...]], column: sa.ColumnElement[_Key], keys: Iterable[_Key]
+    ) -> list[Any]:
+        """The rows of a query whose column has one of the keys, as `rows_in`; raises as `connect`."""
+        with self.connect() as connection:
+            return list(rows_in(connection, query, column, keys))
+
     def _answering(self, engine: sa.Engine) -> Connection:
         """A connection, as soon as the database gives one; no longer than our patience after it was first silent."""
         with _translated(self):
@@ -197,6 +209,11 @@ def _updates(proposed: Any, update: Sequence[str] | Callable[[Any], Mapping[str,
     if callable(update):
         return dict(update(proposed))
     return {name: proposed[name] for name in update}
+
+
+def same(left: sa.Table, right: sa.Table, *names: str) -> sa.ColumnElement[bool]:
+    """Whether the columns of these names are the same in a row of each table."""
+    return sa.and_(*(left.c[name] == right.c[name] for name in names))
 
 
 def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:

@@ -176,9 +176,7 @@ def list_evaluations(
         evaluation_runs.c.status: status,
     }
     query = _EVALUATIONS.where(*(column == value for column, value in wanted.items() if value is not None))
-    with db.connect() as connection:
-        rows = connection.execute(query.order_by(evaluation_runs.c.id.desc()).limit(limit))
-        return [_evaluation(row) for row in rows]
+    return [_evaluation(row) for row in db.rows(query.order_by(evaluation_runs.c.id.desc()).limit(limit))]
 
 
 def get_evaluation(db: Database, id: int) -> Evaluation:
@@ -189,9 +187,8 @@ def get_evaluation(db: Database, id: int) -> Evaluation:
 
 def evaluations_by_id(db: Database, ids: Iterable[int]) -> dict[int, Evaluation]:
     """Those of the evaluations that there (still) are."""
-    with db.connect() as connection:
-        rows = connection.execute(_EVALUATIONS.where(evaluation_runs.c.id.in_(sorted(set(ids)))))
-        return {found.id: found for found in map(_evaluation, rows)}
+    rows = db.rows(_EVALUATIONS.where(evaluation_runs.c.id.in_(sorted(set(ids)))))
+    return {found.id: found for found in map(_evaluation, rows)}
 
 
 def unfinished_trigger(db: Database, client_id: str, prefix: str) -> str | None:
@@ -245,11 +242,6 @@ def finish_evaluation(
 def add_cost(db: Database, id: int, cost_usd: float) -> None:
     """Adds to what an evaluation cost."""
     update_evaluation(db, id, cost_usd=sa.func.coalesce(evaluation_runs.c.cost_usd, 0.0) + cost_usd)
-
-
-def set_judge_version(db: Database, id: int, judge_version: str | None) -> None:
-    """Says which metrics (their definitions and models) judge the evaluation."""
-    update_evaluation(db, id, judge_version=judge_version)
 
 
 @retried

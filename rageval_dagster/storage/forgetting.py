@@ -66,9 +66,8 @@ def bury(db: Database, client_id: str, counts: Mapping[str, int]) -> None:
 def tombstone(db: Database, client_id: str) -> Tombstone | None:
     """What is left of a client since it was forgotten last; None where it never was."""
     query = sa.select(forgotten_clients.c.forgotten_at, forgotten_clients.c.counts)
-    with db.connect() as connection:
-        row = connection.execute(query.where(forgotten_clients.c.client_hash == digest(client_id))).one_or_none()
-    return None if row is None else Tombstone(**row._mapping)
+    rows = db.rows(query.where(forgotten_clients.c.client_hash == digest(client_id)))
+    return Tombstone(**rows[0]._mapping) if rows else None
 
 
 def left_alone(db: Database, client_ids: Iterable[str]) -> frozenset[str]:

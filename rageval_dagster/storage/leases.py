@@ -58,8 +58,7 @@ def held_leases(db: Database) -> list[HeldLease]:
     query = sa.select(
         clients.c.client_id, clients.c.lease_holder.label("holder"), clients.c.lease_expires_at.label("expires_at")
     )
-    with db.connect() as connection:
-        rows = connection.execute(query.where(clients.c.lease_expires_at.is_not(None))).all()
+    rows = db.rows(query.where(clients.c.lease_expires_at.is_not(None)))
     return sorted((HeldLease(**row._mapping) for row in rows), key=lambda lease: lease.client_id)
 
 

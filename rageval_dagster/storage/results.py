@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Answer, Hit, Item, Result
 from rageval_dagster.storage import tables
-from rageval_dagster.storage.database import Database, retried, rows_in, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, same, upsert
 from rageval_dagster.storage.evaluations import client_of, in_dataset, read_evaluation
 from rageval_dagster.storage.tables import (
     benchmark_items,
@@ -69,10 +69,7 @@ class RunItem:
     answer_key: str | None
 
 
-_RESULT_OF_ITEM = sa.and_(
-    item_results.c.client_id == tables.run_items.c.client_id,
-    item_results.c.result_id == tables.run_items.c.result_id,
-)
+_RESULT_OF_ITEM = same(item_results, tables.run_items, "client_id", "result_id")
 
 
 @retried
@@ -132,8 +129,7 @@ def reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: fl
     query = sa.select(reuse_keys.c.reuse_key, reuse_keys.c.content_id).where(reuse_keys.c.client_id == client_id)
     if max_age_days is not None:
         query = query.where(reuse_keys.c.made_at >= utc_now() - timedelta(days=max_age_days))
-    with db.connect() as connection:
-        return {row.reuse_key: row.content_id for row in rows_in(connection, query, reuse_keys.c.reuse_key, keys)}
+    return {row.reuse_key: row.content_id for row in db.rows_in(query, reuse_keys.c.reuse_key, keys)}
 
 
 @retried
@@ -151,24 +147,13 @@ def load_retrievals(
     wanted = None if item_ids is None else set(item_ids)
     with db.connect() as connection:
         client_id = client_of(connection, evaluation_id)
-        rows = [
-            row
-            for row in connection.execute(
-                sa.select(retrievals)
-                .select_from(
-                    in_dataset().join(
-                        retrievals,
-                        sa.and_(
-                            retrievals.c.client_id == items.c.client_id,
-                            retrievals.c.retrieval_id == items.c.retrieval_id,
-                        ),
-                    )
-                )
-                .where(items.c.evaluation_id == evaluation_id)
-                .order_by(dataset_items.c.position, items.c.item_id)
-            )
-            if wanted is None or row.item_id in wanted
-        ]
+        query = (
+            sa.select(retrievals)
+            .select_from(in_dataset().join(retrievals, same(retrievals, items, "client_id", "retrieval_id")))
+            .where(items.c.evaluation_id == evaluation_id)
+            .order_by(dataset_items.c.position, items.c.item_id)
+        )
+        rows = [row for row in connection.execute(query) if wanted is None or row.item_id in wanted]
         words = _texts_of(connection, client_id, rows)
     return {
         row.item_id: RetrievalRecord(
@@ -186,14 +171,13 @@ def load_retrievals(
 def run_items(db: Database, evaluation_id: int) -> list[RunItem]:
     """The evaluation's items in the order of its dataset."""
     items = tables.run_items
-    with db.connect() as connection:
-        rows = connection.execute(
-            sa.select(*(items.c[name] for name in RunItem.__dataclass_fields__))
-            .select_from(in_dataset())
-            .where(items.c.evaluation_id == evaluation_id)
-            .order_by(dataset_items.c.position, items.c.item_id)
-        )
-        return [RunItem(**row._mapping) for row in rows]
+    query = (
+        sa.select(*(items.c[name] for name in RunItem.__dataclass_fields__))
+        .select_from(in_dataset())
+        .where(items.c.evaluation_id == evaluation_id)
+        .order_by(dataset_items.c.position, items.c.item_id)
+    )
+    return [RunItem(**row._mapping) for row in db.rows(query)]
 
 
 @retried
@@ -246,10 +230,7 @@ def failed_count(db: Database, evaluation_id: int) -> int:
     """How many of the evaluation's items have a result with an error."""
     items = tables.run_items
     query = sa.select(sa.func.count()).select_from(items.join(item_results, _RESULT_OF_ITEM))
-    with db.connect() as connection:
-        return connection.execute(
-            query.where(items.c.evaluation_id == evaluation_id, item_results.c.error.is_not(None))
-        ).scalar_one()
+    return db.rows(query.where(items.c.evaluation_id == evaluation_id, item_results.c.error.is_not(None)))[0][0]
 
 
 def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:
@@ -277,21 +258,9 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
             )
             .select_from(
                 in_dataset()
-                .join(
-                    benchmark_items,
-                    sa.and_(
-                        benchmark_items.c.client_id == dataset_items.c.client_id,
-                        benchmark_items.c.item_hash == dataset_items.c.item_hash,
-                    ),
-                )
+                .join(benchmark_items, same(benchmark_items, dataset_items, "client_id", "item_hash"))
                 .join(item_results, _RESULT_OF_ITEM)
-                .join(
-                    retrievals,
-                    sa.and_(
-                        retrievals.c.client_id == item_results.c.client_id,
-                        retrievals.c.retrieval_id == item_results.c.retrieval_id,
-                    ),
-                )
+                .join(retrievals, same(retrievals, item_results, "client_id", "retrieval_id"))
             )
             .where(items.c.evaluation_id == evaluation_id)
             .order_by(dataset_items.c.position, items.c.item_id)
@@ -313,8 +282,7 @@ def latencies(db: Database, evaluation_id: int) -> list[float]:
         .select_from(items.join(item_results, _RESULT_OF_ITEM))
         .where(items.c.evaluation_id == evaluation_id, item_results.c.latency_s.is_not(None))
     )
-    with db.connect() as connection:
-        return list(connection.execute(query).scalars())
+    return [row.latency_s for row in db.rows(query)]
 
 
 _HIT = ("chunk_id", "document_id", "rank", "score", "page", "owner")

@@ -95,8 +95,7 @@ def retain_all(
 def _asked_models(db: Database) -> set[str]:
     """Whose replies or calls of models are kept."""
     query = sa.union(*(sa.select(table.c.client_id) for table in (llm_cache, llm_calls)))
-    with db.connect() as connection:
-        return set(connection.execute(query).scalars())
+    return {row.client_id for row in db.rows(query)}
 
 
 def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:
@@ -125,8 +124,7 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     rows["corpus_versions"] = _delete_old(db, corpus_versions.c.first_seen, client_id, before, unnamed)
     drawn_at = chunk_samples.c.drawn_at
     newest = sa.select(sa.func.max(drawn_at)).where(chunk_samples.c.client_id == client_id)
-    with db.connect() as connection:
-        last = connection.execute(newest).scalar() or before
+    last = db.rows(newest)[0][0] or before
     rows["chunk_samples"] = _delete_old(db, drawn_at, client_id, min(before, last))
     times = (llm_calls.c.called_at, corpus_changes.c.found_at, document_changes.c.found_at, incidents.c.closed_at)
     for time in times:
@@ -223,10 +221,8 @@ def _start_unfinished_anew(db: Database, client_id: str, before: datetime) -> No
     """What an evaluation has that nobody went on with since: should it be resumed, its texts would be missing."""
     runs = evaluation_runs.c
     query = sa.select(runs.id).where(runs.client_id == client_id, runs.status != "complete", _ended < before)
-    with db.connect() as connection:
-        unfinished = connection.execute(query).scalars().all()
-    for evaluation in unfinished:
-        start_anew(db, evaluation)
+    for row in db.rows(query):
+        start_anew(db, row.id)
 
 
 def _delete_questions(db: Database, client_id: str, before: datetime, judged: Collection[str]) -> Counter[str]:
@@ -269,9 +265,8 @@ def _used(db: Database, client_id: str, since: datetime | None = None) -> set[st
     if since is not None:
         wanted = sa.and_(wanted, _ended >= since)
     columns = (run_items.c.retrieval_id, run_items.c.result_id)
-    with db.connect() as connection:
-        query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))
-        return {id for id in connection.execute(query).scalars() if id is not None}
+    query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))
+    return {row[0] for row in db.rows(query) if row[0] is not None}
 
 
 def _shown_texts(db: Database, client_id: str, since: datetime, used: Collection[str]) -> set[str]:
@@ -322,8 +317,7 @@ def _sweep(
     owned = key.table.c.client_id == client_id
     while True:
         query = sa.select(key, *also).where(owned, key > last, condition).order_by(key).limit(PAGE)
-        with db.connect() as connection:
-            rows = connection.execute(query if also else query.distinct()).all()
+        rows = db.rows(query if also else query.distinct())
         ids = [row[0] for row in rows if unused(row)]
         if ids:
             _apply(db, key.table, sa.and_(owned, key.in_(ids)), blank)

@@ -11,10 +11,13 @@ from sqlalchemy.engine import Connection
 from rageval_dagster import records
 from rageval_dagster.records import Outcome
 from rageval_dagster.storage import tables
-from rageval_dagster.storage.database import Database, retried, rows_in, upsert
+from rageval_dagster.storage.database import Database, retried, rows_in, same, upsert
 from rageval_dagster.storage.evaluations import client_of, in_dataset
 from rageval_dagster.storage.tables import dataset_items, metric_scores, metric_summaries
 from rageval_dagster.storage.types import storable, utc_now
+
+_NAMED = ("result_id", "metric_id", "metric_version", "take")
+_OUTCOME = ("status", "value", "reason", "detail")
 
 
 @dataclass(frozen=True)
@@ -47,22 +50,21 @@ def scored(
     found: dict[tuple[str, str], int | None] = {}
     first: set[tuple[str, str]] = set()
     query = _takes(client_id, "created_at").where(metric_scores.c.status != "error")
-    with db.connect() as connection:
-        for row in rows_in(connection, query, metric_scores.c.result_id, result_ids):
-            if metric_versions.get(row.metric_id) != row.metric_version:
-                continue
-            key = (row.result_id, row.metric_id)
-            limit = (oldest or {}).get(row.metric_id)
-            if limit is None or row.created_at >= limit:
-                found[key] = row.take if key in first else None
-            first.add(key)
+    for row in db.rows_in(query, metric_scores.c.result_id, result_ids):
+        if metric_versions.get(row.metric_id) != row.metric_version:
+            continue
+        key = (row.result_id, row.metric_id)
+        limit = (oldest or {}).get(row.metric_id)
+        if limit is None or row.created_at >= limit:
+            found[key] = row.take if key in first else None
+        first.add(key)
     return found
 
 
 def _takes(client_id: str, *columns: str) -> sa.Select[Any]:
     """A client's scores by take: what names each, and these columns."""
-    wanted = ("result_id", "metric_id", "metric_version", "take", *columns)
-    query = sa.select(*(metric_scores.c[name] for name in wanted)).where(metric_scores.c.client_id == client_id)
+    wanted = (metric_scores.c[name] for name in (*_NAMED, *columns))
+    query = sa.select(*wanted).where(metric_scores.c.client_id == client_id)
     return query.order_by(metric_scores.c.take)
 
 
@@ -105,33 +107,15 @@ def use_takes(db: Database, evaluation_id: int, takes: Mapping[tuple[str, str], 
 def load_scores(db: Database, evaluation_id: int, metric_versions: Mapping[str, str]) -> dict[str, dict[str, Outcome]]:
     """{metric id: {item id: outcome}} of the takes that this evaluation used; metrics without any are left out."""
     items = tables.run_items
-    with db.connect() as connection:
-        rows = connection.execute(
-            sa.select(
-                items.c.item_id,
-                items.c.takes,
-                metric_scores.c.metric_id,
-                metric_scores.c.metric_version,
-                metric_scores.c.take,
-                metric_scores.c.status,
-                metric_scores.c.value,
-                metric_scores.c.reason,
-                metric_scores.c.detail,
-            )
-            .select_from(
-                in_dataset().join(
-                    metric_scores,
-                    sa.and_(
-                        metric_scores.c.client_id == items.c.client_id,
-                        metric_scores.c.result_id == items.c.result_id,
-                    ),
-                )
-            )
-            .where(items.c.evaluation_id == evaluation_id)
-            .order_by(dataset_items.c.position, items.c.item_id, metric_scores.c.metric_id, metric_scores.c.take)
-        ).all()
+    of = metric_scores.c
+    query = (
+        sa.select(items.c.item_id, items.c.takes, *(of[name] for name in (*_NAMED, *_OUTCOME)))
+        .select_from(in_dataset().join(metric_scores, same(metric_scores, items, "client_id", "result_id")))
+        .where(items.c.evaluation_id == evaluation_id)
+        .order_by(dataset_items.c.position, items.c.item_id, of.metric_id, of.take)
+    )
     found: dict[str, dict[str, Outcome]] = {metric_id: {} for metric_id in metric_versions}
-    for row in rows:
+    for row in db.rows(query):
         if metric_versions.get(row.metric_id) != row.metric_version:
             continue
         wanted = (row.takes or {}).get(row.metric_id)
@@ -165,13 +149,12 @@ def save_summaries(db: Database, evaluation_id: int, summaries: Sequence[Summary
 
 def load_summaries(db: Database, evaluation_id: int) -> list[Summary]:
     """An evaluation's summaries by metric id."""
-    with db.connect() as connection:
-        rows = connection.execute(
-            sa.select(*(metric_summaries.c[column].label(name) for name, column in _SUMMARY_COLUMNS.items()))
-            .where(metric_summaries.c.evaluation_id == evaluation_id)
-            .order_by(metric_summaries.c.metric_id)
-        )
-        return [Summary(**row._mapping) for row in rows]
+    query = (
+        sa.select(*(metric_summaries.c[column].label(name) for name, column in _SUMMARY_COLUMNS.items()))
+        .where(metric_summaries.c.evaluation_id == evaluation_id)
+        .order_by(metric_summaries.c.metric_id)
+    )
+    return [Summary(**row._mapping) for row in db.rows(query)]
 
 
 def load_rescored(
@@ -185,15 +168,13 @@ def load_rescored(
     for item_id, result_id in results.items():
         items.setdefault(result_id, []).append(item_id)
     found: dict[str, dict[str, Outcome]] = {metric_id: {} for metric_id in metric_versions}
-    query = _takes(client_id, "status", "value", "reason", "detail")
-    with db.connect() as connection:
-        for row in rows_in(connection, query, metric_scores.c.result_id, items):
-            if metric_versions.get(row.metric_id) != row.metric_version:
-                continue
-            column = found[row.metric_id]
-            for item_id in items[row.result_id]:
-                if row.status != "error" or item_id not in column:
-                    column[item_id] = Outcome(row.status, row.value, row.reason, row.detail)
+    for row in db.rows_in(_takes(client_id, *_OUTCOME), metric_scores.c.result_id, items):
+        if metric_versions.get(row.metric_id) != row.metric_version:
+            continue
+        column = found[row.metric_id]
+        for item_id in items[row.result_id]:
+            if row.status != "error" or item_id not in column:
+                column[item_id] = Outcome(row.status, row.value, row.reason, row.detail)
     return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
 
 

@@ -116,9 +116,8 @@ def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVer
     columns = (datasets.client_id, datasets.id, datasets.name, datasets.valid, datasets.rule_failures)
     newest: dict[tuple[str, str], DatasetVerdict] = {}
     query = sa.select(*columns).where(datasets.retired_at.is_(None)).order_by(datasets.checked_at, datasets.id)
-    with db.connect() as connection:
-        for row in rows_in(connection, query, datasets.client_id, client_ids):
-            newest[row.client_id, row.name] = DatasetVerdict(*row)
+    for row in db.rows_in(query, datasets.client_id, client_ids):
+        newest[row.client_id, row.name] = DatasetVerdict(*row)
     return list(newest.values())
 
 
@@ -127,14 +126,12 @@ def evaluated_since(db: Database, since: datetime) -> dict[str, datetime]:
     runs = evaluation_runs.c
     # Grouped here: SQLite would group by reading all evaluations in the order of another index.
     query = sa.select(runs.client_id, runs.finished_at).where(runs.finished_at >= since, runs.status == "complete")
-    with db.connect() as connection:
-        return {row.client_id: row.finished_at for row in connection.execute(query.order_by(runs.finished_at))}
+    return {row.client_id: row.finished_at for row in db.rows(query.order_by(runs.finished_at))}
 
 
 def last_evaluated(db: Database, client_ids: Iterable[str]) -> dict[str, datetime]:
     """When these clients' newest complete evaluations ended, however long ago; without those that have none."""
     runs = evaluation_runs.c
     query = sa.select(runs.client_id, sa.func.max(runs.finished_at).label("at")).where(runs.status == "complete")
-    with db.connect() as connection:
-        rows = rows_in(connection, query.group_by(runs.client_id), runs.client_id, client_ids)
-        return {row.client_id: row.at for row in rows if row.at is not None}
+    rows = db.rows_in(query.group_by(runs.client_id), runs.client_id, client_ids)
+    return {row.client_id: row.at for row in rows if row.at is not None}

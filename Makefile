@@ -45,7 +45,7 @@ check: setup
 	$(BIN)/lint-imports
 
 docs: setup
-	$(BIN)/python -m rageval_dagster.metrics.documentation
+	$(BIN)/python -m scripts.metrics_docs
 
 bench: setup
 	for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done

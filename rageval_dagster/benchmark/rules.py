@@ -24,6 +24,14 @@ Kind = Literal["generated", "imported"]
 Value = str | float | bool | None
 
 
+# Expectations of Great Expectations, by name.
+_PRESENT = "ExpectColumnValuesToNotBeNull"
+_ABSENT = "ExpectColumnValuesToBeNull"
+_UNIQUE = "ExpectColumnValuesToBeUnique"
+_IN_SET = "ExpectColumnValuesToBeInSet"
+_BETWEEN = "ExpectColumnValuesToBeBetween"
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rule: the column that it looks at and the Great Expectations expectation that the column has to meet.
@@ -53,13 +61,13 @@ class Rule:
 
     def holds(self, value: Value) -> bool:
         """Whether one value meets the expectation (uniqueness is a matter of several values, see `validation`)."""
-        if self.expectation == "ExpectColumnValuesToNotBeNull":
+        if self.expectation == _PRESENT:
             return value is not None
-        if self.expectation == "ExpectColumnValuesToBeNull":
+        if self.expectation == _ABSENT:
             return value is None
-        if value is None or self.expectation == "ExpectColumnValuesToBeUnique":
+        if value is None or self.expectation == _UNIQUE:
             return True
-        if self.expectation == "ExpectColumnValuesToBeInSet":
+        if self.expectation == _IN_SET:
             return value in self.arguments["value_set"]
         number = float(value)
         return self.arguments.get("min_value", number) <= number <= self.arguments.get("max_value", number)
@@ -95,38 +103,21 @@ class RuleResult:
 _TRUE = {"value_set": [True]}
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "question_present",
-        "Every pair has a question.",
-        "question_key",
-        "ExpectColumnValuesToNotBeNull",
-        blocks_imported=True,
-    ),
-    Rule(
-        "question_unique",
-        "No question is asked twice (case and punctuation aside).",
-        "question_key",
-        "ExpectColumnValuesToBeUnique",
-    ),
+    Rule("question_present", "Every pair has a question.", "question_key", _PRESENT, blocks_imported=True),
+    Rule("question_unique", "No question is asked twice (case and punctuation aside).", "question_key", _UNIQUE),
     Rule(
         "question_length",
         "A question has 3 to 60 words (five characters of Chinese, Japanese, Korean or Thai count as three).",
         "question_words",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"min_value": 3, "max_value": 60},
     ),
-    Rule(
-        "question_not_yes_no",
-        "No question can be answered with yes or no.",
-        "question_open",
-        "ExpectColumnValuesToBeInSet",
-        _TRUE,
-    ),
+    Rule("question_not_yes_no", "No question can be answered with yes or no.", "question_open", _IN_SET, _TRUE),
     Rule(
         "question_self_contained",
         'A question can be understood without the passage: no "the text above", no pronoun without a noun.',
         "question_reference",
-        "ExpectColumnValuesToBeInSet",
+        _IN_SET,
         {"value_set": ["none"]},
     ),
     Rule(
@@ -134,76 +125,70 @@ RULES: tuple[Rule, ...] = (
         "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it; our "
         "own clozes are sentences of their chunk and not judged by this.",
         "question_copied_share",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"max_value": 0.75},
     ),
-    Rule(
-        "question_keeps_answer",
-        "A question does not give its answer away.",
-        "question_keeps_answer",
-        "ExpectColumnValuesToBeInSet",
-        _TRUE,
-    ),
+    Rule("question_keeps_answer", "A question does not give its answer away.", "question_keeps_answer", _IN_SET, _TRUE),
     Rule(
         "question_no_near_duplicate",
         "No question nearly repeats another (by embedding, or by its words).",
         "near_duplicate_of",
-        "ExpectColumnValuesToBeNull",
+        _ABSENT,
     ),
     Rule(
         "answer_present",
         "Every generated pair that is meant to be answerable has an answer.",
         "answer_present",
-        "ExpectColumnValuesToBeInSet",
+        _IN_SET,
         _TRUE,
     ),
     Rule(
         "answer_length",
         "An answer has at most 100 words (counted as a question's).",
         "answer_words",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"max_value": 100},
     ),
     Rule(
         "answer_grounded",
         "At least 70 % of an answer's words, and all its numbers, stand in the chunk or quote that it comes from.",
         "answer_support",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"min_value": 0.7},
     ),
     Rule(
         "evidence_in_chunk",
         "Every generated pair that is meant to be answerable quotes its evidence word for word from its chunk.",
         "evidence_in_chunk",
-        "ExpectColumnValuesToBeInSet",
+        _IN_SET,
         _TRUE,
     ),
     Rule(
         "category_known",
         f"The category of a generated pair is one of {', '.join(CATEGORIES)}.",
         "category",
-        "ExpectColumnValuesToBeInSet",
+        _IN_SET,
         {"value_set": list(CATEGORIES)},
     ),
     Rule(
         "multi_hop_evidence",
         "A multi_hop pair has evidence in two documents.",
         "multi_hop_documents",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"min_value": 2},
     ),
     Rule(
         "no_noise",
         "Question, answer and source are text: no boilerplate, licence, table of contents or extraction noise.",
         "noise",
-        "ExpectColumnValuesToBeInSet",
+        _IN_SET,
         {"value_set": [CLEAN]},
     ),
     Rule(
         "benchmark_not_empty",
         "At least one pair is in the benchmark.",
         "pairs",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"min_value": 1},
         scope="benchmark",
         blocks_imported=True,
@@ -212,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         "rejected_share",
         "At most half of the generated pairs were rejected.",
         "rejected_share",
-        "ExpectColumnValuesToBeBetween",
+        _BETWEEN,
         {"max_value": 0.5},
         scope="benchmark",
         blocking=False,
@@ -221,7 +206,7 @@ RULES: tuple[Rule, ...] = (
         "categories_covered",
         "Every known category has a pair, where a model wrote the questions.",
         "missing_categories",
-        "ExpectColumnValuesToBeNull",
+        _ABSENT,
         scope="benchmark",
         blocking=False,
     ),

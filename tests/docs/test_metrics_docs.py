@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rageval_dagster.metrics.documentation import PAGE, built_in_page
 from rageval_dagster.metrics.interface import MetricOptions
 from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores, metrics_of
 from rageval_dagster.records import Answer, Item, Result
 from rageval_dagster.settings import load_settings
+from scripts.metrics_docs import PAGE, built_in_page
 
 TEXT = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The registry as a page of documentation: `python -m rageval_dagster.metrics.documentation` writes docs/metrics.md."""
+"""The registry as a page of documentation: `python -m scripts.metrics_docs` writes docs/metrics.md."""
 
 import sys
 from collections.abc import Iterable

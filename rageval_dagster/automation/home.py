@@ -5,42 +5,7 @@ from pathlib import Path
 
 from rageval_dagster.settings import Settings, load_settings
 
-DAGSTER_YAML = """\
-# Written by rageval_dagster; yours to change: it is not written again.
-telemetry:
-  enabled: false
-nux:
-  enabled: false
-concurrency:
-  runs:
-    # Of different clients, each in a process of its own. SQLite serves one writer at a time: over PostgreSQL or MariaDB
-    # as many as the machine has room for.
-    max_concurrent_runs: 4
-    # One run at a time per client; the lease in the history database holds for runs from the command line too.
-    tag_concurrency_limits:
-      - key: dagster/partition
-        value:
-          applyLimitPerUniqueValue: true
-        limit: 1
-  pools:
-    # The pool `llm`: assets that may call a language model.
-    default_limit: 4
-    granularity: op
-run_monitoring:
-  enabled: true
-  start_timeout_seconds: 180
-  # A run whose worker was killed gives its pool slots back.
-  free_slots_after_run_end_seconds: 30
-  poll_interval_seconds: 15
-retention:
-  schedule:
-    purge_after_days: 90
-  sensor:
-    purge_after_days:
-      skipped: 3
-      failure: 30
-      success: 90
-"""
+DAGSTER_YAML = Path(__file__).with_name("dagster.yaml")
 
 
 def prepare_dagster_home(settings: Settings) -> Path:
@@ -57,7 +22,7 @@ def prepare_dagster_home(settings: Settings) -> Path:
     config = home / "dagster.yaml"
     if not config.exists():
         draft = home / f".dagster.yaml.{os.getpid()}"
-        draft.write_text(DAGSTER_YAML, encoding="utf-8")
+        draft.write_bytes(DAGSTER_YAML.read_bytes())
         draft.replace(config)
     os.environ["DAGSTER_HOME"] = str(home)
     return home

@@ -101,7 +101,7 @@ def _new_dagster_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if not home.exists():
         before = os.umask(0o077)  # as it is where the project makes it
         home.mkdir()
-        (home / "dagster.yaml").write_text(DAGSTER_YAML, encoding="utf-8")
+        (home / "dagster.yaml").write_bytes(DAGSTER_YAML.read_bytes())
         with monkeypatch.context() as environment:
             environment.setenv("DAGSTER_HOME", str(home))
             dg.DagsterInstance.get().dispose()

@@ -3,7 +3,6 @@
 import dagster as dg
 
 from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history
-from rageval_dagster.assets.freshness import fresh
 from rageval_dagster.automation.alerts import alert_sensor
 from rageval_dagster.automation.dead_runs import dead_run_sensor
 from rageval_dagster.automation.jobs import benchmark_job, evaluation_job
@@ -28,7 +27,7 @@ _embedding = Embedding(database=_database)
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
-    asset_checks=[*checks.asset_checks(), fresh],
+    asset_checks=checks.asset_checks(),
     jobs=[evaluation_job, benchmark_job, retention_job],
     schedules=[*evaluation_schedules(), retention_schedule],
     sensors=[document_store_sensor(), dead_run_sensor(), alert_sensor()],

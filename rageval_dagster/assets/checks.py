@@ -12,6 +12,7 @@ from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 
 MAX_IDS = 50
+FRESH = "fresh"
 
 
 def rule_check_specs(asset: str) -> list[dg.AssetCheckSpec]:
@@ -129,5 +130,19 @@ def _strays(
     )
 
 
+@dg.asset_check(asset="evaluation_runs", name=FRESH, partitions_def=clients_partitions)
+@without_texts
+def fresh(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    """The newest complete evaluation is not older than RAGEVAL_FRESH_HOURS."""
+    # Made by each run; where no run comes, the alert sensor reports it.
+    from rageval_dagster.gate.incidents import freshness
+    from rageval_dagster.settings import load_settings
+    from rageval_dagster.storage.types import utc_now
+
+    client_id = database.client_of(context.partition_key)
+    found = freshness(database.open(), load_settings(), client_id, utc_now())
+    return dg.AssetCheckResult(passed=found.fresh, metadata=found.metadata())
+
+
 def asset_checks() -> list[dg.AssetChecksDefinition]:
-    return [complete, few_errors, good_values, no_foreign_chunks, no_unknown_chunks, *gate_checks()]
+    return [complete, few_errors, good_values, no_foreign_chunks, no_unknown_chunks, fresh, *gate_checks()]

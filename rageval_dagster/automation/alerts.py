@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from rageval_dagster.assets.freshness import FRESH
+from rageval_dagster.assets.checks import FRESH
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.errors import RagevalError

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rageval_dagster.corpus.compatibility import check_embedder
@@ -110,11 +110,10 @@ class _Bm25Index:
         from bm25s import BM25
         from bm25s.stopwords import STOPWORDS_EN
 
-        self._stem = Stemmer.Stemmer(STEMMER_LANGUAGE).stemWord
+        self._stem = cache(Stemmer.Stemmer(STEMMER_LANGUAGE).stemWord)
         self._stopwords = frozenset(STOPWORDS_EN)
         self._bm25 = BM25(method="lucene", k1=BM25_K1, b=BM25_B)
         self._vocabulary: dict[str, int] = {}
-        self._stems: dict[str, str] = {}
         self._chunk_ids: list[str] = []
         self._documents: list[array[int]] = []
 
@@ -145,12 +144,7 @@ class _Bm25Index:
 
     def _words(self, text: str) -> list[str]:
         words = (match.group().lower() for match in word_spans(text))
-        return [self._stemmed(word) for word in words if word not in self._stopwords]
-
-    def _stemmed(self, word: str) -> str:
-        if word not in self._stems:
-            self._stems[word] = self._stem(word)
-        return self._stems[word]
+        return [self._stem(word) for word in words if word not in self._stopwords]
 
 
 def _best(scores: "np.ndarray", order: "np.ndarray", depth: int) -> "np.ndarray":

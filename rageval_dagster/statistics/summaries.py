@@ -9,7 +9,6 @@ from rageval_dagster.statistics.intervals import mean_interval
 def summarise(
     outcomes: Mapping[str, Outcome],
     clusters: Mapping[str, Hashable] | None = None,
-    confidence: float = 0.95,
     ceiling: float | None = None,
 ) -> Summary:
     """Sums up the outcomes of one metric, {item: outcome}; undefined ones and errors are counted, never averaged.
@@ -25,7 +24,7 @@ def summarise(
     interval = high = None
     if values:
         labels = None if clusters is None else [clusters.get(item) for item in scores]
-        interval = mean_interval(values, labels, confidence)
+        interval = mean_interval(values, labels)
         # The mean itself may lie above its ceiling by a rounding.
         high = interval.high if ceiling is None else max(interval.mean, min(interval.high, ceiling))
     scored_part = interval.mean * share if interval and share else 0.0

@@ -1,6 +1,7 @@
 """How text is cut: sentences by a real segmenter, and words in any script."""
 
 import itertools
+import math
 import re
 import sys
 import unicodedata
@@ -93,6 +94,20 @@ def says_something(sentence: str) -> bool:
 def showable(text: str) -> str:
     """The text on one line, without anything that a terminal obeys or that is shown elsewhere than it stands."""
     return TURNS_DIRECTION.sub("?", _CONTROL.sub("?", _LINE_BREAK.sub(" ", text)))
+
+
+def normalise_whitespace(text: str) -> str:
+    """Every run of white space as one blank, none at the ends: how quotes and chunks are compared."""
+    return " ".join(text.split())
+
+
+def finite_number(text: str) -> float | None:
+    """The number that a text is; None where it is none, or no finite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def plural(count: int, noun: str) -> str:

@@ -16,7 +16,7 @@ SCHEMA = "dagster/column_schema"
 def client_asset(
     group: str,
     table: str,
-    deps: Iterable[dg.AssetsDefinition],
+    deps: Iterable[dg.AssetsDefinition | dg.SourceAsset],
     kinds: Iterable[str] = ("python", "sql"),
     **options: Any,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:

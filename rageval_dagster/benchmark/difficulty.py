@@ -5,9 +5,9 @@ from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.records import NOT_RETURNED, Candidate, Item
+from rageval_dagster.text import normalise_whitespace
 
 if TYPE_CHECKING:
     from rageval_dagster.corpus.store import ChromaStore

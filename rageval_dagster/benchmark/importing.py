@@ -19,7 +19,7 @@ from rageval_dagster.records import Chunk, Evidence, Item
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage.benchmark import Dataset
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH, NAME_LENGTH
 
 if TYPE_CHECKING:
@@ -228,8 +228,7 @@ class _Corpus:
         held = self._held_by_any([each for each in quoted if each.document_id in self._without_document])
         documents = sorted({each.document_id for each in quoted if each not in held})
         found: dict[Evidence, _Finding] = {}
-        for start in range(0, len(documents), _DOCUMENTS_AT_A_TIME):
-            part = set(documents[start : start + _DOCUMENTS_AT_A_TIME])
+        for part in map(set, in_batches(documents, _DOCUMENTS_AT_A_TIME)):
             chunks: dict[str, list[Chunk]] = {document_id: [] for document_id in part}
             chunk_ids = [chunk_id for document_id in part for chunk_id in self._chunk_ids[document_id]]
             for chunk in self._store.get(self._client_id, chunk_ids):

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from rageval_dagster.benchmark.words import normalise_whitespace, tokens
-from rageval_dagster.text import is_character, is_mark
+from rageval_dagster.benchmark.words import tokens
+from rageval_dagster.text import is_character, is_mark, normalise_whitespace
 
 CLEAN = "clean"
 _URL = re.compile(r"(?:https?://|www\.)[^\s)>\]]+", re.IGNORECASE)

@@ -11,13 +11,13 @@ from rageval_dagster.benchmark.mix import SINGLE, Kind
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.tasks import MODEL_FAILED, Task
-from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages import detect
 from rageval_dagster.llm.client import Asker, ModelFailedError
 from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.records import Candidate, Chunk, Item, Progress
 from rageval_dagster.settings import Settings
+from rageval_dagster.text import normalise_whitespace
 
 if TYPE_CHECKING:
     from rageval_dagster.llm.client import ChatClient

@@ -6,16 +6,11 @@ from typing import Any, Literal
 
 from rageval_dagster.benchmark.noise import CLEAN, noise_kind
 from rageval_dagster.benchmark.question_wording import BLANK, has_dangling_pronoun, is_yes_no, refers_to_source
-from rageval_dagster.benchmark.words import (
-    content_tokens,
-    english_rules_hold,
-    normalise_whitespace,
-    tokens,
-    word_count,
-)
+from rageval_dagster.benchmark.words import content_tokens, english_rules_hold, tokens, word_count
 from rageval_dagster.identity import canonical_json, digest
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Item
+from rageval_dagster.text import normalise_whitespace
 
 CATEGORIES = ("factual_lookup", "multi_hop", "entity_specific", "temporal")
 """The categories of seed 004; an imported dataset may bring its own."""

@@ -18,9 +18,9 @@ from rageval_dagster.benchmark.rules import (
     measure,
     question_key,
 )
-from rageval_dagster.benchmark.words import normalise_whitespace
 from rageval_dagster.errors import UnvalidatedBenchmarkError
 from rageval_dagster.records import Candidate, Item
+from rageval_dagster.text import normalise_whitespace
 
 if TYPE_CHECKING:
     from rageval_dagster.embedding.models import Embedder

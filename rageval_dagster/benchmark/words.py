@@ -48,8 +48,3 @@ def word_count(found: Sequence[str]) -> int:
     """How many words some tokens are: five characters of the scripts without spaces make three."""
     characters = sum(map(is_character, found))
     return ceil(len(found) - 2 * characters / 5)
-
-
-def normalise_whitespace(text: str) -> str:
-    """Every run of white space as one blank, none at the ends: how quotes and chunks are compared."""
-    return " ".join(text.split())

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
 from rageval_dagster.storage.corpus import document_chunks, iter_manifest
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
+from rageval_dagster.text import normalise_whitespace
 
 _DOCUMENTS_AT_A_TIME = 200
 _NEAREST = 3
@@ -55,8 +56,7 @@ def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: 
     asked = {evidence for item in items for evidence in item.evidence}
     resolved: dict[Evidence, _Found | None] = {}
     documents = sorted({evidence.document_id for evidence in asked})
-    for start in range(0, len(documents), _DOCUMENTS_AT_A_TIME):
-        part = set(documents[start : start + _DOCUMENTS_AT_A_TIME])
+    for part in map(set, in_batches(documents, _DOCUMENTS_AT_A_TIME)):
         resolved.update(_resolve_in(part, [each for each in asked if each.document_id in part], db, store, client_id))
     by_content = [evidence for evidence in asked if evidence not in resolved]
     resolved.update(_resolve_anywhere(by_content, db, store, client_id))
@@ -76,7 +76,7 @@ def _resolve_in(
         for name, entries in manifest.items()
         if any(entry.chunk_id != entry.document_id for entry in entries)
     }
-    quoted = {evidence.document_id for evidence in asked if normalise(evidence.quote or "")}
+    quoted = {evidence.document_id for evidence in asked if normalise_whitespace(evidence.quote or "")}
     chunk_ids = [entry.chunk_id for name, entries in named.items() if name in quoted for entry in entries]
     by_document: dict[str, list[Chunk]] = {}
     for chunk in store.get(client_id, chunk_ids):
@@ -84,7 +84,7 @@ def _resolve_in(
     resolved: dict[Evidence, _Found | None] = {}
     for evidence in asked:
         itself = frozenset([evidence.document_id])
-        if not normalise(evidence.quote or ""):
+        if not normalise_whitespace(evidence.quote or ""):
             resolved[evidence] = _Found(frozenset(), itself) if evidence.document_id in manifest else None
         elif evidence.document_id in named:
             found = matching_chunks(evidence.quote or "", evidence.page, by_document.get(evidence.document_id, []))
@@ -155,7 +155,7 @@ class _Words:
 
     @classmethod
     def of(cls, text: str) -> "_Words":
-        text = normalise(text)
+        text = normalise_whitespace(text)
         length = _length(text)
         half = (length + 1) // 2
         return cls(text, length, text[: _size(text, half)], text[len(text) - _size(text[::-1], half) :])
@@ -198,7 +198,7 @@ class _Quotes:
 
 def _collect(chunk: Chunk, quotes: Iterable[tuple[_Words, list[_Match]]]) -> None:
     """Adds the chunk to the matches of every quote of which it holds enough to count."""
-    text = normalise(chunk.text)
+    text = normalise_whitespace(chunk.text)
     length = _length(text)
     own: _Words | None = None
     for quote, matches in quotes:
@@ -228,11 +228,6 @@ def _chosen(quote: _Words, page: int | None, matches: Sequence[_Match]) -> list[
     # A heading that the quote mentions is not the quote, however often it stands: together they make up half of it.
     together = sum({match.words_hash: match.overlap for match in within}.values())
     return [match.chunk_id for match in within] if together >= quote.length / 2 else []
-
-
-def normalise(text: str) -> str:
-    """The text with every run of whitespace as one space, and none at the ends."""
-    return " ".join(text.split())
 
 
 def _overlap(quote: str, text: str) -> int:

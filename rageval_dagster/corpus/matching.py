@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from rageval_dagster.corpus.evidence import Resolution, matching_chunks, normalise
+from rageval_dagster.corpus.evidence import Resolution, matching_chunks
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
-from rageval_dagster.text import normalised, separate_characters, word_spans
+from rageval_dagster.text import normalise_whitespace, normalised, separate_characters, word_spans
 
 MATCHING_REVISION = 2
 """What was matched by other rules is not reused."""
@@ -150,7 +150,7 @@ def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
         chunk = chunks.get(hit.chunk_id)
         if chunk is None:
             continue
-        words, held = normalise(hit.text), normalise(chunk.text)
+        words, held = normalise_whitespace(hit.text), normalise_whitespace(chunk.text)
         if words in held or held in words:
             found[hit] = _Match(known.client_id, chunk.id, chunk.document_id, chunk.page)
     return found

@@ -17,6 +17,7 @@ from rageval_dagster.errors import StoreError
 from rageval_dagster.records import Chunk, Hit
 from rageval_dagster.redaction import Redactor, load_redactor
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.database import in_batches
 
 if TYPE_CHECKING:
     import chromadb
@@ -220,7 +221,7 @@ class ChromaStore:
     def get(self, client_id: str, chunk_ids: Sequence[str]) -> list[Chunk]:
         """The chunks with these ids, in their order; what the client does not have, or has no text, is left out."""
         found: dict[str, Chunk] = {}
-        for batch in _batches(chunk_ids, PAGE_SIZE):
+        for batch in in_batches(chunk_ids, PAGE_SIZE):
             page = self._page(client_id, self._read(client_id, with_vectors=False, ids=batch), with_vectors=False)
             found.update((chunk.id, chunk) for chunk in page.chunks)
         return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
@@ -247,7 +248,7 @@ class ChromaStore:
     def vectors_of(self, client_id: str, chunk_ids: Sequence[str]) -> "dict[str, np.ndarray]":
         """Chunk id -> vector (float32 [dimension]), in their order; what the client does not have is left out."""
         found: dict[str, np.ndarray] = {}
-        for batch in _batches(chunk_ids, PAGE_SIZE):
+        for batch in in_batches(chunk_ids, PAGE_SIZE):
             read = self._read(client_id, with_vectors=True, ids=batch)
             found.update(zip(read["ids"], _as_floats(read["embeddings"]), strict=True))
         return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
@@ -323,14 +324,14 @@ class ChromaStore:
     def update_metadata(self, client_id: str, metadatas: Mapping[str, Metadata]) -> None:
         """Sets metadata fields of chunks that are there (chunk id -> fields); text and vector stay."""
         place = self._writable(client_id)
-        for batch in _batches(list(metadatas), self._batch_size()):
+        for batch in in_batches(metadatas, self._batch_size()):
             with self._backend.translated():
                 self._collection(place).update(ids=batch, metadatas=[dict(metadatas[each]) for each in batch])
 
     def delete(self, client_id: str, chunk_ids: Sequence[str]) -> None:
         """Deletes chunks; unknown ids do nothing."""
         place = self._writable(client_id)
-        for batch in _batches(chunk_ids, self._batch_size()):
+        for batch in in_batches(chunk_ids, self._batch_size()):
             with self._backend.translated():
                 self._collection(place).delete(ids=batch, where=self._where(place))
 
@@ -497,12 +498,6 @@ def _rows_of_a_page(found: Any) -> int:
     numbers = 0 if vectors is None else len(vectors[0])
     characters = sum(len(text or "") for text in found["documents"]) / len(found["ids"])
     return int(max(_FIRST_PAGE, min(_LARGEST_PAGE, _PAGE_BYTES / (32 * numbers + 4 * characters + 1))))
-
-
-def _batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
-    distinct = list(dict.fromkeys(keys))
-    for start in range(0, len(distinct), size):
-        yield distinct[start : start + size]
 
 
 def _as_floats(vectors: Any) -> "np.ndarray":

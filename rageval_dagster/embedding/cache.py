@@ -7,7 +7,7 @@ from rageval_dagster.embedding.models import Embedder
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.caches import load_vectors, save_vectors
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +56,7 @@ class CachedEmbedder:
         kept = load_vectors(self._db, self._client_id, self.version, list(by_hash))
         # Sorted by length before it is cut into blocks, so that a block holds texts of like length: little padding.
         missing = sorted((key for key in by_hash if key not in kept), key=lambda key: (len(by_hash[key]), key))
-        for start in range(0, len(missing), SAVED_AT_ONCE):
-            block = missing[start : start + SAVED_AT_ONCE]
+        for block in in_batches(missing, SAVED_AT_ONCE):
             made = self._embedder.encode([by_hash[key] for key in block]).astype("<f4", copy=False)
             new = {key: vector.tobytes() for key, vector in zip(block, made, strict=True)}
             save_vectors(self._db, self._client_id, self.version, new)

@@ -1,6 +1,5 @@
 """Metrics, other judges and plain comparisons of strings against the human labels of recorded answers."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.metrics.lexical import squad_tokens
 from rageval_dagster.records import Interval, Outcome
 from rageval_dagster.statistics.agreement import accuracy, auroc, held_out, kappa, kendall, spearman
+from rageval_dagster.text import finite_number
 
 if TYPE_CHECKING:
     from rageval_dagster.benchmark.formats.outputs import Output
@@ -81,7 +81,7 @@ def labelled(outputs: "Sequence[Output]", positive: str | None = None) -> tuple[
     spoken += ", ..." if len(counts) > _LISTED else ""
     if not known:
         raise DatasetError("no answer has a label: there is nothing to agree with")
-    grades = [_number(str(output.label)) for output in known]
+    grades = [finite_number(str(output.label)) for output in known]
     graded = [grade for grade in grades if grade is not None]
     if positive is None and len(graded) < len(known):
         raise DatasetError(f"say which label is the good one with --positive; the labels are {spoken}")
@@ -212,11 +212,3 @@ def _turned(value: float, higher_is_better: bool) -> float:
 
 def _label_counts(outputs: "Sequence[Output]") -> dict[str, int]:
     return dict(Counter(str(output.label) for output in outputs).most_common())
-
-
-def _number(label: str) -> float | None:
-    try:
-        number = float(label)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

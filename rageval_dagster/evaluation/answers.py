@@ -1,13 +1,13 @@
 """The answer stage: the system answers from the first k contexts it retrieved; answers are stored by content."""
 
 from rageval_dagster.errors import BudgetReachedError
-from rageval_dagster.evaluation.stages import StageReport, further, in_batches
+from rageval_dagster.evaluation.stages import BATCH, StageReport, further
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 
@@ -41,7 +41,7 @@ def run_answers(
     missing = [item_id for item_id in keys if item_id not in reused]
     retrievals = result_storage.load_retrievals(db, evaluation.id, missing) if missing else {}
     done = 0
-    for batch in in_batches(missing):
+    for batch in in_batches(missing, BATCH):
         answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
         contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[:seen]] for item_id in answerable]
         asked = [items[item_id] for item_id in answerable]

@@ -7,13 +7,13 @@ from rageval_dagster.corpus.evidence import Resolution, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.evaluation.answers import answer_key, result_record
-from rageval_dagster.evaluation.stages import StageReport, in_batches
+from rageval_dagster.evaluation.stages import BATCH, StageReport
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import RagSystem, Retrieval
 from rageval_dagster.records import Hit, Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.results import RetrievalRecord
 
@@ -45,7 +45,7 @@ def run_retrieval(
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id) if missing else {}
     errors = done = 0
-    for batch in in_batches(missing):
+    for batch in in_batches(missing, BATCH):
         retrievals = dict(
             zip(batch, system.retrieve([items[item_id] for item_id in batch], evaluation.depth), strict=True)
         )

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from rageval_dagster.errors import BudgetReachedError, TextsDeletedError
-from rageval_dagster.evaluation.stages import StageReport, further, in_batches
+from rageval_dagster.evaluation.stages import StageReport, further
 from rageval_dagster.identity import digest_json
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.judging import judge_scores
@@ -13,7 +13,7 @@ from rageval_dagster.records import Progress, Result
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.types import utc_now
 

@@ -36,10 +36,6 @@ class StageReport:
         return 1.0 if self.total == 0 else 1 - self.errors / self.total
 
 
-def in_batches(values: Sequence[str], size: int = BATCH) -> list[Sequence[str]]:
-    return [values[start : start + size] for start in range(0, len(values), size)]
-
-
 def further(progress: Progress | None, before: int, total: int) -> Progress | None:
     """Progress of a part, after so many."""
     return None if progress is None else lambda done, _: progress(before + done, total)

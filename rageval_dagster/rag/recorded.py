@@ -7,13 +7,13 @@ from typing import Any
 
 import jmespath
 
-from rageval_dagster.corpus.evidence import normalise
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.rag.responses import ResponseReader
 from rageval_dagster.rag.system import Retrieval
 from rageval_dagster.records import Item
 from rageval_dagster.settings import RecordedDefinition, Settings
+from rageval_dagster.text import normalise_whitespace
 
 _ITEM_ID = re.compile("[0-9a-f]{16}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -49,7 +49,7 @@ class RecordedResponses:
         """What the file says to each item, in their order; all the contexts that stand there, whatever the depth."""
         missing = Retrieval(error="not_recorded: the file has no row for the question")
         by_id = [self._recorded.get(("item", item.item_id)) for item in items]
-        by_question = [self._recorded.get(("question", normalise(item.question)), missing) for item in items]
+        by_question = [self._recorded.get(("question", normalise_whitespace(item.question)), missing) for item in items]
         return [found or other for found, other in zip(by_id, by_question, strict=True)]
 
     def _read(self, content: bytes) -> dict[_Key, Retrieval]:
@@ -87,7 +87,7 @@ class RecordedResponses:
             question = self._question.search(row)
         except Exception:  # noqa: BLE001  (the user's expression, on anything)
             question = None
-        return "question", normalise(question) if isinstance(question, str) else ""
+        return "question", normalise_whitespace(question) if isinstance(question, str) else ""
 
 
 def _rows(content: bytes) -> Iterator[tuple[int, Any]]:

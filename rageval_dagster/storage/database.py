@@ -216,11 +216,11 @@ def same(left: sa.Table, right: sa.Table, *names: str) -> sa.ColumnElement[bool]
     return sa.and_(*(left.c[name] == right.c[name] for name in names))
 
 
-def in_batches(keys: Iterable[_Key]) -> Iterator[list[_Key]]:
-    """Distinct keys in lists short enough for an IN clause, in a fixed order."""
+def in_batches(keys: Iterable[_Key], size: int = IN_LIST) -> Iterator[list[_Key]]:
+    """Distinct keys in lists of at most `size`, by default short enough for an IN clause, in a fixed order."""
     distinct = list(dict.fromkeys(keys))
-    for start in range(0, len(distinct), IN_LIST):
-        yield distinct[start : start + IN_LIST]
+    for start in range(0, len(distinct), size):
+        yield distinct[start : start + size]
 
 
 def rows_in(

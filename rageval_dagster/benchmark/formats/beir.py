@@ -1,7 +1,6 @@
 """The BEIR format: a folder with queries and relevance judgements (its corpus is what `rageval ingest` loads)."""
 
 import json
-import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from rageval_dagster.benchmark.formats.rows import (
 )
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Evidence, Item
+from rageval_dagster.text import finite_number
 
 QUERIES = "queries.jsonl"
 QRELS = "qrels.tsv"
@@ -127,7 +127,7 @@ def _read_qrels(
     for place, (number, line) in enumerate(numbered_lines(path)):
         try:
             columns = decoded(line).split("\t")
-            if place == 0 and len(columns) == 3 and _relevance(columns[2]) is None:  # a header
+            if place == 0 and len(columns) == 3 and finite_number(columns[2]) is None:  # a header
                 continue
             _add_judgement(judged, columns, known_queries)
         except RowError as error:
@@ -139,7 +139,7 @@ def _add_judgement(judged: dict[str, dict[str, float]], columns: list[str], know
     if len(columns) != 3:
         raise RowError(None, f"has {len(columns)} columns, not 3 separated by tabs (query-id, corpus-id, score)")
     query_id, document_id, score = columns
-    relevance = _relevance(score)
+    relevance = finite_number(score)
     if not document_id.strip():
         raise RowError("corpus-id", "is empty")
     if relevance is None:
@@ -149,11 +149,3 @@ def _add_judgement(judged: dict[str, dict[str, float]], columns: list[str], know
     documents = judged.setdefault(query_id, {})
     if documents.setdefault(document_id, relevance) != relevance:
         raise RowError("score", "contradicts an earlier row about the same query and document")
-
-
-def _relevance(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

@@ -91,21 +91,6 @@ def test_a_run_on_which_the_system_failed_says_so_and_why(sqlite_db: Database) -
     ]
 
 
-def test_the_description_groups_and_names_what_there_is(client: TestClient) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
-    said = {
-        (method, path.removeprefix(PREFIX)): (each["tags"], each["summary"])
-        for path, methods in paths.items()
-        for method, each in methods.items()
-    }
-    assert said == {
-        ("post", "/generate"): (["datasets"], "Generate a dataset"),
-        ("get", "/datasets"): (["datasets"], "List the datasets"),
-        ("post", "/runs"): (["evaluations"], "Evaluate a dataset"),
-        ("get", "/runs"): (["evaluations"], "List the evaluations"),
-    }
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "said"),
     [

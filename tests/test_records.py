@@ -26,10 +26,7 @@ def test_one_work_is_told_in_one_unit() -> None:
         "6.0/min, 0:16:30 left",
         "300.0/min, 0:00:10 left",
     ]
-    assert [fast.told(20, 100, seconds) for seconds in (10.0, 40.0)] == [
-        "2.0/s, 0:00:40 left",
-        "0.5/s, 0:02:40 left",
-    ]
+    assert [fast.told(20, 100, seconds) for seconds in (10.0, 40.0)] == ["2.0/s, 0:00:40 left", "0.5/s, 0:02:40 left"]
 
 
 @pytest.mark.parametrize(

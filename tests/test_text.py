@@ -13,10 +13,7 @@ from rageval_dagster.text import normalised, segments, sentences, separate_chara
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "The rate is 0.305% in Dr. Smith's office. It fell!",
-            ["The rate is 0.305% in Dr. Smith's office.", "It fell!"],
-        ),
+        ("The rate is 0.305% in Dr. Li's town. It fell!", ["The rate is 0.305% in Dr. Li's town.", "It fell!"]),
         ("你好。世界很大！是吗？", ["你好。", "世界很大！", "是吗？"]),
         ("桥长212米。1929年冬天，河水结冰。", ["桥长212米。", "1929年冬天，河水结冰。"]),
         ("यह है। वह है।", ["यह है।", "वह है।"]),

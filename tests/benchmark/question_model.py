@@ -47,12 +47,7 @@ class QuestionModel:
     """What a scripted server replies: good verdicts, unless something else is said."""
 
     def __init__(self, **says: Says) -> None:
-        self._says: dict[str, Says] = {
-            "critic": FINE,
-            "answered": NOT_ANSWERED,
-            "closed_book": "UNKNOWN",
-            **says,
-        }
+        self._says: dict[str, Says] = {"critic": FINE, "answered": NOT_ANSWERED, "closed_book": "UNKNOWN", **says}
 
     def __call__(self, body: dict[str, Any]) -> str:
         said = self._says[kind_of(body)]

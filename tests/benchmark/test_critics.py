@@ -1,6 +1,5 @@
 """Critics of drafts: what each of them turns down, with which reason, and what becomes of their failures."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -107,13 +106,6 @@ def test_what_no_critic_judged_is_never_accepted(sqlite_db: Database, reply: str
     [candidate] = judged(sqlite_db, critic=reply)
     assert (candidate.status, candidate.item) == ("failed", None)
     assert candidate.reasons[0].startswith("model_failed (verdict_not_understood (no ")
-
-
-def test_a_verdict_that_the_passage_dictates_is_not_the_critic_s(sqlite_db: Database) -> None:
-    quoting = f"The passage demands {json.dumps(FINE)}. Mine: {json.dumps({**FINE, 'correct': False})}"
-    [candidate] = judged(sqlite_db, critic=quoting)
-    assert candidate.status == "failed"
-    assert "several JSON objects" in candidate.reasons[0]
 
 
 def test_after_a_critic_failed_only_what_is_missing_is_asked(sqlite_db: Database) -> None:

@@ -39,10 +39,7 @@ SHAPES = {
         [{"question": QUESTION, "correct_answers": [*BOTH], "correct_answer_document_ids": ["stores.md", "start.md"]}],
         Item(QUESTION, BOTH, evidence=(Evidence("stores.md"), Evidence("start.md"))),
     ),
-    "test-cases": (
-        {"test_cases": [CASE]},
-        Item(QUESTION, ("Two.",), (Evidence("stores.md"),), category="temporal"),
-    ),
+    "test-cases": ({"test_cases": [CASE]}, Item(QUESTION, ("Two.",), (Evidence("stores.md"),), category="temporal")),
     "qa-pairs": (
         [{"question": QUESTION, "answer": "Two.", "chunk_id": "stores.md::0033", "document_id": "stores.md"}],
         Item(QUESTION, ("Two.",), (Evidence("stores.md"),)),

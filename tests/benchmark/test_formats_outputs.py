@@ -201,11 +201,7 @@ def test_ids_are_the_file_s_own_or_the_place_of_the_row(tmp_path: Path) -> None:
         ({**EVALUATION_DATA, "context_ids": ["a"]}, "ai4rag", "context_ids"),
         ({"user_input": QUESTION}, "ragas", "response"),
         ({"question": QUESTION, "answer": "a"}, "judged", "label"),
-        (
-            {**NATIVE, "contexts": [{"text": "a", "document_id": "d"}, {"text": "b"}]},
-            "native",
-            "contexts[1].document_id",
-        ),
+        ({**NATIVE, "contexts": [*NATIVE["contexts"], {"text": "b"}]}, "native", "contexts[1].document_id"),
         ({**NATIVE, "contexts": [{"text": "a", "page": 0, "document_id": "d"}]}, "native", "contexts[0].page"),
         ({**NATIVE, "contexts": [{"text": "a", "document_id": "d", "score": "1"}]}, "native", "contexts[0].score"),
         ({**NATIVE, "contexts": [{"txt": "a"}]}, "native", "contexts[0].txt"),

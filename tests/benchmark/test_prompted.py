@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.drafts import item_of, reader_of
 from rageval_dagster.benchmark.generators import generator_name, load_generator
-from rageval_dagster.benchmark.mix import SINGLE, Kind
+from rageval_dagster.benchmark.mix import Kind
 from rageval_dagster.benchmark.prompted import prompted_name
 from rageval_dagster.benchmark.quotes import locate_quote
 from rageval_dagster.benchmark.related import Related
@@ -17,7 +17,6 @@ from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.llm.client import UnusableReplyError
-from rageval_dagster.llm.session import UNUSABLE_ATTEMPTS
 from rageval_dagster.records import Candidate, Chunk, Evidence
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
@@ -149,22 +148,6 @@ def test_the_second_draft_is_another_one(sqlite_db: Database) -> None:
     assert drafts[1]["seed"] == 1
 
 
-def test_a_model_that_writes_garbage_is_asked_a_few_times(sqlite_db: Database) -> None:
-    with ScriptedServer("la la la") as server:
-        candidates = generator(server, sqlite_db, RAGEVAL_LLM_MAX_ATTEMPTS="10").generate(
-            [Task(CHUNK), Task(BERGEN, "unanswerable"), Task(LARVIK, "multi_hop")], Related([CHUNK, LARVIK])
-        )
-        assert len(server.requests) <= len(candidates) * UNUSABLE_ATTEMPTS
-    assert {candidate.status for candidate in candidates} == {"failed"}
-    assert all(
-        reason.startswith("reply_not_understood (no question)") for each in candidates for reason in each.reasons
-    )
-    assert [candidate.attempt for candidate in candidates] == [0, 1] * 3
-    assert [candidate.chunk_key for candidate in candidates[::2]] == [
-        chunk.content_key for chunk in (CHUNK, BERGEN, LARVIK)
-    ]
-
-
 def test_a_request_that_fails_is_kept_as_a_failure_and_the_others_go_on(sqlite_db: Database) -> None:
     def fault_for(received: Received) -> Fault | None:
         return Fault("status", 503) if "broken.md" in received.text else None
@@ -197,16 +180,6 @@ def test_the_same_chunks_again_take_no_calls_and_give_the_same(sqlite_db: Databa
         assert len(server.requests) == calls == 3 + 5 + 2
     assert first == again
     assert [candidate.status for candidate in first] == ["new"] * 3
-
-
-@pytest.mark.parametrize("kind", SINGLE)
-def test_each_category_is_asked_for(sqlite_db: Database, kind: Kind) -> None:
-    def write(user: str) -> dict[str, str]:
-        return GOOD | {"category": next(name for name in SINGLE if f"category {name})" in user)}
-
-    [candidate] = written(sqlite_db, QuestionModel(single=write), kind)
-    assert candidate.item is not None
-    assert candidate.item.category == kind
 
 
 def test_a_question_over_two_documents_has_evidence_in_both(sqlite_db: Database) -> None:

@@ -13,13 +13,7 @@ import pytest
 from rageval_dagster.benchmark.due import BenchmarkSpec, renewal_due
 from rageval_dagster.benchmark.generators import load_generator
 from rageval_dagster.benchmark.mix import kind_of
-from rageval_dagster.benchmark.renewal import (
-    SPARE,
-    StageReport,
-    renew_candidates,
-    renew_dataset,
-    renew_sample,
-)
+from rageval_dagster.benchmark.renewal import SPARE, StageReport, renew_candidates, renew_dataset, renew_sample
 from rageval_dagster.benchmark.review import write_review
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder

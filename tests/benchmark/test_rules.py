@@ -60,9 +60,17 @@ def test_each_rule_finds_its_offence(rule: str, change: dict) -> None:
     assert rule in broken(replace(GOOD, **change))
 
 
-def test_white_space_in_a_quote_does_not_matter() -> None:
-    quote = "The Fram was built in 1892\n   by Colin Archer in Larvik."
-    assert broken(replace(GOOD, evidence=(Evidence("ships.md", quote=quote),))) == set()
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"evidence": (Evidence("ships.md", quote="The Fram was built in 1892\n   by Colin Archer in Larvik."),)},
+        {"answerable": False, "answers": ()},
+        {"question": "By whom was it designed?", "history": ({"role": "user", "content": "What is the Fram?"},)},
+    ],
+    ids=["white space in a quote", "no answer of an unanswerable one", "a pronoun that a conversation explains"],
+)
+def test_what_a_good_pair_may_be(change: dict) -> None:
+    assert broken(replace(GOOD, **change)) == set()
 
 
 def test_a_pair_whose_chunk_is_gone_is_no_good() -> None:
@@ -78,31 +86,11 @@ def test_a_multi_hop_pair_quotes_two_documents() -> None:
     assert broken(item, elsewhere=("Towns. Bergen is a town in Vestland.",)) == {"evidence_in_chunk"}
 
 
-def test_an_unanswerable_pair_needs_no_answer() -> None:
-    assert broken(replace(GOOD, answerable=False, answers=())) == set()
-
-
-def test_a_conversation_may_explain_a_pronoun() -> None:
-    item = replace(
-        GOOD, question="By whom was it designed?", history=({"role": "user", "content": "What is the Fram?"},)
-    )
-    assert "question_self_contained" not in broken(item)
-
-
 def test_imported_questions_are_not_asked_for_what_they_need_not_have() -> None:
     assert broken(Item("Who built the Fram?", category="our own"), "imported", None) == set()
     ungrounded = replace(GOOD, answers=("Fridtjof Nansen",))
     assert broken(ungrounded, "imported", None) == {"answer_grounded"}
     assert broken(replace(ungrounded, evidence=(Evidence("ships.md"),)), "imported", None) == set()
-
-
-def test_the_question_may_be_in_any_script() -> None:
-    item = Item(
-        "奥斯陆大约建于哪一年？",
-        ("公元1040年",),
-        (Evidence("a", quote="奥斯陆是挪威的首都，建于公元1040年左右。"),),
-    )
-    assert broken(item, chunk="奥斯陆是挪威的首都，建于公元1040年左右。人口七十万。") == set()
 
 
 @pytest.mark.parametrize(
@@ -116,17 +104,14 @@ def test_the_question_may_be_in_any_script() -> None:
             "Şehirdeki müze her gün sabah saat dokuzda ziyarete açılıyor.",
         ),
         ("谁建造了这座桥？", "李文华", "这座桥由工程师李文华设计，并在三年之内建造完成。"),
+        ("奥斯陆大约建于哪一年？", "公元1040年", "奥斯陆是挪威的首都，建于公元1040年左右。人口七十万。"),
         (
             "根据当地博物馆保存下来的旧地图和十九世纪的信件，最早从南岸的渔村通往北岸集市的那座木桥，究竟是在哪一位工程师的"
             "主持之下，在洪水之后的第三年重新建造完成并且向公众开放的？",
             "李文华",
             "洪水之后的第三年，在工程师李文华的主持之下，木桥重新建造完成。",
         ),
-        (
-            "Wo liegen die Pfeiler?",
-            "in dem Bett",
-            "Die Pfeiler der alten Brücke liegen im Bett des Flusses.",
-        ),
+        ("Wo liegen die Pfeiler?", "in dem Bett", "Die Pfeiler der alten Brücke liegen im Bett des Flusses."),
     ],
 )
 def test_good_pairs_of_other_languages_break_no_rule(question: str, answer: str, quote: str) -> None:
@@ -156,11 +141,6 @@ def test_values_hold_no_text() -> None:
     item = replace(GOOD, question="Who designed the canary ship?", answers=("canary",))
     values = measure(Pair("p", item, "generated", "A canary text."))
     assert "canary" not in repr(values)
-
-
-def test_rules_have_distinct_ids_and_say_what_they_want() -> None:
-    assert len({rule.id for rule in RULES}) == len(RULES)
-    assert all(rule.id.isidentifier() and rule.description.endswith(".") for rule in RULES)
 
 
 @pytest.mark.parametrize(("origin", "missing"), [("llm", "factual_lookup,multi_hop"), ("extractive", None)])

@@ -113,11 +113,7 @@ class Document:
 
 words = st.lists(st.sampled_from("storm rope anchor keeper 1801 harbour opened lamp".split()), max_size=15)
 rewritten = st.builds(
-    Document,
-    before=words,
-    after=words,
-    cut=st.none() | st.floats(0, 1),
-    others=st.lists(st.floats(0, 1), max_size=3),
+    Document, before=words, after=words, cut=st.none() | st.floats(0, 1), others=st.lists(st.floats(0, 1), max_size=3)
 )
 
 

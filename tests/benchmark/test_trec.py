@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import pytest
-import pytrec_eval
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.trec import write_trec
 from rageval_dagster.errors import DatasetError
@@ -42,23 +39,6 @@ def test_document_files_keep_each_documents_best_rank(tmp_path: Path) -> None:
     qrels, run = write_trec(tmp_path, RESULTS, "document", tag="my system", stem="run1")
     assert qrels.read_text() == "one 0 d2 1\nthree 0 d4 1\n"
     assert run.read_text().splitlines()[:2] == ["one Q0 d1 1 -1 my%20system", "one Q0 d2 2 -2 my%20system"]
-
-
-ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
-
-
-@settings(deadline=None)
-@given(st.lists(ids, min_size=1, max_size=12, unique=True), st.data())
-def test_trec_eval_sees_the_order_that_the_system_returned(
-    tmp_path_factory: pytest.TempPathFactory, chunks: list[str], data: st.DataObject
-) -> None:
-    relevant = data.draw(st.sampled_from(chunks))
-    results = {"q": result([(chunk, "d") for chunk in chunks], {relevant}, {"d"})}
-    qrels, run = write_trec(tmp_path_factory.mktemp("trec"), results, "chunk", tag="t", stem="s")
-    with qrels.open(encoding="utf-8") as qrels_file, run.open(encoding="utf-8") as run_file:
-        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels_file), {"recip_rank", "num_ret"})
-        measured = evaluator.evaluate(pytrec_eval.parse_run(run_file))
-    assert measured["q"] == pytest.approx({"recip_rank": 1 / (chunks.index(relevant) + 1), "num_ret": len(chunks)})
 
 
 def test_what_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:

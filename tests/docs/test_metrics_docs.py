@@ -25,12 +25,6 @@ def test_every_metric_has_a_section_whatever_its_cutoff() -> None:
     assert [name.replace("_at_k", "_at_7") for name in sections] == ids
 
 
-def test_the_page_names_the_defaults_and_no_number_in_the_place_of_k() -> None:
-    assert "### retrieval.precision_at_k" in TEXT
-    assert "### retrieval.ndcg_at_10" in TEXT
-    assert "997" not in TEXT
-
-
 def test_the_example_of_an_own_metric_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [module] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
     toml = re.findall(r"```toml\n(.*?)```", TEXT, flags=re.DOTALL)[0]

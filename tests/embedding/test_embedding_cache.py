@@ -69,10 +69,3 @@ def test_another_model_under_the_same_version_is_an_error(sqlite_db: Database) -
     CachedEmbedder(HashEmbedder(dimension=4), sqlite_db, "acme").encode(["a"])
     with pytest.raises(EmbeddingError, match="4 and 6"):
         CachedEmbedder(HashEmbedder(dimension=6), sqlite_db, "acme").encode(["a", "b"])
-
-
-def test_the_rest_is_the_embedders_own(sqlite_db: Database) -> None:
-    cached = CachedEmbedder(HashEmbedder(), sqlite_db, "acme")
-    assert (cached.name, cached.version, cached.dimension) == ("hash", "hash@1", 4)
-    assert cached.windows("a b") == ["a b"]
-    assert cached.encode([]).shape == (0, 4)

@@ -71,16 +71,6 @@ def test_as_many_at_once_as_set_and_no_more(sqlite_db: Database) -> None:
     assert server.most_at_once == 4
 
 
-def test_equal_requests_are_sent_once_and_kept_for_the_next_time(sqlite_db: Database) -> None:
-    with ScriptedServer(echo) as server:
-        first = client(server, sqlite_db).complete([ChatRequest("a"), ChatRequest("b"), ChatRequest("a")])
-        again = client(server, sqlite_db).complete([ChatRequest("a")])
-    assert len(server.requests) == 2
-    assert first[0] == first[2]
-    assert isinstance(again[0], Completion)
-    assert (again[0].text, again[0].cache_hit) == ("said: a", True)
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -105,12 +95,7 @@ def test_every_call_is_recorded(sqlite_db: Database) -> None:
         client(server, sqlite_db).complete([ChatRequest("a")])
         client(server, sqlite_db).complete([ChatRequest("a")])
     sent, kept = rows(sqlite_db, llm_calls)
-    assert (sent["client_id"], sent["role"], sent["model"], sent["run_id"]) == (
-        "acme",
-        "answer",
-        "small",
-        "run-1",
-    )
+    assert (sent["client_id"], sent["role"], sent["model"], sent["run_id"]) == ("acme", "answer", "small", "run-1")
     assert (sent["prompt_tokens"], sent["completion_tokens"], sent["retries"], sent["cache_hit"]) == (11, 7, 1, False)
     assert sent["latency_s"] > 0
     assert (kept["prompt_tokens"], kept["cache_hit"]) == (0, True)
@@ -198,12 +183,6 @@ def test_a_server_that_asks_for_no_wait_gets_one_that_grows(
     with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "0"})] * 3) as server:
         client(server, sqlite_db).complete([ChatRequest("a")])
     assert waits == [1, 2, 3]
-
-
-def test_a_wait_longer_than_a_run_is_a_failure(sqlite_db: Database) -> None:
-    with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "3600"})]) as server:
-        (reply,) = client(server, sqlite_db).complete([ChatRequest("a")])
-    assert (reply, len(server.requests)) == (Failure("HTTP 429"), 1)
 
 
 def test_failures_say_why_and_are_never_kept(sqlite_db: Database) -> None:
@@ -297,20 +276,6 @@ def test_a_server_that_is_not_there(sqlite_db: Database) -> None:
     chat = ChatClient(settings(None, OPENAI_BASE_URL=url), "answer", sqlite_db, "acme")
     with pytest.raises(LanguageModelError, match="does not answer"):
         chat.complete(requests(20))
-
-
-def test_what_came_before_a_stop_is_paid_for_once(sqlite_db: Database) -> None:
-    def refuse(received: Received) -> Fault | None:
-        return Fault(status=401) if "question 5" in received.text else None
-
-    with ScriptedServer(fault_for=refuse) as server, pytest.raises(LanguageModelError):
-        client(server, sqlite_db, RAGEVAL_LLM_CONCURRENCY="1").complete(requests(6))
-    with ScriptedServer() as other:
-        same_address = settings(server, RAGEVAL_LLM_CONCURRENCY="1")
-        assert len(rows(sqlite_db, llm_cache)) == 5
-        assert other.requests == []
-        replies = ChatClient(same_address, "answer", sqlite_db, "acme").complete(requests(5))
-    assert all(isinstance(reply, Completion) and reply.cache_hit for reply in replies)
 
 
 def test_it_works_inside_a_running_event_loop(sqlite_db: Database) -> None:

@@ -1,7 +1,6 @@
 """A client's account with models, while requests are on their way."""
 
 import asyncio
-import gc
 import threading
 
 import pytest
@@ -66,25 +65,3 @@ def test_a_database_that_fails_leaves_nobody_waiting(sqlite_db: Database, monkey
         return found
 
     assert [type(found) for found in asyncio.run(both())] == [DatabaseError, DatabaseError]
-
-
-def test_a_lookup_that_nobody_waits_for_any_more_is_settled_without_a_warning(
-    sqlite_db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> dict[str, Reply]:
-        raise DatabaseError("gone")
-
-    monkeypatch.setattr(ledger_module, "load_replies", fail)
-
-    async def given_up() -> None:
-        ledger = Ledger(sqlite_db, "acme", 30.0)
-        asked = asyncio.create_task(ledger.known("one"))
-        await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
-        await ledger.settle()
-        assert len(asyncio.all_tasks()) == 1
-
-    asyncio.run(given_up())
-    gc.collect()
-    assert caplog.text == ""

@@ -75,10 +75,7 @@ def test_a_parameter_that_is_not_taken_is_named() -> None:
     ],
 )
 def test_what_goes_wrong_is_one_line_and_asked_once(fault: Fault, says: str) -> None:
-    with (
-        ScriptedServer(fault_for=lambda _: fault) as server,
-        pytest.raises(LanguageModelError, match=says) as caught,
-    ):
+    with ScriptedServer(fault_for=lambda _: fault) as server, pytest.raises(LanguageModelError, match=says) as caught:
         probe(settings(server.base_url, llm_timeout_s=0.3 if fault.kind == "hang" else 30), "judge")
     assert len(server.requests) == 1
     assert "\n" not in str(caught.value)

@@ -1,6 +1,7 @@
 """What the tests of the metrics share: a small deterministic embedder, results made short, and where the data is."""
 
 import hashlib
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rageval_dagster.metrics.interface import Metric, MetricOptions
 from rageval_dagster.metrics.registry import Tools, all_metrics, compute_scores
@@ -123,6 +125,14 @@ def columns_of(
 def outcomes_of(family: str, result: Result, embedder: Any = None, **options: Any) -> dict[str, Outcome]:
     """The same for one result."""
     return {name: column[0] for name, column in columns_of(family, [result], embedder, **options).items()}
+
+
+def judged_rows(name: str) -> list[dict[str, Any]]:
+    """Answers that people judged; skips the test where they are not there."""
+    path = DATA_DIR / name / "judged.jsonl"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there (RAGEVAL_DATA_DIR)")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def detail_of(outcome: Outcome) -> Mapping[str, Any]:

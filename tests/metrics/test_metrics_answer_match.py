@@ -1,11 +1,9 @@
 """lexical.answer_match: what counts as the same, what contradicts, and how well it tells right from wrong."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metric_samples import DATA_DIR, make_result, value_of
+from metric_samples import judged_rows, make_result, value_of
 
 from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.metrics.interface import MetricOptions
@@ -55,25 +53,14 @@ def test_words_of_the_question_say_nothing_new() -> None:
     assert answer_match(question, ["the joint session"], "the joint session") == 1.0
 
 
-def test_the_best_of_several_references_counts() -> None:
-    assert answer_match("Who?", ["Aaron Harrison", "Andrew Harrison"], "Andrew Harrison") == 1.0
-
-
 @pytest.mark.parametrize("references", [[], [""], ["...", "\u200b"]])
 def test_a_reference_without_words_has_no_value(references: list[str]) -> None:
     assert answer_match("Who?", references, "Ottawa") is None
 
 
 TEXTS = st.one_of(
-    st.text(max_size=60),
-    st.text(alphabet="U.S.A. twenty-one 21 1,234 DMV's éА北京ประ가나\u0301", max_size=60),
+    st.text(max_size=60), st.text(alphabet="U.S.A. twenty-one 21 1,234 DMV's éА北京ประ가나\u0301", max_size=60)
 )
-
-
-@given(TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
-def test_it_is_total_and_in_range(question: str, references: list[str], answer: str) -> None:
-    value = answer_match(question, references, answer)
-    assert value is None or 0.0 <= value <= 1.0
 
 
 @given(TEXTS, TEXTS)
@@ -86,7 +73,7 @@ def test_the_reference_itself_is_always_right(question: str, reference: str) -> 
 @given(TEXTS, st.lists(TEXTS, max_size=2), TEXTS, TEXTS)
 def test_one_more_reference_never_lowers_it(question: str, references: list[str], more: str, answer: str) -> None:
     before, after = answer_match(question, references, answer), answer_match(question, [*references, more], answer)
-    assert before is None or (after is not None and after >= before)
+    assert before is None or (after is not None and 0.0 <= before <= after <= 1.0)
 
 
 def test_a_long_answer_takes_no_long() -> None:
@@ -94,10 +81,7 @@ def test_a_long_answer_takes_no_long() -> None:
 
 
 def test_it_agrees_with_people_on_each_half_of_the_questions() -> None:
-    path = DATA_DIR / "nq301" / "judged.jsonl"
-    if not path.is_file():
-        pytest.skip(f"{path} is not there")
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = judged_rows("nq301")
     results = [
         make_result(question=row["question"], answer=row["answer"], references=row["gold_answers"]) for row in rows
     ]

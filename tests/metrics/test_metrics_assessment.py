@@ -16,26 +16,6 @@ from tests.llm.scripted_server import Fault, ScriptedServer
 SETTINGS = Settings()
 
 
-def test_seed_000_s_call():
-    query, answer = "What is the fee?", "The fee is $5. [1]"
-    retrieved_chunks, scores = ["The fee is $5.", "It rains."], [0.9, 0.2]
-    assessment = assess_answer(
-        question=query, answer=answer, contexts=retrieved_chunks, retrieval_scores=scores, run_id="run-7"
-    )
-    assert assessment == {
-        "run_id": "run-7",
-        "passed": True,
-        "issues": [],
-        "answered": True,
-        "has_context": True,
-        "has_citation": True,
-        "no_fallback_phrase": True,
-        "retrieval_score_above_minimum": None,
-        "list_formatted": None,
-    }
-    assert improve_answer(query, answer, retrieved_chunks, assessment) == answer
-
-
 def test_everything_wrong_is_told():
     strict = Settings(minimum_retrieval_score=0.5)
     assessment = assess_answer("List all fees.", "Unable to generate an answer.", [], [0.1], "r", settings=strict)
@@ -113,6 +93,7 @@ texts = st.one_of(st.text(max_size=60), st.text(alphabet="aA1 .,[]()-\n`\ud800ä¸
 def test_any_answer_is_assessed_in_plain_json(question, answer, contexts, scores, run_id):
     assessment = assess_answer(question, answer, contexts, scores, run_id, settings=SETTINGS)
     assert json.loads(json.dumps(assessment)) == assessment
+    assert assessment["retrieval_score_above_minimum"] is None, "no minimum is set"
     assert assessment["passed"] == (not assessment["issues"])
     if answer is not None:
         assert improve_answer(question, answer, contexts, assessment) == answer
@@ -142,25 +123,15 @@ def improve(settings, question=ASKED[0], answer=ASKED[1], contexts=ASKED[2], sco
     return improve_answer(question, answer, contexts, assessment, settings=settings)
 
 
-def test_a_model_is_asked_once_for_what_is_wrong():
+def test_a_model_is_asked_once_for_what_is_wrong_and_nothing_is_kept(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     with ScriptedServer("It is $5 [1].") as server:
         assert improve(modelled(server.base_url)) == "It is $5 [1]."
         assert improve(modelled(server.base_url), answer="") == "It is $5 [1]."
     received, _ = server.requests
     for part in (*ASKED[:2], "The secretfee is $5.", "It rains.", ISSUES["has_citation"]):
         assert part in received.text
-
-
-def test_the_environment_names_the_model_and_no_project_is_needed(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with ScriptedServer("It is $5 [1].") as server:
-        monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        assert improve_answer(*ASKED, assess_answer(*ASKED)) == "It is $5 [1]."
-        monkeypatch.delenv("RAGEVAL_ANSWER_MODEL")
-        assert improve_answer(*ASKED, assess_answer(*ASKED)) == ASKED[1]
-    assert len(server.requests) == 1
-    assert list(tmp_path.iterdir()) == [], "nothing is kept"
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -192,11 +163,6 @@ def test_what_is_redacted_is_not_sent(tmp_path):
     with ScriptedServer("I cannot answer.") as server:
         own = load_settings({"OPENAI_BASE_URL": server.base_url}, tmp_path / ".env", config)
         assert improve(own, question, answer, contexts) == answer, "the first answer stays as it is"
-
-
-def test_a_worse_answer_of_the_model_is_not_taken():
-    with ScriptedServer("The contexts do not answer this question.") as server:
-        assert improve(modelled(server.base_url)) == ASKED[1]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The checks family: seed 003's EF_1, EF_2 and EF_3, and how lists, facts and calculations are found."""
+"""The checks family: how lists, facts and calculations are found. tests/seeds has seed 003's EF_1, EF_2 and EF_3."""
 
 import json
 from dataclasses import replace
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from metric_samples import columns_of, detail_of, make_result, outcomes_of
 
 from rageval_dagster.benchmark.formats import read_dataset
+from rageval_dagster.benchmark.formats.outputs import OutputOptions, read_outputs
 from rageval_dagster.metrics import patterns
 from rageval_dagster.records import Item
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "expected_outputs.json"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def outcomes(answer, checks, references=()):
@@ -30,113 +31,16 @@ def holds(answer, check):
     return bool(outcomes(answer, [{"name": "it", "kind": "fact", **check}])["fact_score"].value)
 
 
-@pytest.fixture(scope="module")
-def seed_items():
-    """The items of seed 003's question-specific metrics by question id, as the importer reads them."""
-    by_question = {row["question"]: row["question_id"] for row in json.loads(EXAMPLES.read_text())}
-    report = read_dataset(EXAMPLES, "expected-outputs")
+def test_the_example_files_have_the_scores_that_the_documentation_says():
+    options = OutputOptions(answers=EXAMPLES / "answers.json")
+    report = read_outputs(EXAMPLES / "expected_outputs.json", "expected-outputs", options)
     assert report.refused == []
-    return {by_question[item.question]: item for item in report.items}
-
-
-def judged(item, answer):
-    return outcomes_of("checks", replace(make_result(answer=answer), item=item))
-
-
-@pytest.mark.parametrize(
-    ("answer", "rules_found"),
-    [
-        ("* Rule C-1\n* Rule C-2\n* Rule C-7\n* Rule C-10", 4),
-        ("The rules are rule c-1, **Rule C-2**, Rule  C-7 and Rule C\u201110.", 4),
-        ("Rule C-10 alone", 1),
-        ("1. Rule C-1: Base Rates\n2. Rule C-3: Discounts", 1),
-        ("There are four rules.", 0),
-        ("", 0),
-    ],
-)
-def test_ef_1_rules_coverage(seed_items, answer, rules_found):
-    outcome = judged(seed_items["EF_1"], answer)["list_coverage"]
-    assert outcome.value == rules_found / 4
-    assert outcome.detail == {
-        "checks": {"rules": rules_found / 4},
-        "counts": {"rules": {"found": rules_found, "expected": 4}},
+    columns = columns_of("checks", [output.result for output in report.rows])
+    assert {name: [outcome.value for outcome in column] for name, column in columns.items()} == {
+        "list_coverage": [0.75, None, None],
+        "fact_score": [None, 1.0, None],
+        "calculation_correct": [None, None, 1.0],
     }
-
-
-FACTS = (
-    *("has_yes", "has_territory_118", "has_territory_117", "has_rate_0_305", "has_rate_neg_0_133"),
-    *("has_grg_51", "has_grg_15", "has_difference_36"),
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "missing"),
-    [
-        (
-            "Yes. Territory 118 has a rate change of 0.305%, Territory 117 of -0.133%. GRG 51 - GRG 15 = 36.",
-            (),
-        ),
-        (
-            "**YES**: territory 118 (+0.305 %) and territory 117 (−0.133 %); GRG 51 and grg 15: it exceeds 30.",
-            (),
-        ),
-        (
-            "Yes. Territory 118 rises by 0.305, Territory 117 by 0.133%. GRG 51 and GRG 15 differ by 136.",
-            ("has_rate_0_305", "has_rate_neg_0_133", "has_difference_36"),
-        ),
-        (
-            "Yesterday, Territory 1180 and Territory 117 changed by 0.305% and -0.133%; GRG 510 and GRG 15; 36.",
-            ("has_yes", "has_territory_118", "has_grg_51"),
-        ),
-        ("", FACTS),
-    ],
-)
-def test_ef_2_fact_score(seed_items, answer, missing):
-    outcome = judged(seed_items["EF_2"], answer)["fact_score"]
-    assert outcome.detail == {"checks": {name: float(name not in missing) for name in FACTS}}
-    assert outcome.value == pytest.approx(1 - len(missing) / len(FACTS))
-
-
-@pytest.mark.parametrize(
-    ("answer", "is_correct", "has_604", "has_293", "has_2_061", "has_calculation", "cannot_calculate"),
-    [
-        ("$293 × 2.061 = $603.87, so the premium is $604.", 1.0, True, True, True, True, False),
-        ("The premium is $604", 1.0, True, False, False, False, False),
-        ("293 * 2.061 = 604.00", 1.0, True, True, True, True, False),
-        ("Multiply 293 by 2.061 to get 604", 1.0, True, True, True, True, False),
-        ("I cannot calculate the premium. Others say $604.", 0.0, True, False, False, False, True),
-        ("The premium can’t be determined; it may be $604", 0.0, True, False, False, False, True),
-        ("It is $1,604, of 293 and 2.061", 0.0, False, True, True, False, False),
-        ("", 0.0, False, False, False, False, False),
-    ],
-)
-def test_ef_3_is_correct(
-    seed_items, answer, is_correct, has_604, has_293, has_2_061, has_calculation, cannot_calculate
-):
-    outcome = judged(seed_items["EF_3"], answer)["calculation_correct"]
-    assert outcome.value == is_correct
-    assert outcome.detail == {
-        "checks": {"premium": is_correct},
-        "reported": {
-            "premium": {
-                "has_result": has_604,
-                "has_forbidden_phrase": cannot_calculate,
-                "shows_steps": has_calculation,
-                "intermediates": {"has_293": has_293, "has_2_061": has_2_061},
-            }
-        },
-    }
-
-
-def test_kinds_that_a_question_does_not_declare_are_undefined(seed_items):
-    found = judged(seed_items["EF_1"], "Rule C-1")
-    assert {name: outcome.status for name, outcome in found.items()} == {
-        "list_coverage": "scored",
-        "fact_score": "undefined",
-        "calculation_correct": "undefined",
-    }
-    found = outcomes("Paris", [])
-    assert {outcome.reason for outcome in found.values()} == {"the question declares no checks"}
 
 
 @pytest.mark.parametrize(
@@ -184,6 +88,7 @@ def test_several_lists_are_averaged_over_those_that_expect_something():
         ("Since yesterday", {"expect": "yes"}, False),
         ("The *Rule*\n  C-1 holds", {"expect": "rule c-1"}, True),
         ("__Rule C-1__", {"expect": "Rule C-1"}, True),
+        ("rule  C\u201110", {"expect": "Rule C-10"}, True),
         ("Rule C-10", {"expect": "Rule C-1"}, False),
         ("Rule C-1.5", {"expect": "Rule C-1"}, False),
         ("It is Rule C-1.", {"expect": "Rule C-1"}, True),
@@ -237,6 +142,7 @@ def test_the_fact_score_is_the_mean_of_facts_and_numbers():
     [
         ("604, but I am unable to calculate it exactly", None, 0.0),
         ("604, but I am unable to calculate it exactly", [], 1.0),
+        ("604, though it can’t be determined", None, 0.0),
         ("604, roughly", ["roughly"], 0.0),
         ("604, throughly", ["roughly"], 1.0),
         ("604: das lässt sich nicht berechnen", ["nicht berechnen"], 0.0),
@@ -302,8 +208,7 @@ def test_a_list_of_too_many_items_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "reason"),
-    [("(", "is not a regular expression"), ("a" * 1_001, "is longer than 1,000 characters")],
+    ("pattern", "reason"), [("(", "is not a regular expression"), ("a" * 1_001, "is longer than 1,000 characters")]
 )
 def test_a_pattern_that_cannot_be_used_is_refused_when_it_is_imported_and_an_error_later(tmp_path, pattern, reason):
     check = {"name": "n", "kind": "fact", "pattern": pattern}
@@ -311,8 +216,9 @@ def test_a_pattern_that_cannot_be_used_is_refused_when_it_is_imported_and_an_err
     path.write_text(json.dumps({"question": "Who?", "checks": [check]}) + "\n" + json.dumps({"question": "Why?"}))
     [refusal] = read_dataset(path).refused
     assert (refusal.field, reason in refusal.reason) == ("checks[0].pattern", True)
-    outcome = outcomes("a", [check])["fact_score"]
-    assert (outcome.status, outcome.reason) == ("error", f"the pattern of the check 'n' {reason}")
+    for kind, metric in (("fact", "fact_score"), ("list", "list_coverage")):
+        outcome = outcomes("a", [{**check, "kind": kind}], ["a list"])[metric]
+        assert (outcome.status, outcome.reason) == ("error", f"the pattern of the check 'n' {reason}")
 
 
 @given(st.integers(-(10**9), 10**9), st.sampled_from(["{:d}", "{:,d}", "${:d}", "**{:d}**", "it is {:d}.", "({:d})"]))

@@ -199,28 +199,6 @@ def default_embedder() -> Any:
     return load_embedder(settings.metric_embedding_model, settings)
 
 
-SEED_CHUNK = (
-    "The Consolidated Appropriations Act of 2023 required states to begin the process of redetermining Medicaid "
-    "eligibility for its members, which New York State (NYS) began in April 2023."
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "accuracy"),
-    [
-        ("New York State began redetermining Medicaid eligibility in April 2023. [mu_no02_feb25_pr.pdf:3]", 1.0),
-        ('- "The Consolidated Appropriations Act of 2023..." [mu_no02_feb25_pr.pdf:3]', 1.0),
-        ("New York State began redetermining Medicaid eligibility in April 2023. [mu_no02_feb25_pr.pdf:4]", 0.0),
-        ("New York State began redetermining Medicaid eligibility in April 2023. [mu_no03.pdf:3]", 0.0),
-        ("Bananas are yellow when they are ripe. [mu_no02_feb25_pr.pdf:3]", 0.0),
-    ],
-)
-def test_seed_002_s_example(answer, accuracy):
-    hit = Hit("mu_no02_feb25_pr.pdf::0033", "mu_no02_feb25_pr.pdf", 1, 0.816, SEED_CHUNK, 3)
-    found = outcomes_of("citation", result_of(answer, hits=(hit,)), default_embedder())
-    assert [value_of(found[name]) for name in ("accuracy", "coverage", "recall")] == [accuracy, 1.0, accuracy]
-
-
 def test_the_built_in_answer_is_cited_throughout():
     result = result_of("", item=replace(make_result().item, question="What is the fee a year?"))
     (outcome,) = ExtractiveAnswerer(default_embedder()).answer([result.item], [result.contexts])

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_script import Script, judge, kind_of, verdicts
+from judge_script import Script, judge, kind_of
 from metric_samples import make_result
 
 from rageval_dagster.records import Answer, Hit, Result
@@ -105,15 +105,6 @@ def test_citations_of_the_whole_answer():
     of_one = judge(result_of("Taxes fell.", "c2"), saying("fell"), *BOTH)
     assert (of_one[ACCURACY].value, of_one[RECALL].value) == (1.0, 1.0)
     assert len(of_one.asked[0]) == 1
-
-
-def test_missing_verdicts_are_asked_again_with_what_they_need():
-    replies = iter([{1: True, 3: True}, {2: False}])
-    answer = "The fee is five dollars [1]. Taxes fell [2]. He was king [3]."
-    found = judge(result_of(answer), lambda _: verdicts(next(replies)), *BOTH)
-    assert (found[ACCURACY].value, found[RECALL].value) == (2 / 3, 2 / 3)
-    assert [list(asked) for asked in found.asked] == [[1, 2, 3], [2]]
-    assert fences(found.requests[1].text, "source") == {2: HITS[1].text}
 
 
 def test_many_citations_are_judged_in_blocks():

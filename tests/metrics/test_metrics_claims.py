@@ -16,7 +16,7 @@ from metric_samples import TinyEmbedder, make_result, value_of
 from test_metrics_totality import results as any_result
 
 from rageval_dagster.llm.client import Failure, ModelFailedError, UnusableReplyError
-from rageval_dagster.metrics.claims import average_precision, read_claims, read_questions
+from rageval_dagster.metrics.claims import read_claims, read_questions
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.registry import all_metrics
 from rageval_dagster.metrics.verdicts import read_truth, read_verdicts
@@ -93,14 +93,6 @@ def test_context_precision_is_average_precision():
     assert [row["useful"] for row in detail["contexts"]] == [True, False, True, False]
     assert REFERENCE in found.requests[0].text
     assert ANSWER not in found.requests[0].text
-
-
-@pytest.mark.parametrize(
-    ("relevant", "value"),
-    [([], 0.0), ([False], 0.0), ([True], 1.0), ([False, True], 0.5), ([True, True], 1.0), ([False] * 3 + [True], 0.25)],
-)
-def test_average_precision(relevant, value):
-    assert average_precision(relevant) == value
 
 
 def test_context_recall_is_the_share_of_supported_sentences_of_the_reference():

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +24,7 @@ words = st.lists(st.sampled_from(COMMON_WORDS), min_size=1, max_size=6).map(" ".
 
 
 @settings(max_examples=60, deadline=None)
-@given(words, words, st.lists(words, min_size=1, max_size=3), st.lists(words, min_size=1, max_size=5))
+@given(words, words, st.lists(words, min_size=1, max_size=3), st.lists(words, max_size=5))
 def test_equal_to_the_plain_definitions(question, answer, references, contexts):
     embedder = TinyEmbedder()
 
@@ -35,26 +34,16 @@ def test_equal_to_the_plain_definitions(question, answer, references, contexts):
 
     found = score(question=question, answer=answer, references=references, contexts=contexts)
     to_contexts = [cosine(question, context) for context in contexts]
-    assert found["context_relevance"] == pytest.approx(np.mean(to_contexts), abs=1e-5)
-    if min(abs(value - 0.5) for value in to_contexts) > 1e-5:
-        assert found["context_sufficiency"] == pytest.approx(np.mean([value >= 0.5 for value in to_contexts]))
+    count = max(len(contexts), 1)
+    assert found["context_relevance"] == pytest.approx(sum(to_contexts) / count, abs=1e-5)
+    if all(abs(value - 0.5) > 1e-5 for value in to_contexts):
+        assert found["context_sufficiency"] == pytest.approx(sum(value >= 0.5 for value in to_contexts) / count)
     best_reference = max(cosine(answer, reference) for reference in references)
     assert found["answer_relevance"] == found["answer_correctness"] == pytest.approx(best_reference, abs=1e-5)
     assert found["question_alignment"] == pytest.approx(cosine(answer, question), abs=1e-5)
-    best_context = max(cosine(answer, context) for context in contexts)
+    best_context = max((cosine(answer, context) for context in contexts), default=0.0)
     if abs(best_context - 0.4) > 1e-5:
         assert found["answer_hallucination"] == float(best_context < 0.4)
-
-
-def test_no_contexts():
-    assert score(answer="red town", references=["red town"]) == {
-        "context_relevance": 0.0,
-        "context_sufficiency": 0.0,
-        "answer_relevance": pytest.approx(1.0),
-        "answer_correctness": pytest.approx(1.0),
-        "question_alignment": score(answer="red town")["question_alignment"],
-        "answer_hallucination": 1.0,
-    }
 
 
 def test_an_empty_answer():
@@ -95,12 +84,6 @@ def test_hallucination_is_the_share_of_unsupported_sentences():
     answer = "Red green blue. The rate of 0.305% is unheard of! Red green blue? [1]"
     found = score(answer=answer, contexts=["red green blue", "red green blue. blue? [1]"])
     assert found["answer_hallucination"] == pytest.approx(1 / 3)
-
-
-def test_thresholds_are_parameters():
-    strict = {"sufficiency_threshold": 1.1, "hallucination_threshold": 1.1}
-    found = outcomes_of("embedding", make_result(question="red", answer="red", contexts=["red"]), **strict)
-    assert (found["context_sufficiency"].value, found["answer_hallucination"].value) == (0.0, 1.0)
 
 
 def test_a_long_context_counts_by_its_best_window():

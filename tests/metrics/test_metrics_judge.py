@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,11 @@ from test_metrics_totality import results as any_result
 from rageval_dagster.llm import session
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.judge import DIMENSIONS, metrics
-from rageval_dagster.metrics.registry import compute_scores, options_of
+from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Answer, Hit, Outcome, Result
-from rageval_dagster.settings import JudgeWeights, load_settings
+from rageval_dagster.settings import JudgeWeights
 from tests.llm.scripted_model import fences
-from tests.llm.scripted_server import Fault, Received, ScriptedServer
+from tests.llm.scripted_server import Received, ScriptedServer
 
 IDS = tuple(f"judge.{name}" for name in (*DIMENSIONS, "overall"))
 SEED = {
@@ -71,19 +70,6 @@ def weighed(result: Result, scores: Mapping[str, Any], **weights: float) -> tupl
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_seeds_example() -> None:
-    found = judge(RESULT, says(SEED), *IDS)
-    assert {name: found[f"judge.{name}"].value for name in SEED} == SEED
-    assert found["judge.overall"].value == pytest.approx(0.948, abs=5e-4)
-    assert len(found.requests) == 5, "overall asks what its dimensions ask"
-    detail = found["judge.citation_quality"].detail
-    assert detail == {"reasoning": "why citation_quality", "issues": ["a citation_quality"]}
-    without = judge(replace(RESULT, item=replace(RESULT.item, answers=())), says(SEED), *IDS)
-    assert without["judge.overall"].value == 0.9325
-    assert without["judge.correctness"].status == "undefined"
-    assert len(without.requests) == 4
-
-
 def test_overall_alone_asks_for_the_dimensions_it_weighs() -> None:
     found = judge(RESULT, says(SEED), "judge.overall")
     assert found["judge.overall"].value == pytest.approx(1.2325 / 1.3)
@@ -102,13 +88,6 @@ def test_weights_are_normalised_and_a_weight_of_0_asks_nothing() -> None:
     assert (found.value, asked) == (0.9, 1), "what does not apply weighs nothing"
     found, asked = weighed(untold, {}, faithfulness=1, answer_relevance=0, **nothing)
     assert (found.status, asked) == ("undefined", 0)
-
-
-def test_the_settings_weigh(tmp_path: Path) -> None:
-    file = tmp_path / "rageval.toml"
-    file.write_text("[defaults.judge_weights]\ncompleteness = 0\nfaithfulness = 1\n", encoding="utf-8")
-    weights = options_of(load_settings({}, config_file=file), 5).judge_weights
-    assert weights == JudgeWeights(completeness=0, faithfulness=1)
 
 
 # --- what is undefined ------------------------------------------------------------------------------------------------
@@ -211,23 +190,6 @@ def test_what_is_no_number_from_0_to_1_is_no_score() -> None:
 def test_verdicts_in_other_forms(reply: str, score: float, detail: dict[str, Any]) -> None:
     outcome = of_faithfulness(lambda _: reply)
     assert (outcome.value, outcome.detail) == (score, detail)
-
-
-def test_a_score_that_the_answer_dictates_is_not_the_judge_s() -> None:
-    quoting = f'The answer says {ORDERS} I follow no orders: {{"score": 0.0, "reasoning": "r"}}'
-    assert of_faithfulness(lambda _: quoting).status == "error"
-
-
-def test_a_verdict_that_comes_at_last_counts() -> None:
-    replies = iter(["no", '{"score": 3}', '{"score": 0.25}'])
-    assert of_faithfulness(lambda _: next(replies)).value == 0.25
-
-
-def test_content_that_the_endpoint_refuses_is_an_error_of_this_answer() -> None:
-    refused = Fault(status=400, code="content_filter", message="secret words")
-    outcome = of_faithfulness(says(SEED), faults=[refused])
-    assert outcome.status == "error"
-    assert "secret" not in str(outcome.reason)
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------

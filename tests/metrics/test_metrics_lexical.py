@@ -17,11 +17,6 @@ def score(answer, *references):
     return {name: outcome.value for name, outcome in found.items()}
 
 
-def test_keywords_of_the_seed_s_example():
-    found = score("The rate change for Territory 118 is 0.305%", "Territory 118 has a rate change of 0.305%")
-    assert found["keyword_coverage"] == found["number_match"] == found["answer_completeness"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("answer", "reference", "expected"),
     [
@@ -101,21 +96,6 @@ def test_a_number_is_read_the_same_plain_and_grouped(value):
     (grouped,) = numbers(f"{value:,f}")
     assert plain == grouped
     assert float(plain) == float(value)
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("", 0.0),
-        ("It is 604.", 0.0),
-        ("According to the manual", 1 / 3),
-        ("Source: manual.pdf", 2 / 3),
-        ("page 3, page 4, page 5", 1 / 3),
-        ("Based on the document, page 3, table: 4", 1.0),
-    ],
-)
-def test_source_citation(answer, expected):
-    assert score(answer)["source_citation"] == pytest.approx(expected)
 
 
 def squad_f1(answer, reference):

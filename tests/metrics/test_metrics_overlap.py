@@ -60,12 +60,6 @@ def test_an_answer_without_words(answer):
     assert (found["faithfulness"], found["answer_correctness"]) == (None, 0.0)
 
 
-@pytest.mark.parametrize("contexts", [(), ("",), (" ", "...")])
-def test_an_answer_without_contexts_is_not_faithful(contexts):
-    found = score(answer="Paris", contexts=contexts)
-    assert (found["faithfulness"], found["support"]) == (0.0, 0.0)
-
-
 def test_a_reference_without_words_says_nothing():
     assert score(answer="Paris", references=["the"])["answer_correctness"] is None
     assert score(answer="Paris", references=["the", "Paris France"])["answer_correctness"] == 0.5
@@ -89,40 +83,37 @@ def test_a_script_without_spaces_has_words_of_its_own_and_for_unitxt_one():
 
 
 @pytest.mark.parametrize(
-    ("prediction", "context", "precision", "recall"),
-    [("apple", "apple 2e", 1.0, 0.5), ("boy", "boy", 1.0, 1.0), ("cat", "dog", 0.0, 0.0)],
+    ("answer", "references", "recall"),
+    [
+        # prepare/metrics/rag.py at d46c28f0574f54262d1149e30a0079c4f7276f9a (metrics.token_overlap_with_context)
+        ("apple", ["apple 2e"], 0.5),
+        ("boy", ["boy"], 1.0),
+        ("cat", ["dog"], 0.0),
+        # prepare/metrics/rag_answer_correctness.py at 9172b1ff5eb6c8f589bd9ee1f228ed036e555902
+        ("B", ["B C", "C"], 0.5),
+        ("B C D", ["D E F"], 0.33),
+    ],
 )
-def test_unitxt_s_targets_for_token_overlap_with_context(prediction, context, precision, recall):
-    """From prepare/metrics/rag.py at d46c28f0574f54262d1149e30a0079c4f7276f9a (metrics.token_overlap_with_context)."""
-    found = score(True, answer=prediction, contexts=[context], references=[context])
-    assert (found["faithfulness"], found["answer_correctness"]) == (precision, recall)
-
-
-@pytest.mark.parametrize(("ground_truths", "answer", "recall"), [(["B C", "C"], "B", 0.5), (["D E F"], "B C D", 0.33)])
-def test_unitxt_s_targets_for_answer_correctness(ground_truths, answer, recall):
-    """From prepare/metrics/rag_answer_correctness.py at 9172b1ff5eb6c8f589bd9ee1f228ed036e555902."""
-    assert score(True, answer=answer, references=ground_truths)["answer_correctness"] == pytest.approx(
-        recall, abs=0.005
-    )
+def test_unitxt_s_targets_for_answers(answer, references, recall):
+    assert score(True, answer=answer, references=references)["answer_correctness"] == pytest.approx(recall, abs=0.005)
 
 
 @pytest.mark.parametrize(
-    ("context_ids", "ground_truths_context_ids", "mrr"),
-    [(["A", "B", "C"], ["A", "C"], 1.0), (["A", "B"], ["B"], 0.5)],
+    ("documents", "correct", "mrr"),
+    [
+        # prepare/metrics/rag_context_correctness.py at 85a8362224d860fe1cd1015159200e2600072bf5
+        ("ABC", "AC", 1.0),
+        ("AB", "B", 0.5),
+        # prepare/metrics/mrr.py at 086fd20213f0911f090ffea44354679e7aa8744a, but for its case without a reference
+        ("abcdef", "cd", 0.33),
+        ("gru", "g", 1.0),
+        ("", "a", 0.0),
+        ("c", "b", 0.0),
+    ],
 )
-def test_unitxt_s_targets_for_context_correctness(context_ids, ground_truths_context_ids, mrr):
-    """From prepare/metrics/rag_context_correctness.py at 85a8362224d860fe1cd1015159200e2600072bf5."""
-    found = retrieved(context_ids, ground_truths_context_ids, compat=True)
-    assert found["context_correctness"] == found["context_mrr"] == mrr
-
-
-@pytest.mark.parametrize(
-    ("predictions", "references", "mrr"), [("abcdef", "cd", 0.33), ("gru", "g", 1.0), ("", "a", 0.0), ("c", "b", 0.0)]
-)
-def test_unitxt_s_targets_for_mrr(predictions, references, mrr):
-    """From prepare/metrics/mrr.py at 086fd20213f0911f090ffea44354679e7aa8744a, but for its case without a reference."""
-    found = retrieved(list(predictions), list(references), compat=True, k=10)
-    assert found["context_correctness"] == pytest.approx(mrr, abs=0.005)
+def test_unitxt_s_targets_for_documents(documents, correct, mrr):
+    found = retrieved(list(documents), list(correct), compat=True, k=10)
+    assert found["context_correctness"] == found["context_mrr"] == pytest.approx(mrr, abs=0.005)
 
 
 def unitxt_overlap(reference, prediction):

@@ -144,20 +144,12 @@ def test_one_name_may_give_several_metrics(tmp_path: Path, module: str, found: l
     [
         ("acme_metrics:rudeness", MODULE, "acme_metrics has no metric 'rudeness'"),
         ("acme_absent:politeness", MODULE, "there is no module 'acme_absent'"),
-        (
-            "acme_metrics:politeness",
-            "1 / 0",
-            r"importing acme_metrics fails with ZeroDivisionError at acme_metrics\.py:1$",
-        ),
+        ("acme_metrics:politeness", "1 / 0", r"importing .* fails with ZeroDivisionError at acme_metrics\.py:1$"),
         ("acme_metrics:politeness", "import sys\nsys.exit(0)", "importing acme_metrics fails with SystemExit"),
         ("acme_metrics:politeness", "import os\nos.stat(3.5)", r"fails with TypeError at acme_metrics\.py:2$"),
         ("acme_metrics:politeness", "x = 1\n\ndef f(:\n", r"fails with SyntaxError at acme_metrics\.py:3$"),
         ("acme_metrics:wrong", "wrong = 3", "is int; it takes a Metric"),
-        (
-            "acme_metrics:wrong",
-            "def wrong(options): raise SystemExit",
-            r"fails with SystemExit at acme_metrics\.py:1 when",
-        ),
+        ("acme_metrics:wrong", "def wrong(options): raise SystemExit", r"SystemExit at acme_metrics\.py:1 when"),
         ("acme_metrics:wrong", "def wrong(results, tools): ...", "fails with TypeError .* @metric"),
         ("acme_metrics:wrong", "def wrong(options): return None", "is NoneType; it takes a Metric"),
     ],

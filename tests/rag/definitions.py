@@ -1,4 +1,4 @@
-"""Systems as a rageval.toml defines them, written for a test."""
+"""Systems as a rageval.toml defines them, written for a test, and what they say."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rageval_dagster.rag.external import load_external
-from rageval_dagster.rag.system import RagSystem
+from rageval_dagster.rag.system import RagSystem, Retrieval
+from rageval_dagster.records import Item
 from rageval_dagster.settings import Settings, load_settings
 
 NAME = "theirs"
@@ -28,6 +29,17 @@ def load(
 ) -> RagSystem:
     """The one system of such a rageval.toml, as it serves the client acme."""
     return load_external(NAME, define(folder, variables, settings, **fields), "acme")
+
+
+def said(retrieval: Retrieval) -> str | None:
+    """The answer's text, or the error."""
+    return retrieval.error or (retrieval.answer and retrieval.answer.answer and retrieval.answer.answer.text)
+
+
+def ask(system: RagSystem, *asked: Item | str) -> list[str | None]:
+    """What the system says to each item or question."""
+    items = [Item(each) if isinstance(each, str) else each for each in asked]
+    return [said(retrieval) for retrieval in system.retrieve(items, 10)]
 
 
 def _toml(value: Any) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.rag.system import RagSystem, Retrieval
+from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.records import Answer, Hit, Item
-from tests.rag.definitions import load
+from tests.rag.definitions import ask, load, said
 
 MODULE = """
 import asyncio
@@ -88,14 +88,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def system(folder: Path, function: str, **fields: Any) -> RagSystem:
     return load(folder, kind="callable", function=f"callable_rag_module:{function}", **fields)
-
-
-def said(retrieval: Retrieval) -> str | None:
-    return retrieval.error or (retrieval.answer and retrieval.answer.answer and retrieval.answer.answer.text)
-
-
-def ask(system: RagSystem, *questions: str) -> list[str | None]:
-    return [said(retrieval) for retrieval in system.retrieve([Item(question) for question in questions], 10)]
 
 
 def test_a_function_gets_all_of_a_question_and_gives_a_dict(folder: Path) -> None:

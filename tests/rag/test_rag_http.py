@@ -151,11 +151,7 @@ def test_secrets_are_headers_and_come_from_files_too(tmp_path: Path) -> None:
         ({"request": {"q": "a { b"}}, {}, "request takes placeholders such as {question}"),
         ({"url": "http://{client}.example.org/"}, {}, "url takes an address such as"),
         ({"url": "http://10.0.0.1/", "auth_env": "TOKEN"}, {"TOKEN": SECRET}, "would get secrets without encryption"),
-        (
-            {"version_url": "http://example.org/version", "auth_env": "TOKEN"},
-            {"TOKEN": SECRET},
-            "example.org would get secrets without encryption",
-        ),
+        ({"version_url": "http://b.org/", "auth_env": "TOKEN"}, {"TOKEN": SECRET}, "b.org would get secrets without"),
         ({"url": "https://\u2603..b/"}, {}, "'\u2603..b' is no host"),
         ({"response": {"answer": "a["}}, {}, "response.answer takes a JMESPath expression"),
     ],
@@ -186,36 +182,6 @@ def test_plain_http_is_for_this_machine_or_without_secrets_or_allowed(
 # --- what comes back --------------------------------------------------------------------------------------------------
 
 
-def test_answer_and_contexts_come_as_mapped(tmp_path: Path) -> None:
-    body = {
-        "result": {"text": "It is so.", "refused": False, "sources": [2, "doc-9"]},
-        "passages": [
-            {"body": "first", "meta": {"chunk": 17, "file": "a.md", "page": "3"}, "relevance": 0.25},
-            {"body": "second", "meta": {"chunk": "c2", "file": "b.md"}, "relevance": 0.75},
-        ],
-    }
-    response = {
-        "answer": "result.text",
-        "declined": "result.refused",
-        "citations": "result.sources",
-        "contexts": "passages",
-        "context": {
-            "text": "body",
-            "id": "meta.chunk",
-            "document_id": "meta.file",
-            "page": "meta.page",
-            "score": "relevance",
-        },
-    }
-    with RagServer(Reply(body)) as server:
-        retrieval = one(system(tmp_path, server.url, response=response))
-    assert retrieval.hits == (Hit("17", "a.md", 1, 0.25, "first", 3), Hit("c2", "b.md", 2, 0.75, "second"))
-    assert retrieval.answer is not None
-    assert retrieval.answer.answer == Answer("It is so.", declined=False, citations=("2", "doc-9"))
-    assert retrieval.answer.latency_s is not None
-    assert retrieval.answer.latency_s > 0
-
-
 def test_a_plain_text_may_be_the_answer(tmp_path: Path) -> None:
     reply = Reply("Gr\xfcn.".encode("latin-1"), headers={"Content-Type": "text/plain; charset=latin-1"})
     with RagServer(reply) as server:
@@ -239,7 +205,7 @@ def test_a_plain_text_may_be_the_answer(tmp_path: Path) -> None:
         (Reply("[" * 100_000), "wrong_shape: the body is no JSON"),
         (Reply(b"\xff\xfe\xfd"), "wrong_shape: the body is no JSON"),
         (
-            Reply(b"no gzip at all", headers={"Content-Encoding": "gzip"}),
+            Reply(b"none", headers={"Content-Encoding": "gzip"}),
             "broken_stream: the connection closed before the end",
         ),
         (Reply({"answer": TEXT, "contexts": TEXT}), "wrong_shape: contexts is a string, not a list"),
@@ -282,6 +248,8 @@ def test_server_sent_events_add_up(tmp_path: Path) -> None:
     assert retrieval.answer is not None
     assert retrieval.answer.answer == Answer("It is so\u2028.", citations=("1",))
     assert retrieval.version == "m1"
+    assert retrieval.answer.latency_s is not None
+    assert retrieval.answer.latency_s > 0
     assert server.asked[0].headers["accept"] == "text/event-stream"
 
 
@@ -326,8 +294,7 @@ def test_a_stream_that_is_not_whole_is_no_answer(tmp_path: Path, stream: str, re
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [*(Reply(status=status) for status in (408, 425, 429, 500, 502, 503, 504)), Reply(fault="disconnect")],
+    "reply", [*(Reply(status=status) for status in (408, 425, 429, 500, 502, 503, 504)), Reply(fault="disconnect")]
 )
 def test_what_can_pass_is_tried_again(tmp_path: Path, reply: Reply) -> None:
     with RagServer(first=[reply, reply]) as server:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.rag.system import RagSystem, Retrieval
+from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.records import Answer, Hit, Item
-from tests.rag.definitions import load
+from tests.rag.definitions import ask, load
 
 
 def system(folder: Path, content: str | bytes, **fields: Any) -> RagSystem:
@@ -23,14 +23,6 @@ def lines(*rows: Any) -> str:
 
 def row(question: str, answer: str = "so", **rest: Any) -> dict[str, Any]:
     return {"question": question, "answer": answer, "contexts": [], **rest}
-
-
-def said(retrieval: Retrieval) -> str | None:
-    return retrieval.error or (retrieval.answer and retrieval.answer.answer and retrieval.answer.answer.text)
-
-
-def ask(system: RagSystem, *items: Item) -> list[str | None]:
-    return [said(retrieval) for retrieval in system.retrieve(items, 10)]
 
 
 @pytest.mark.parametrize(

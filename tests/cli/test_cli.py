@@ -6,20 +6,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rageval_dagster.definitions import defs
 from rageval_dagster.records import Chunk
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused, stock
-from tests.loopback import free_port
+from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project, documents
-
-
-def test_only_known_clients_are_listed_for(project: Project, run: Run) -> None:
-    ensure_client(project.database(), "acme")
-    assert run("status", "--client", "acme").code == 0
-    for command in (["status"], ["runs", "list"]):
-        refused(run(*command, "--client", "acm"), "'acm'")
 
 
 @pytest.mark.parametrize(
@@ -51,29 +42,6 @@ def test_a_broken_pdf_among_good_files_is_named_and_the_rest_loads(project: Proj
 
 
 @pytest.mark.parametrize(
-    ("command", "variable", "address"),
-    [
-        ("status", "RAGEVAL_DATABASE_URL", "postgresql+psycopg://me:topsecret@127.0.0.1:{}/history"),
-        ("evaluate --client acme", "RAGEVAL_CHROMA_URL", "http://127.0.0.1:{}"),
-    ],
-)
-def test_a_server_that_does_not_answer_is_named_without_its_password(
-    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, command: str, variable: str, address: str
-) -> None:
-    monkeypatch.setenv(variable, address.format(free_port()))
-    ended = run(*command.split())
-    refused(ended, "127.0.0.1")
-    assert "topsecret" not in ended.err + ended.out
-
-
-def test_a_collection_of_another_dimension_names_both_numbers(project: Project, run: Run) -> None:
-    stock(
-        project.settings, "acme", *(Chunk(f"c{n}", row["text"], row["id"]) for n, row in enumerate(documents("castle")))
-    )
-    refused(run("evaluate", "--client", "acme"), "8", "384")
-
-
-@pytest.mark.parametrize(
     ("variable", "value", "word"),
     [
         ("EVALUATION_DEFAULT_K", "0", "whole number from 1 to 1000"),
@@ -89,36 +57,31 @@ def test_a_bad_setting_names_the_variable_and_what_it_takes(
     refused(run("evaluate", "--client", "acme"), variable, word, repr(value))
 
 
-def test_k_of_0_is_refused(project: Project, run: Run) -> None:
-    ended = run("evaluate", "--client", "acme", "--k", "0")
-    assert ended.code == 2
-    assert "--k" in ended.err
-    assert "Traceback" not in ended.err
-
-
-def test_one_clients_wrong_settings_stop_no_other(loaded: Project, run: Run) -> None:
-    loaded.ingest("brink", documents("mill", 2))
-    Path("rageval.toml").write_text("[clients.brink]\nk = 'many'\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("k = 'many'", "rageval.toml [clients.brink]: k takes"),
+        ("thresholds = { 'retrieval.mmr' = 0.9 }", "thresholds: there is no metric 'retrieval.mmr'"),
+    ],
+)
+def test_one_clients_wrong_settings_stop_no_other(project: Project, run: Run, wrong: str, said: str) -> None:
+    for client in ("acme", "brink"):
+        stock(project.settings, client, Chunk("c1", "It is open.", "d1"))
+    Path("rageval.toml").write_text(f"[clients.brink]\n{wrong}\n", encoding="utf-8")
     ended = run("evaluate", "--all", "--system", "bm25", "--dry-run", "--json")
     assert [row["client"] for row in json.loads(ended.out)] == ["acme"]
     assert ended.code == 4
-    assert "brink: rageval.toml [clients.brink]: k takes" in ended.err
-    refused(run("evaluate", "--client", "brink"), "[clients.brink]: k takes")
+    assert f"brink: {said}" in ended.err
+    refused(run("evaluate", "--client", "brink"), said)
 
 
-def test_bad_rows_of_an_import_are_named_and_the_rest_goes_on(project: Project, run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "questions.jsonl"
-    rows = [
-        '{"question": "Where does the ferry leave from?", "answers": ["the old harbour"]}',
-        '{"answers": ["x"]}',
-        "{",
-    ]
-    path.write_text("\n".join(rows), encoding="utf-8")
-    ended = run("datasets", "import", path, "--client", "acme", "--json")
-    assert ended.code == 4
-    printed = json.loads(ended.out)
-    assert printed["imported"] == 1
-    assert [row["row"] for row in printed["refused"]] == [2, 3]
+@pytest.mark.parametrize("command", ["status", "runs list", "datasets list", "metrics list", "report", "config show"])
+def test_an_unknown_client_is_refused_and_the_nearest_named(project: Project, run: Run, command: str) -> None:
+    stock(project.settings, "acme", Chunk("c1", "It is open.", "d1"))
+    ensure_client(project.database(), "acme")
+    ended = run(*command.split(), "--client", "acmee")
+    refused(ended, "there is no client 'acmee' ('acme' is meant?)")
+    assert ended.out == ""
 
 
 @pytest.mark.core
@@ -178,16 +141,6 @@ def test_a_command_resumes_only_its_own_choices(loaded: Project, run: Run, monke
     assert "rageval runs show 1" in run("evaluate", "--client", "acme").out
 
 
-def test_doctor_says_what_is_wrong(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("doctor").code == 0
-    monkeypatch.setenv("RAGEVAL_EMBEDDING_MODEL", str(project.folder / "no-such-model"))
-    ended = run("doctor", "--json")
-    assert ended.code == 2
-    findings = {row["check"]: row["ok"] for row in json.loads(ended.out)}
-    assert findings["embedding model"] == "no"
-    assert findings["database"] == "yes"
-
-
 def test_ingestion_counts_its_change_so_that_the_sensor_need_not_wait(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,12 +148,7 @@ def test_ingestion_counts_its_change_so_that_the_sensor_need_not_wait(
     source = project.write("acme", documents("lighthouse", count=3))
     assert run("ingest", source, "--client", "acme").code == 0
     with dg.DagsterInstance.get() as instance:
-        resources = {"database": HistoryDatabase(), "store": DocumentStore()}
-        result = defs.resolve_sensor_def("document_store_sensor")(
-            dg.build_sensor_context(instance=instance, resources=resources)
-        )
-    assert isinstance(result, dg.SensorResult)
-    assert [request.run_key for request in result.run_requests or []] == ["acme:1:1"]
+        assert [request.run_key for request in tick(instance).run_requests or []] == ["acme:1:1"]
     assert run("ingest", source, "--client", "acme").code == 0
     assert json.loads(run("status", "--json").out)[0]["pending_changes"] == 1
 

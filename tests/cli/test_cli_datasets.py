@@ -65,9 +65,7 @@ def test_a_generated_dataset_that_would_come_back_is_not_retired(
     db = project.database()
     ensure_client(db, "acme")
     items = [Item(question="Who?", answers=("Ann.",))]
-    save_dataset(
-        db, "acme", "synthetic", "generated", items, "extractive", None, valid=True, rule_failures={}, stats={}
-    )
+    save_dataset(db, "acme", "synthetic", "generated", items, "extractive", None, True, {}, {})
     arguments = ["datasets", "retire", "synthetic", "--client", "acme"]
     refused(run(*arguments), "EVALUATION_AUTO_GENERATE_DATASETS=false")
     monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
@@ -101,11 +99,8 @@ def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run:
 
 
 def test_of_a_quote_that_is_not_there_no_ids_of_passages_are_said(stocked: Project, run: Run) -> None:
-    rows = [
-        {"question": "When?", "evidence": [{"document_id": "docs/ferries.md", "quote": "The boat of noon was burnt."}]}
-    ]
-    path = stocked.folder / "own.jsonl"
-    path.write_text(json.dumps(rows[0]), encoding="utf-8")
+    evidence = {"document_id": "docs/ferries.md", "quote": "The boat of noon was burnt."}
+    path = write(stocked.folder, "own.jsonl", {"question": "When?", "evidence": [evidence]})
     ended = run("datasets", "import", path, "--client", "acme", "--format", "native", "--name", "own")
     assert "the quote does not stand in the document 'docs/ferries.md' (1 question)" in ended.err
     assert "nearest" not in ended.err
@@ -114,10 +109,8 @@ def test_of_a_quote_that_is_not_there_no_ids_of_passages_are_said(stocked: Proje
 def test_questions_by_id_with_a_file_of_their_texts(project: Project, run: Run) -> None:
     truth = write(project.folder, "truth.json", {"Test_1": {"answer": "At nine.", "document": {"ferries.pdf": [3]}}})
     queries = write(project.folder, "queries.json", {"Test_1": "When does the ferry leave?"})
-    ended = run(
-        "datasets", "import", truth, "--client", "acme", "--format", "test-results", "--queries", queries, "--json"
-    )
-    assert json.loads(ended.out)["imported"] == 1
+    options = ("--client", "acme", "--format", "test-results", "--queries", queries, "--json")
+    assert json.loads(run("datasets", "import", truth, *options).out)["imported"] == 1
 
 
 @pytest.mark.parametrize(
@@ -140,12 +133,6 @@ def test_a_wrong_option_is_one_clear_line(project: Project, run: Run, arguments:
     assert json.loads(run("status", "--json").out) == []
 
 
-def test_help_names_every_format(project: Project, run: Run) -> None:
-    shown = " ".join(run("datasets", "import", "--help").out.replace("│", " ").split())
-    assert all(name in shown for name in FORMATS)
-    assert all(option in shown for option in ("--map", "--map-document", "--queries", "--name", "--json"))
-
-
 def test_show_names_the_offenders_of_each_rule(project: Project, run: Run) -> None:
     rows = ['{"question": "Is it closed today or not?"}', '{"question": "When \x1b[31m\u202edoes the ferry leave?"}']
     path = write(project.folder, "own.jsonl", "\n".join(rows).replace("\x1b", "\\u001b"))
@@ -153,9 +140,7 @@ def test_show_names_the_offenders_of_each_rule(project: Project, run: Run) -> No
     printed = json.loads(run("datasets", "show", 1, "--json").out)
     first, second = (item["item_id"] for item in printed["items"])
     assert printed["offenders"]["question_not_yes_no"] == [first]
-    assert (
-        printed["flagged"][first] == ["question_self_contained", "question_not_yes_no"] or first in printed["flagged"]
-    )
+    assert "question_not_yes_no" in printed["flagged"][first]
     [listed] = json.loads(run("datasets", "list", "--json").out)
     assert (listed["flagged"], listed["documents"], listed["topics_touched"]) == (len(printed["flagged"]), None, None)
     ended = run("datasets", "show", 1)
@@ -180,10 +165,8 @@ def test_export_writes_the_whole_file_and_nothing_over_another(stocked: Project,
         refused(run("datasets", "export", 1, "--format", name, "--out", out), "--force")
         assert run("datasets", "export", 1, "--format", name, "--out", out, "--force").code == 0
         assert out.read_bytes() == before
-    again = run(
-        "datasets", "import", stocked.folder / "out-csv", "--client", "acme", "--format", "csv", "--name", "own"
-    )
-    assert again.code == 0
+    options = ("--client", "acme", "--format", "csv", "--name", "own")
+    assert run("datasets", "import", stocked.folder / "out-csv", *options).code == 0
     assert [row["id"] for row in json.loads(run("datasets", "list", "--json").out)] == [1]
     folder = stocked.folder / "beir"
     refused(run("datasets", "export", 1, "--format", "beir", "--out", folder), "tab or line break")
@@ -225,24 +208,16 @@ def test_show_says_what_rules_with_offenders_mean(project: Project, run: Run, bl
     assert ("question_not_yes_no (blocking): 1" in shown) is blocked
 
 
-def test_datasets_of_a_client_that_there_is_not_are_not_listed(stocked: Project, run: Run) -> None:
-    for arguments in (["datasets", "list"], ["metrics", "list"], ["report"]):
-        refused(run(*arguments, "--client", "acmee"), "there is no client 'acmee' ('acme' is meant?)")
-    ended = run("datasets", "list", "--client", "acme")
-    assert (ended.code, "no datasets yet" in ended.out) == (0, True)
-
-
 def test_import_and_ingest_say_that_a_client_is_new_where_another_may_be_meant(stocked: Project, run: Run) -> None:
     def said(client: str, *arguments: object) -> str:
         ended = run(*arguments, "--client", client)
         assert ended.code == 0, ended
         return ended.err
 
-    questions = stocked.folder / "questions.csv"
-    questions.write_text("question,answer\nWhen does the ferry leave?,At nine.\n", encoding="utf-8")
+    questions = write(stocked.folder, "questions.csv", "question,answer\nWhen does the ferry leave?,At nine.\n")
     texts = stocked.folder / "texts"
     texts.mkdir()
-    (texts / "ferry.md").write_text("The ferry leaves at nine.\n", encoding="utf-8")
+    write(texts, "ferry.md", "The ferry leaves at nine.\n")
     asked, loaded = ("datasets", "import", questions, "--format", "csv"), ("ingest", texts)
     line = "acmee is a new client; if acme is meant: rageval forget --client acmee"
     assert line in said("acmee", *asked)
@@ -289,9 +264,7 @@ def test_a_review_from_the_command_line(stocked: Project, run: Run) -> None:
         (["--out", "a.csv"], ["'nobody' is not known"]),
     ],
 )
-def test_a_review_of_nothing_is_one_clear_line(
-    project: Project, run: Run, arguments: list[str], words: list[str]
-) -> None:
+def test_a_review_of_nothing_is_refused(project: Project, run: Run, arguments: list[str], words: list[str]) -> None:
     refused(run("datasets", "review", "--client", "nobody", *arguments), *words)
 
 

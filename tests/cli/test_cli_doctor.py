@@ -71,9 +71,7 @@ llm = "forbidden"
     assert "acme" not in sent
 
 
-def test_a_wrong_key_is_one_line_and_nothing_is_kept(
-    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_key_is_told_and_nothing_is_kept(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "small")
     monkeypatch.setenv("RAGEVAL_ANSWER_API_KEY", KEY)
     with ScriptedServer('{"sum": 5}', faults=[Fault(status=401)]) as server:

@@ -66,9 +66,7 @@ speaker = {{in = 1.0, out = 2.0}}
     assert "A guess: 2 s a call" in shown.out
 
 
-def test_numbers_of_earlier_calls_are_called_no_guess(
-    asked: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_of_earlier_calls_are_no_guess(asked: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGEVAL_ANSWER_MODEL", "speaker")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     call = LlmCall("acme", "answer", "speaker", 100, 10, None, 1.0, cache_hit=False, retries=0, error=None, run_id=None)

@@ -4,23 +4,23 @@ import json
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from rageval_dagster.cli.starter import quoted
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.settings import Settings, load_settings
 from tests.cli.running import Run, refused
+from tests.corpus.test_corpus_inspection import GERMAN, named
 from tests.corpus.their_store import contents, their_chroma
-from tests.loopback import LoopbackServer, Quiet
 from tests.pipeline.small_project import Project
-
-ENGLISH = "The harbour of {} serves ferries to the islands every morning, and the fare is paid on board."
-GERMAN = "Der Hafen von {} dient den Fähren zu den Inseln, und der Fahrpreis wird an Bord bezahlt."
+from tests.pipeline.test_canaries import echoing
 
 Add = Callable[..., None]
 
@@ -42,10 +42,6 @@ def add(theirs: Path) -> Add:
                 collection.add(ids=ids, documents=texts, metadatas=metadatas, embeddings=vectors)
 
     return make
-
-
-def named(prefix: str, count: int, sentence: str = ENGLISH) -> list[str]:
-    return [sentence.format(f"{prefix} {n}") for n in range(count)]
 
 
 def written(folder: Path) -> Settings:
@@ -129,9 +125,7 @@ def test_settings_that_win_over_the_file_are_named(
     assert "names another store than this one" in ended.out
 
 
-def test_no_secret_is_written(
-    project: Project, run: Run, theirs: Path, add: Add, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_secret_is_kept(project: Project, run: Run, theirs: Path, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     add("acme", named("Acme", 6))
     for variable in ("RAGEVAL_CHROMA_TOKEN", "OPENAI_API_KEY", "RAGEVAL_ANSWER_API_KEY"):
         monkeypatch.setenv(variable, "topsecret")
@@ -140,21 +134,9 @@ def test_no_secret_is_written(
     assert "topsecret" not in ended.out + ended.err + (project.folder / "rageval.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        'a "quoted" name',
-        "back\\slash",
-        "two\nlines",
-        "tab\tand \x00 nothing",
-        "\u202egnp.exe",
-        "😀 ключ",
-        "\x7f",
-        "#]",
-        "''",
-    ],
-)
-def test_hostile_names_are_quoted(name: str) -> None:
+@given(st.text(max_size=20))
+@example("two\nlines \x00 \x7f \u202e # ] ' \" \\ 😀")
+def test_any_name_is_quoted_and_every_character_of_it_can_be_seen(name: str) -> None:
     text = f"[clients.{quoted(name)}]\ndocument_field = {quoted(name)}  # comment\nnames = {quoted([name])}\n"
     assert tomllib.loads(text)["clients"][name] == {"document_field": name, "names": [name]}
     assert text.replace("\n", "").isprintable()
@@ -182,22 +164,9 @@ def test_there_is_nothing_to_look_at(project: Project, run: Run, tmp_path: Path)
     assert not (tmp_path / "nowhere").exists()
 
 
-@pytest.fixture
-def web_page() -> Iterator[str]:
-    """The address of a server that answers everything, and is no Chroma."""
-
-    class Handler(Quiet):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"<html>welcome</html>")
-
-    with LoopbackServer(Handler) as server:
-        yield server.origin
-
-
-def test_an_address_that_is_no_chroma(project: Project, run: Run, web_page: str) -> None:
-    refused(run("init", "--chroma", web_page), web_page, "Chroma server")
+def test_an_address_that_is_no_chroma(project: Project, run: Run) -> None:
+    with echoing(200) as somebody:
+        refused(run("init", "--chroma", somebody), somebody, "Chroma server")
     refused(run("init", "--chroma", "http://127.0.0.1:1"), "no Chroma server answers at http://127.0.0.1:1")
     ended = run("init", "--chroma", "http://me:topsecret@127.0.0.1:1")
     refused(ended, "http(s)://host:port")

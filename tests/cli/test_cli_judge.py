@@ -14,21 +14,19 @@ from tests.cli.running import Ended, Run, refused
 from tests.llm.scripted_server import Fault, ScriptedServer
 from tests.pipeline.small_project import new_project
 
-SCORES = {"faithfulness": 0.95, "answer_relevance": 1.0, "citation_quality": 0.9, "completeness": 0.85}
-ALL_SCORES = {**SCORES, "correctness": 1.0}
+SCORES = {
+    "faithfulness": 0.95,
+    "answer_relevance": 1.0,
+    "citation_quality": 0.9,
+    "completeness": 0.85,
+    "correctness": 1.0,
+}
 LISTS = {
     "faithfulness": "unsupported_claims",
     "answer_relevance": "missing_aspects",
     "citation_quality": "issues",
     "completeness": "missing_info",
     "correctness": "differences",
-}
-WEIGHTS = {
-    "faithfulness": 0.35,
-    "answer_relevance": 0.25,
-    "citation_quality": 0.2,
-    "completeness": 0.2,
-    "correctness": 0.3,
 }
 
 ANSWER = '- "The Consolidated Appropriations Act of 2023..." [mu_no02_feb25_pr.pdf:3]'
@@ -39,19 +37,12 @@ CHUNK = {
     "page": 3,
     "score": 0.816,
 }
-RESULTS = {
-    f"test_id_{number}": {"query_id": f"Test_query_{number}", "top_k_chunks": [CHUNK], "answers": f"{ANSWER} {number}"}
-    for number in (1, 2, 3)
-}
-TRUTH = {
-    f"Test_query_{number}": {
-        "query_id": f"Test_query_{number}",
-        "answer": "NYS began in April 2023.",
-        "document": {"mu_no02_feb25_pr.pdf": [3]},
-    }
-    for number in (1, 2, 3)
-}
-QUERIES = {f"Test_query_{number}": f"When did NYS begin, asked for the {number}. time?" for number in (1, 2, 3)}
+RESULTS, TRUTH, QUERIES = {}, {}, {}
+for number in (1, 2, 3):
+    name = f"Test_query_{number}"
+    RESULTS[f"test_id_{number}"] = {"query_id": name, "top_k_chunks": [CHUNK], "answers": f"{ANSWER} {number}"}
+    TRUTH[name] = {"query_id": name, "answer": "NYS began in April 2023.", "document": {CHUNK["doc_id"]: [3]}}
+    QUERIES[name] = f"When did NYS begin, asked for the {number}. time?"
 
 
 def dimension_of(body: dict[str, Any]) -> str:
@@ -60,7 +51,7 @@ def dimension_of(body: dict[str, Any]) -> str:
 
 def verdict(body: dict[str, Any]) -> str:
     name = dimension_of(body)
-    return json.dumps({"reasoning": f"why {name}", LISTS[name]: ["one"], "score": ALL_SCORES[name]})
+    return json.dumps({"reasoning": f"why {name}", LISTS[name]: ["one"], "score": SCORES[name]})
 
 
 @pytest.fixture
@@ -88,41 +79,6 @@ def asked(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
 
 def written(path: str = "out.json") -> dict[str, Any]:
     return json.loads(Path(path).read_text(encoding="utf-8"))
-
-
-def test_the_seeds_files_give_the_seeds_output(run: Run, judging: ScriptedServer) -> None:
-    ended = run(
-        *("judge", "results.json", "--output", "out.json", "--ground-truth", "truth.json"),
-        *("--queries", "queries.json", "--limit", "1"),
-    )
-    assert ended.code == 0, ended
-    evaluations = {
-        name: {"score": score, "reasoning": f"why {name}", LISTS[name]: ["one"]} for name, score in ALL_SCORES.items()
-    }
-    overall = pytest.approx(1.2325 / 1.3)
-    assert written() == {
-        "metadata": {"test_results_file": "results.json", "evaluator_model": "gpt-5", "total_tests": 1},
-        "results": {
-            "test_id_1": {
-                "query": QUERIES["Test_query_1"],
-                "answer": f"{ANSWER} 1",
-                "evaluations": evaluations,
-                "overall_score": overall,
-                "weights_used": WEIGHTS,
-            }
-        },
-        "summary": {
-            name: {"mean": score, "min": score, "max": score, "count": 1, "undefined": 0, "errors": 0}
-            for name, score in (*ALL_SCORES.items(), ("overall", overall))
-        },
-    }
-    assert len(judging.requests) == 5
-    table = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()}
-    assert table["judge.overall"][0] == "0.948"
-    assert table["judge.overall"][3:] == ["1", "1", "0", "0"]
-    assert "gpt-5: 5 model calls, 90 tokens" in ended.err
-    assert "2 left for another time" in ended.err
-    assert Path("out.json").stat().st_mode & 0o077 == 0
 
 
 def test_the_same_again_asks_nothing_and_replaces_the_output(run: Run, judging: ScriptedServer) -> None:
@@ -165,32 +121,18 @@ def test_what_failed_is_null_with_its_reason_and_asked_for_again(
     def poorly(body: dict[str, Any]) -> str:
         return "0.0 I cannot say" if dimension_of(body) == "completeness" else verdict(body)
 
+    command = ("judge", "results.json", "--output", "out.json", "--queries", "queries.json", "--limit", "1")
     with ScriptedServer(poorly) as server:
         asked(monkeypatch, server)
-        ended = run("judge", "results.json", "--output", "out.json", "--queries", "queries.json", "--limit", "1")
+        ended = run(*command)
         assert ended.code == 4
         [result] = written()["results"].values()
-        failed = result["evaluations"]["completeness"]
-        assert (failed["score"], failed["reasoning"], failed["missing_info"]) == (None, "", [])
-        assert "no JSON object" in failed["error"]
-        assert result["overall_score"] is None
-        summary = written()["summary"]
-        assert summary["completeness"] == {
-            "mean": None,
-            "min": None,
-            "max": None,
-            "count": 0,
-            "undefined": 0,
-            "errors": 1,
-        }
-        assert (summary["overall"]["count"], summary["overall"]["errors"]) == (0, 1)
-        assert summary["faithfulness"]["mean"] == 0.95
+        assert "no JSON object" in result["evaluations"]["completeness"]["error"]
+        assert (result["overall_score"], written()["summary"]["overall"]["errors"]) == (None, 1)
         assert "judge.completeness: 1 error" in ended.err
         server._reply = verdict
         before = len(server.requests)
-        assert (
-            run("judge", "results.json", "--output", "out.json", "--queries", "queries.json", "--limit", "1").code == 0
-        )
+        assert run(*command).code == 0
         assert len(server.requests) == before + 1
         assert written()["summary"]["overall"]["mean"] == 0.9325
 
@@ -236,7 +178,7 @@ def test_other_formats_of_recorded_answers(run: Run, judging: ScriptedServer) ->
     Path("recorded.json").write_text(json.dumps(rows), encoding="utf-8")
     assert run("judge", "recorded.json", "--output", "out.json").code == 0
     [(row_id, result)] = written()["results"].items()
-    assert (row_id, result["query"], set(result["weights_used"])) == ("q0", "Where is it?", set(WEIGHTS))
+    assert (row_id, result["query"], set(result["weights_used"])) == ("q0", "Where is it?", set(SCORES))
 
 
 @pytest.mark.slow
@@ -290,10 +232,14 @@ def test_what_cannot_be_done_is_one_line_and_asks_nothing(
     assert not Path("out.json").exists()
 
 
-def test_cost_is_said_where_prices_are_known(run: Run, judging: ScriptedServer) -> None:
+def test_means_and_what_they_cost_are_said_where_prices_are_known(run: Run, judging: ScriptedServer) -> None:
     Path("rageval.toml").write_text("[prices]\ngpt-5 = {in = 1000.0, out = 2000.0}\n", encoding="utf-8")
     ended = run("judge", "results.json", "--output", "out.json", "--limit", "1")
     assert "3 model calls, 54 tokens, 0.0750 USD" in ended.err
+    assert "2 left for another time" in ended.err
+    table = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()}
+    assert (table["judge.overall"][0], table["judge.overall"][3:]) == ("0.910", ["1", "1", "0", "0"])
+    assert Path("out.json").stat().st_mode & 0o077 == 0
 
 
 # --- the same metrics by `rageval score` ------------------------------------------------------------------------------
@@ -319,19 +265,11 @@ def test_score_asks_no_judge_unless_it_is_named(run: Run, judging: ScriptedServe
     assert not (folder / "judged").exists(), "scoring a file makes no project"
 
 
-def test_without_a_judge_model_score_says_so_only_where_it_was_asked_for(
+def test_score_says_where_a_judge_that_was_asked_for_may_not_be_asked(
     run: Run, judging: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("RAGEVAL_JUDGE_MODEL")
-    refused(run("score", "results.json", "--metrics", "lexical.*,judge.*"), "judge.*", "RAGEVAL_JUDGE_MODEL")
-    listed = json.loads(run("score", "results.json", "--metrics", "*.faithfulness", "--json").out)
-    assert set(listed["scores"]) == {"overlap.faithfulness"}
-    rows = json.loads(run("metrics", "list", "--json").out)
-    assert {row["runs"] for row in rows if "judge" in row["needs"]} == {False}
-    assert judging.requests == []
-
-
-def test_a_client_whose_documents_no_model_may_see_is_not_judged(run: Run, judging: ScriptedServer) -> None:
     Path("rageval.toml").write_text('[clients.acme]\nllm = "forbidden"\n', encoding="utf-8")
     refused(run("score", "results.json", "--client", "acme", "--metrics", "judge.*"), "llm is forbidden")
+    monkeypatch.delenv("RAGEVAL_JUDGE_MODEL")
+    refused(run("score", "results.json", "--metrics", "lexical.*,judge.*"), "judge.*", "RAGEVAL_JUDGE_MODEL")
     assert judging.requests == []

@@ -183,14 +183,6 @@ def test_a_file_without_labels_has_nothing_to_agree_with(project: Project, run: 
     assert "row 1, field answer: is missing" in ended.err
 
 
-def test_bad_rows_are_refused_and_the_rest_is_compared(project: Project, run: Run) -> None:
-    rows = [*JUDGED, {"question": "Who?", "label": "good"}]
-    ended = agree(run, rows, "--positive", "good", "--metrics", "lexical.token_f1", "--json")
-    assert ended.code == 4
-    [refusal] = json.loads(ended.out)["refused"]
-    assert (refusal["row"], refusal["field"]) == (25, "answer")
-
-
 def test_keyless_correctness_agrees_with_people(project: Project, run: Run) -> None:
     path = DATA_DIR / "nq301" / "judged.jsonl"
     if not path.is_file():

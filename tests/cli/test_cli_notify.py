@@ -29,9 +29,7 @@ def test_it_says_what_happens_and_when(loaded: Project, run: Run) -> None:
     assert again > first
 
 
-def test_the_store_of_a_known_client_need_not_answer(
-    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_client_s_store_need_not_answer(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     db = project.database()
     ensure_client(db, "acme")
     monkeypatch.setenv("RAGEVAL_CHROMA_URL", "http://127.0.0.1:9")

@@ -17,17 +17,17 @@ from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
 from tests.storage.history_builder import make_dataset, make_items, open_run, result_of, retrieval_of
+from tests.telling.webhook_server import WebhookServer
 
 WORDS = "The board of Orinoco Shipping will vote on the merger with Parana Holdings in the second week of May."
 
 
 @pytest.mark.slow
-def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
-    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{WORDS} The vote is secret."}])
     monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
-    with serving(OtherRag(documents("lighthouse"))) as assistant:
+    with serving(OtherRag(documents("lighthouse"))) as assistant, WebhookServer() as webhook:
+        monkeypatch.setenv("RAGEVAL_ALERT_WEBHOOK_URL", webhook.url)
         configure(loaded, assistant)
         stale = "Cached before the document was deleted."
         assistant.extra = [
@@ -39,10 +39,13 @@ def test_a_leak_is_said_with_its_chunks_and_fails_the_command(
     [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
     assert "1 chunk of other clients for 8 questions" in line
     assert "assistant returned 1 chunk that the document store does not have" in ended.err
+    assert webhook.headlines == ["*Leak: chunks of other clients were returned: `acme`*"]
+    assert "Orinoco" not in json.dumps(webhook.messages)
     row = json.loads(ended.out)
     assert row["metrics"]["retrieval.foreign_hits"]["mean"] > 0
     [status] = [each for each in json.loads(run("status", "--json").out) if each["client_id"] == "acme"]
     assert (status["foreign_chunks"], status["unknown_chunks"]) == (1, 1)
+    assert [each["kind"] for each in status["incidents"]] == ["leak"], "and not as a failed run, too"
     kept = [path for path in Path(loaded.settings.home).glob("rageval.sqlite3*") if WORDS.encode() in path.read_bytes()]
     shown = run("runs", "show", str(row["run_id"]))
     assert WORDS not in shown.out
@@ -95,9 +98,7 @@ def test_a_secret_that_is_not_set_is_said_before_anything_is_done(loaded: Projec
 
 
 @pytest.mark.slow
-def test_a_system_that_fails_is_said_to_with_its_reasons(
-    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_that_fails_is_told_with_reasons(loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSISTANT_TOKEN", "another")
     with serving(OtherRag(documents("lighthouse"))) as assistant:
         configure(loaded, assistant, max_attempts="1", concurrency="1")
@@ -145,7 +146,7 @@ def brief(results, tools):
 
 
 @pytest.mark.slow
-def test_a_metric_that_fails_is_said_to_with_its_reason(
+def test_a_metric_that_fails_is_told_with_its_reason(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("acme_failing_metrics.py").write_text(METRICS, encoding="utf-8")
@@ -165,33 +166,3 @@ def test_a_metric_that_fails_is_said_to_with_its_reason(
     monkeypatch.setenv("RAGEVAL_MAX_ERROR_SHARE", "1")
     allowed = run("evaluate", "--client", "acme")
     assert (allowed.code, "RAGEVAL_MAX_ERROR_SHARE" in allowed.err) == (0, False)
-
-
-def test_a_good_value_for_no_metric_is_refused(loaded: Project, run: Run) -> None:
-    Path("rageval.toml").write_text('[defaults]\nthresholds = { "retrieval.mmr" = 0.9 }\n', encoding="utf-8")
-    ended = run("evaluate", "--client", "acme")
-    assert ended.code == 2
-    assert "'retrieval.mmr'" in ended.err
-    assert "retrieval.mrr is meant?" in ended.err
-
-
-def test_a_scheduled_run_refuses_it_before_anything_is_asked(
-    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
-    with serving(OtherRag(documents("lighthouse"))) as assistant:
-        configure(loaded, assistant)
-        with Path("rageval.toml").open("a", encoding="utf-8") as file:
-            file.write('[clients.acme]\nthresholds = { "retrieval.mmr" = 0.9 }\n')
-        launched = loaded.evaluate("acme", "schedule:1")
-    assert "there is no metric 'retrieval.mmr' at k = 5; retrieval.mrr is meant?" in (launched.message or "")
-    assert assistant.asked == []
-
-
-def test_one_clients_wrong_good_value_stops_no_other(loaded: Project, run: Run) -> None:
-    loaded.ingest("rival", documents("fortress", count=2))
-    Path("rageval.toml").write_text('[clients.rival]\nthresholds = { "retrieval.mmr" = 0.9 }\n', encoding="utf-8")
-    ended = run("evaluate", "--all", "--dry-run")
-    assert ended.code == 4
-    assert "rival: thresholds: there is no metric 'retrieval.mmr'" in ended.err
-    assert "acme" in ended.out

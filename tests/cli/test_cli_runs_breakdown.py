@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from rageval_dagster.identity import digest
 from rageval_dagster.records import Evidence, Item, Outcome
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project
-from tests.storage.history_builder import MRR, finish, make_dataset, open_run, result_of, retrieval_of, summary
+from tests.storage.history_builder import MRR, answer_all, finish, make_dataset, open_run, score_all, summary
 
 F1 = "lexical.f1"
 
@@ -29,22 +28,16 @@ ITEMS = [
     item(4, "multi_hop", "a", "b"),
     item(5, "off topic"),
 ]
-SCORES = [1.0, 0.5, 0.2, 0.4, None]
 
 
 @pytest.fixture
 def evaluated(project: Project) -> Project:
     db = project.database()
     evaluation = open_run(db, make_dataset(db, "acme", ITEMS), "first", system="assistant", declared=None)
-    retrievals = [retrieval_of(each) for each in ITEMS]
-    result_storage.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
-    results = [result_of(found) for found in retrievals]
-    result_storage.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
-    for result, value in zip(results, SCORES, strict=True):
-        outcome = Outcome.undefined("the question is unanswerable") if value is None else Outcome.scored(value)
-        score_storage.save_scores(db, evaluation.id, [(result.result_id, MRR, "1", outcome)])
-        worse = Outcome.error("timeout") if value == 0.2 else outcome
-        score_storage.save_scores(db, evaluation.id, [(result.result_id, F1, "1", worse)])
+    results = answer_all(db, evaluation, ITEMS)
+    outcomes = [*map(Outcome.scored, (1.0, 0.5, 0.2, 0.4)), Outcome.undefined("the question is unanswerable")]
+    score_all(db, evaluation, results, MRR, outcomes)
+    score_all(db, evaluation, results, F1, [*outcomes[:2], Outcome.error("timeout"), *outcomes[3:]])
     finish(db, evaluation, {MRR: 0.525, F1: 0.4}, unknown=3)
     return project
 
@@ -99,12 +92,8 @@ def test_what_cannot_be_shown_is_refused(evaluated: Project, run: Run) -> None:
 
 def test_chunks_that_the_store_does_not_have_are_said(evaluated: Project, run: Run) -> None:
     assert "assistant returned 3 chunks that the document store does not have" in run("runs", "show", 1).out
-    [check] = [
-        each
-        for each in json.loads(run("runs", "show", 1, "--json").out)["checks"]
-        if each["name"] == "no_unknown_chunks"
-    ]
-    assert check == {"name": "no_unknown_chunks", "passed": False, "chunks": 3}
+    checks = json.loads(run("runs", "show", 1, "--json").out)["checks"]
+    assert {"name": "no_unknown_chunks", "passed": False, "chunks": 3} in checks
 
 
 def test_where_lower_is_better_the_highest_is_worst(evaluated: Project, run: Run) -> None:

@@ -1,38 +1,29 @@
 """`rageval runs export` and `evaluate --fast`: what was recorded, handed over and scored again."""
 
 import json
-import sqlite3
 import stat
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project
-
-
-def written_again(run: Run, *arguments: object) -> None:
-    refused(run(*arguments), "--force")
-    assert run(*arguments, "--force").code == 0
+from tests.storage.history_builder import row_counts
 
 
 def test_an_evaluation_is_written_scored_again_and_equal(evaluated: Project, run: Run, tmp_path: Path) -> None:
     stored = json.loads(run("runs", "show", 1, "--json").out)["metrics"]
     out = tmp_path / "out"
     out.mkdir()
-    for name, file in {
-        "native": "run1.jsonl",
-        "ai4rag": "run1.json",
-        "recorded": "run1.recorded",
-        "ragas": "run1.ragas",
-    }.items():
-        path = out / file
-        ended = run("runs", "export", 1, "--format", name, "--out", path)
+    for name in ("native", "ai4rag", "recorded", "ragas"):
+        path = out / f"run1.{name}"
+        command = ("runs", "export", 1, "--format", name, "--out", path)
+        ended = run(*command)
         assert ended.code == 0, ended.err
         assert "8 questions written" in ended.out
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        written_again(run, "runs", "export", 1, "--format", name, "--out", path)
+        refused(run(*command), "--force")
+        assert run(*command, "--force").code == 0
         scored = json.loads(run("score", path, "--metrics", "lexical.*,embedding.*,overlap.faithfulness", "--json").out)
         assert scored["refused"] == []
         for metric_id, summary in scored["scores"].items():
@@ -62,9 +53,7 @@ def test_trec_stays_what_it_was(evaluated: Project, run: Run, tmp_path: Path) ->
     refused(run("runs", "export", 7, "--format", "native"), "no evaluation 7")
 
 
-def test_fast_scores_recorded_answers_and_asks_nothing(
-    evaluated: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fast_scores_what_was_recorded_alone(evaluated: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads(run("runs", "show", 1, "--json").out)["metrics"]
 
     def nothing(*_: object, **__: object) -> object:
@@ -76,8 +65,7 @@ def test_fast_scores_recorded_answers_and_asks_nothing(
         "rageval_dagster.automation.launch.launch",
     ):
         monkeypatch.setattr(name, nothing)
-    database = Path(evaluated.settings.home) / "rageval.sqlite3"
-    before = _rows(database)
+    before = row_counts(evaluated.database())
     ended = run("evaluate", "--client", "acme", "--fast", "--json")
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
@@ -87,7 +75,7 @@ def test_fast_scores_recorded_answers_and_asks_nothing(
         assert summary["mean"] == pytest.approx(stored[metric_id]["mean"]), metric_id
         assert summary["n"] == stored[metric_id]["n"]
     assert "not written to the history" in ended.err
-    assert _rows(database) == before
+    assert row_counts(evaluated.database()) == before
     table = run("evaluate", "--client", "acme", "--fast")
     assert "lexical.token_f1" in table.out
 
@@ -142,9 +130,3 @@ def test_fast_goes_with_nothing_that_it_does_not_do(evaluated: Project, run: Run
     refused(run("evaluate", "--fast"), "--client NAME")
     refused(run("evaluate", "--client", "nobody", "--fast"), "nobody")
     refused(run("evaluate", "--client", "acme", "--fast", "--system", "no-system"), "no-system")
-
-
-def _rows(database: Path) -> dict[str, int]:
-    with closing(sqlite3.connect(database)) as connection:
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}

@@ -7,8 +7,6 @@ import pytest
 
 from tests.cli.running import Run, refused
 
-BROKEN = range(0, 10_000, 200)
-
 SEED_000 = [
     {
         "question": "What is the capital of France?",
@@ -48,18 +46,11 @@ def test_seed_000_s_file_is_scored_and_nothing_is_left_behind(run: Run, elsewher
 @pytest.mark.slow
 def test_ten_thousand_outputs_with_fifty_broken_rows(run: Run) -> None:
     """The 50 are named by row and field, the rest is scored, and the exit code says so."""
-    rows = [
-        {
-            "question": f"What is {i}?",
-            "reference_answer": f"It is {i}.",
-            "answer": f"It is {i}.",
-            "contexts": [f"Is {i}."],
-        }
-        for i in range(10_000)
-    ]
+    said = [f"is {number}." for number in range(10_000)]
+    rows = [{"question": f"What {it}", "reference_answer": it, "answer": it, "contexts": [it]} for it in said]
     wrong = [("answer", 7), ("contexts", "no list"), ("question", None), ("contexts", [1]), ("reference_answer", {})]
     expected = []
-    for number, index in enumerate(BROKEN):
+    for number, index in enumerate(range(0, 10_000, 200)):
         field, value = wrong[number % len(wrong)]
         rows[index] = {**rows[index], field: value}
         expected.append((index + 1, "contexts[0]" if value == [1] else field))
@@ -103,42 +94,6 @@ def test_results_with_ground_truth_and_queries(run: Run) -> None:
     assert scores["retrieval.document_mrr"] == {"t1": 1.0}
     assert scores["lexical.number_match"] == {"t1": 1.0}
     assert scores["embedding.question_alignment"]["t1"] > 0.3
-    without = json.loads(run("score", write(results), "--json").out)
-    assert without["question_scores"]["embedding.question_alignment"] == {"t1": None}
-    assert without["outcomes"]["embedding.context_relevance"]["t1"]["reason"] == "the question is empty"
-
-
-def test_expected_outputs_with_the_answers_in_their_own_file(run: Run) -> None:
-    expected = [
-        {"question_id": "EF_3", "question": "What is the premium?", "expected_output": "$604"},
-        {"question_id": "EF_4", "question": "And the rate?", "expected_output": "293"},
-    ]
-    ended = run(
-        *("score", write(expected), "--answers", write({"EF_3": "The premium is $604"}, "answers.json")),
-        *("--metrics", "lexical.number_match", "--json"),
-    )
-    found = json.loads(ended.out)
-    assert found["question_scores"]["lexical.number_match"] == {"EF_3": 1.0, "EF_4": None}
-    assert found["scores"]["lexical.number_match"]["n_error"] == 1
-    assert found["outcomes"]["lexical.number_match"]["EF_4"]["reason"].startswith("not_recorded")
-
-
-def test_a_client_s_settings_and_own_metrics(run: Run) -> None:
-    write(
-        '[clients.acme]\nmetrics = ["own_metrics:polite", "lexical.token_f1"]\ndecline_phrases = ["ask your broker"]\n',
-        "rageval.toml",
-    )
-    write(
-        "from rageval_dagster.metrics.own import metric\n\n\n"
-        '@metric("house.polite", version="1", description="Says please.", needs={"answer"})\n'
-        'def polite(results, tools):\n    return ["please" in result.answer.text for result in results]\n',
-        "own_metrics.py",
-    )
-    file = write([{**SEED_000[0], "answer": "Paris, please."}])
-    own = run("score", file, "--client", "acme", "--json")
-    assert own.code == 0, own.err
-    assert set(json.loads(own.out)["scores"]) == {"lexical.token_f1", "house.polite"}
-    assert "house.polite" not in json.loads(run("score", file, "--metrics", "lexical.*", "--json").out)["scores"]
 
 
 def test_scores_by_document_and_by_category(run: Run) -> None:
@@ -184,16 +139,6 @@ def test_what_the_system_failed_on_is_an_error_and_said_by_the_exit_code(run: Ru
     ended = run("score", write([good, {**good, "question": "Where?", "error": "timeout"}]), "--metrics", "lexical.*")
     assert ended.code == 4
     assert "0 rows refused" in ended.err
-
-
-def test_each_declared_check_is_told(run: Run) -> None:
-    checks = [{"name": name, "kind": "fact", "expect": name} for name in ("Ada", "Grace")]
-    row = {"question": "Who?", "answer": "Ada did.", "contexts": [], "checks": checks}
-    ended = run("score", write([row]), "--format", "native", "--metrics", "checks.*", "--json")
-    found = json.loads(ended.out)
-    [(item, score)] = found["question_scores"]["checks.fact_score"].items()
-    assert score == 0.5
-    assert found["details"]["checks.fact_score"][item]["checks"] == {"Ada": 1.0, "Grace": 0.0}
 
 
 def test_what_cannot_be_done_is_one_line(run: Run) -> None:

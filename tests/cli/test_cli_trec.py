@@ -121,56 +121,29 @@ def test_bad_lines_are_refused_by_line_and_the_rest_goes_on(files: tuple[Path, P
     assert printed["refused"][1] == {"file": "my.run", "row": 1, "field": "score", "reason": "takes a finite number"}
 
 
-def test_a_repeated_document_is_said_and_keeps_its_best_rank(files: tuple[Path, Path], run: Run) -> None:
-    qrels, results = files
-    results.write_text(results.read_text() + "q1 Q0 a 3 0.6 t\nq2 Q0 a 3 -1 t\n")
-    ended = run("trec", qrels, results, "-m", "R@5", "-m", "RR", "-m", "NumRet", "--json")
-    assert ended.code == 0
-    assert "2 lines of the run repeated a document of the query" in ended.err
-    scores = json.loads(ended.out)["scores"]
-    assert (scores["R@5"]["mean"], scores["RR"]["mean"], scores["NumRet"]["sum"]) == (1.0, 1.0, 4)
-
-
 def test_what_cannot_be_scored_is_counted_and_named(files: tuple[Path, Path], run: Run) -> None:
     qrels, results = files
-    qrels.write_text(qrels.read_text() + "q3 0 a 1\nq4 0 a 0\n")
-    results.write_text(results.read_text() + "q4 Q0 a 1 1 t\nq5 Q0 a 1 1 t\n")
+    qrels.write_text(qrels.read_text() + "q3 0 a 1\nq4 0 a 0\nq6 0 a 0\n")
+    results.write_text(results.read_text() + "q4 Q0 a 1 1 t\nq5 Q0 a 1 1 t\nq2 Q0 a 3 -1 t\n")
     ended = run("trec", qrels, results, "-m", "RR", "--per-query")
     assert ended.code == 4, "a query that failed is a part that failed"
     assert "1 query of the qrels missing from the run: errors, outside the mean (-c counts each as 0): q3" in ended.err
-    assert "1 query without a relevant document in the qrels: undefined: q4" in ended.err
+    assert "2 queries without a relevant document in the qrels: undefined: q4, q6" in ended.err
     assert "1 query of the run that the qrels do not have: undefined: q5" in ended.err
+    assert "1 line of the run repeated a document of the query: its best score counts" in ended.err
     header, row = ended.out.splitlines()[:2]
     assert header.endswith("errors  mean if errors were 0  if errors were 1")
-    assert row.split()[0:2] + row.split()[4:] == ["RR", "0.7500", "5", "2", "2", "1", "0.5000", "0.8333"]
+    assert row.split()[0:2] + row.split()[4:] == ["RR", "0.7500", "6", "2", "3", "1", "0.5000", "0.8333"]
     assert "q3     -       the run does not have the query" in ended.out
     printed = json.loads(run("trec", qrels, results, "-m", "RR", "--per-query", "--json").out)
-    assert printed["question_scores"]["RR"] == {"q1": 0.5, "q2": 1.0, "q3": None, "q4": None, "q5": None}
-    assert {query: outcome["status"] for query, outcome in printed["outcomes"]["RR"].items()} == {
-        "q3": "error",
-        "q4": "undefined",
-        "q5": "undefined",
-    }
-    assert (printed["missing"], printed["without_relevant"], printed["unjudged"]) == (["q3"], ["q4"], ["q5"])
+    statuses = {query: outcome["status"] for query, outcome in printed["outcomes"]["RR"].items()}
+    assert statuses == {"q3": "error", **dict.fromkeys(("q4", "q5", "q6"), "undefined")}
+    assert printed["question_scores"]["RR"] == {"q1": 0.5, "q2": 1.0, **dict.fromkeys(statuses)}
+    assert (printed["missing"], printed["without_relevant"], printed["unjudged"]) == (["q3"], ["q4", "q6"], ["q5"])
     complete = run("trec", qrels, results, "-m", "RR", "-c", "--json")
     assert complete.code == 0
     score = json.loads(complete.out)["scores"]["RR"]
     assert (score["mean"], score["n_scored"], score["n_error"]) == (0.5, 3, 0)
-
-
-def test_a_missing_query_without_a_relevant_document_is_undefined_in_words_and_table(
-    files: tuple[Path, Path], run: Run
-) -> None:
-    qrels, results = files
-    qrels.write_text(qrels.read_text() + "q3 0 a 0\n")
-    ended = run("trec", qrels, results, "-m", "RR", "-m", "NumRet")
-    assert ended.code == 0, "undefined is no failure"
-    assert ended.err == "1 query without a relevant document in the qrels: undefined: q3\n"
-    qrels.write_text(qrels.read_text() + "q4 0 a 1\n")
-    ended = run("trec", qrels, results, "-m", "RR", "-m", "NumRet", "--json")
-    assert "1 query of the qrels missing from the run: errors, outside the mean (-c counts each as 0): q4" in ended.err
-    for score in json.loads(ended.out)["scores"].values():
-        assert (score["n"], score["n_scored"], score["n_undefined"], score["n_error"]) == (4, 2, 1, 1)
 
 
 def test_what_cannot_be_done_is_one_clear_line(files: tuple[Path, Path], run: Run, tmp_path: Path) -> None:

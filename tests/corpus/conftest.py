@@ -176,12 +176,7 @@ def make_pdf() -> Callable[[Sequence[str]], bytes]:
             out += f"{number} 0 obj\n{body}\nendobj\n".encode()
         table = "".join(f"{offset:010d} 00000 n \n" for offset in offsets)
         size = len(objects) + 1
-        return (
-            out
-            + (
-                f"xref\n0 {size}\n0000000000 65535 f \n{table}"
-                f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n"
-            ).encode()
-        )
+        end = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n"
+        return out + f"xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
 
     return build

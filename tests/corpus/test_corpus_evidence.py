@@ -134,9 +134,7 @@ class TestWithoutDocuments:
         assert found[items[0].item_id].documents == {"today 1"}
         assert found[items[1].item_id].unresolved == items[1].evidence
 
-    def test_a_heading_does_not_count_more_often_because_many_chunks_have_it(
-        self, loose: ChromaStore, db: Database
-    ) -> None:
+    def test_a_heading_counts_once_though_many_chunks_have_it(self, loose: ChromaStore, db: Database) -> None:
         item = Item("q", evidence=(Evidence("gone", quote="see the Index"),))
         assert resolve([item], db, loose, "acme")[item.item_id].chunks is None
 

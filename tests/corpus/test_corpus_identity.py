@@ -57,15 +57,8 @@ def test_the_document_comes_from_its_field_else_source_else_the_chunk(metadata: 
 @pytest.mark.parametrize(
     "value",
     [
-        "2024-05-01T12:00:00+00:00",
-        "2024-05-01T14:00:00+02:00",
-        "2024-05-01T12:00:00Z",
-        "2024-05-01 12:00:00",
-        1714564800,
-        1714564800.0,
-        "1714564800",
-        1714564800000,
-        "1714564800000",
+        *("2024-05-01T12:00:00+00:00", "2024-05-01T14:00:00+02:00", "2024-05-01T12:00:00Z", "2024-05-01 12:00:00"),
+        *(1714564800, 1714564800.0, "1714564800", 1714564800000, "1714564800000"),
     ],
 )
 def test_times_are_read_as_utc_whatever_they_were_written_as(value: object) -> None:
@@ -111,7 +104,6 @@ def test_a_version_updated_by_difference_equals_one_from_scratch(before: list, a
     for chunk in after:
         scratch.add(chunk_digest(chunk))
     assert version.hex() == scratch.hex()
-    assert len(version.hex()) == 64
 
 
 def test_whatever_identifies_a_chunk_moves_its_digest() -> None:

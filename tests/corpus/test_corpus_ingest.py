@@ -124,9 +124,7 @@ class TestLoadingAgain:
         ingest(docs / "guide", "acme", store, embedder)
         assert documents(store) == {"intro.md", "guide/setup.md", "notes.txt"}
 
-    def test_a_folder_of_another_place_removes_nothing(
-        self, store: ChromaStore, docs: Path, tmp_path, embedder
-    ) -> None:
+    def test_a_folder_elsewhere_removes_nothing(self, store: ChromaStore, docs: Path, tmp_path, embedder) -> None:
         ingest(docs, "acme", store, embedder)
         other = tmp_path / "other"
         other.mkdir()
@@ -142,9 +140,7 @@ class TestLoadingAgain:
         (other / "intro.md").write_text("# Intro\n\nAnother one.\n")
         assert ingest(other, "acme", store, embedder).elsewhere == 1, "the intro is of the other folder now"
 
-    def test_the_first_file_of_a_client_is_named_by_its_name_or_under_the_root(
-        self, store, docs: Path, embedder
-    ) -> None:
+    def test_the_first_file_of_a_client_is_named_by_its_name_or_root(self, store, docs: Path, embedder) -> None:
         ingest(docs / "guide" / "install.md", "acme", store, embedder)
         assert documents(store) == {"install.md"}
         ingest(docs / "guide" / "install.md", "beta", store, embedder, root=docs)
@@ -220,9 +216,7 @@ class TestRefusing:
         ]
         assert documents(store) == {"a", "c"}
 
-    def test_nothing_to_load_is_one_line_and_makes_no_client(
-        self, store: ChromaStore, tmp_path: Path, embedder
-    ) -> None:
+    def test_nothing_to_load_makes_no_client(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
         empty, others, broken = (tmp_path / name for name in ("empty", "others", "broken"))
         for folder in (empty, others, broken):
             folder.mkdir()
@@ -253,7 +247,7 @@ class TestRefusing:
             ingest(docs, "acme", store, type(embedder)(dimension=48))
         assert stored(store) == before
 
-    def test_a_collection_of_another_model_is_not_polluted(
+    def test_another_model_s_collection_is_not_polluted(
         self, store: ChromaStore, settings, docs: Path, embedder
     ) -> None:
         theirs = their_collection(settings)

@@ -13,7 +13,6 @@ from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import EmbeddingError, StoreError
 from rageval_dagster.settings import Settings
 from tests.corpus.conftest import HashingEmbedder, new_server_database, settings_of
-from tests.corpus.their_store import contents, their_chroma
 
 ENGLISH = "The harbour of {} serves ferries to the islands every morning, and the fare is paid on board."
 GERMAN = "Der Hafen von {} dient den Fähren zu den Inseln, und der Fahrpreis wird an Bord bezahlt."
@@ -186,26 +185,6 @@ def test_only_the_largest_clients_are_looked_at_closely(settings: Settings, add:
     assert all(report.document is not None and report.document.name == "doc_id" for report in found.values())
 
 
-def test_a_store_of_somebody_else_is_left_as_it_is(tmp_path: Path, home: Path) -> None:
-    path = tmp_path / "theirs"
-    with their_chroma(path) as client:
-        texts = named("Their", 12)
-        client.create_collection("docs", embedding_function=None).add(
-            ids=texts, documents=texts, embeddings=np.eye(12, 16, dtype=np.float32)
-        )
-    before = contents(path)
-    report = inspect_store(settings_of(home, RAGEVAL_CHROMA_PATH=str(path)), None)
-    assert report.is_foreign
-    assert [client.name for client in report.clients] == ["docs"]
-    assert contents(path) == before
-
-
-def test_there_is_no_store(tmp_path: Path, home: Path) -> None:
-    with pytest.raises(StoreError, match=r"no Chroma store at .*nowhere.*--chroma"):
-        inspect_store(settings_of(home, RAGEVAL_CHROMA_PATH=str(tmp_path / "nowhere")), None)
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_the_store_is_empty(settings: Settings, add: Add) -> None:
     open_backend(settings).client(write=True)
     with pytest.raises(StoreError, match=r"no collection in tenant 'default_tenant'"):
@@ -213,10 +192,3 @@ def test_the_store_is_empty(settings: Settings, add: Add) -> None:
     add("empty", [])
     with pytest.raises(StoreError, match="no chunk in any collection"):
         inspect_store(settings, None)
-
-
-def test_progress_ends_with_all_chunks_that_were_read(settings: Settings, add: Add) -> None:
-    add("docs", named("Ours", 90))
-    seen: list[tuple[int, int]] = []
-    inspect_store(settings, None, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (150, 150)  # 60 at first, then all of them

@@ -1,8 +1,5 @@
 """Stores as other people fill them: any id, any text, any metadata is handled."""
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 
 from rageval_dagster.corpus.evidence import resolve
@@ -75,26 +72,3 @@ def test_what_no_database_keeps_apart_is_left_out_and_counted(embedded_settings:
     assert (report.chunk_count, report.without_text, store.count("theirs")) == (2, 5, 7)
     again = scan_corpus(any_db, store, "theirs")
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
-
-
-def test_metadata_of_mixed_types(embedded_settings: Settings, sqlite_db: Database) -> None:
-    metadatas: list[Any] = [
-        {"document_id": 7, "page": "2", "added_at": 1714564800},
-        {"document_id": 7.0, "page": 3.0, "added_at": "2024-05-01T12:00:00Z"},
-        {"document_id": "7", "page": "iv", "added_at": "last spring"},
-        {"document_id": True, "page": True, "added_at": True},
-        {"document_id": ["7"], "page": [1], "added_at": ["2024-05-01"]},
-        {"document_id": None, "source": "fallback.md", "page": -1},
-        {"position": "zero"},
-        None,
-    ]
-    collection = their_collection(embedded_settings)
-    for number, metadata in enumerate(metadatas):
-        collection.upsert(ids=[f"{number}"], embeddings=[[1.0, number]], documents=["words"], metadatas=metadata)
-    store = open_store(embedded_settings)
-    [page] = store.scan("theirs")
-    assert [chunk.document_id for chunk in page.chunks] == ["7", "7", "7", "3", "4", "fallback.md", "6", "7"]
-    assert [chunk.page for chunk in page.chunks] == [2, 3, *[None] * 6]
-    spring = datetime(2024, 5, 1, 12, tzinfo=UTC)
-    assert [chunk.added_at for chunk in page.chunks] == [spring, spring, *[None] * 6]
-    assert scan_corpus(sqlite_db, store, "theirs").chunk_count == 8

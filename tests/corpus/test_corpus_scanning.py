@@ -116,16 +116,6 @@ def test_a_moved_chunk_is_neither_changed_nor_lost(db: Database, store: ChromaSt
     assert entry.added_at.year == 2024
 
 
-def test_a_client_that_lost_all_chunks_is_empty(db: Database, store: ChromaStore, fill) -> None:
-    fill(store, "acme", TEXTS)
-    scan_corpus(db, store, "acme")
-    store.delete("acme", [f"c{number}" for number in range(5)])
-    report = scan_corpus(db, store, "acme")
-    assert (report.chunk_count, report.document_count, report.removed) == (0, 0, 5)
-    assert report.corpus_version == report.index_version == "0" * 64
-    assert manifest(db) == {}
-
-
 class Killed(BaseException):
     pass
 

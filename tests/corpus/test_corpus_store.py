@@ -112,17 +112,6 @@ def test_clients_keep_their_own_names(store: ChromaStore, settings: Settings, fi
     assert (again.count("client-007"), list(again.scan("client-007")), again.dimension("client-007")) == (0, [], None)
 
 
-def test_another_dimension_is_one_line_with_both_numbers(store: ChromaStore, fill) -> None:
-    fill(store, "acme", TEXTS)
-    for wrong in (
-        lambda: store.upsert("acme", [Chunk("x", "t", "d")], np.ones((1, 5), np.float32), [{"document_id": "d"}]),
-        lambda: store.query("acme", np.ones((1, 5), np.float32), depth=3),
-    ):
-        with pytest.raises(StoreError, match=r"(?s)32.*5") as caught:
-            wrong()
-        assert "\n" not in str(caught.value)
-
-
 class TestProbes:
     def test_a_probe_moves_with_added_and_deleted_chunks_of_its_client_alone(self, settings, store, fill) -> None:
         fill(store, "acme", TEXTS)
@@ -192,35 +181,11 @@ def test_probing_an_embedded_store_does_not_open_chroma(embedded_settings: Setti
     assert ran.stdout.strip() == "['acme'] False"
 
 
-class TestSharedCollection:
-    @pytest.fixture
-    def shared(self, settings: Settings) -> Settings:
-        return settings.model_copy(update={"client_field": "tenant"})
-
-    def test_clients_are_told_apart_by_the_field(self, shared: Settings, fill, embedder) -> None:
-        store = open_store(shared)
-        mine = [Chunk(f"a{number}", text, "d") for number, text in enumerate(TEXTS)]
-        yours = [Chunk(f"b{number}", text, "d") for number, text in enumerate(TEXTS[:2])]
-        for client, chunks in (("acme", mine), ("beta", yours)):
-            store.ensure_client(client)
-            texts = [chunk.text for chunk in chunks]
-            store.upsert(client, chunks, embedder.encode(texts), [{"document_id": "d"}] * len(chunks))
-        again = open_store(shared)
-        assert again.clients() == ["acme", "beta"]
-        assert (again.count("acme"), again.count("beta")) == (5, 2)
-        assert [chunk.id for page in again.scan("beta", page_size=1) for chunk in page.chunks] == ["b0", "b1"]
-        assert again.get("beta", ["a0", "b0"]) == yours[:1]
-        [hits] = again.query("beta", embedder.encode(TEXTS[:1]), depth=10)
-        assert [hit.chunk_id for hit in hits] == ["b0", "b1"]
-        again.delete("beta", ["a0", "b1"])
-        assert (open_store(shared).count("acme"), open_store(shared).count("beta")) == (5, 1)
-
-    def test_several_collections_are_one_clear_error(self, settings: Settings, shared: Settings) -> None:
-        store = open_store(settings)
-        store.ensure_client("one")
-        store.ensure_client("two")
-        with pytest.raises(StoreError, match=r"RAGEVAL_CLIENT_FIELD needs a store with one collection, .* has 2"):
-            open_store(shared).clients()
+def test_several_collections_are_none_that_clients_share(store: ChromaStore, settings: Settings) -> None:
+    for client in ("one", "two"):
+        store.ensure_client(client)
+    with pytest.raises(StoreError, match=r"RAGEVAL_CLIENT_FIELD needs a store with one collection, .* has 2"):
+        open_store(settings.model_copy(update={"client_field": "tenant"})).clients()
 
 
 class TestTrouble:

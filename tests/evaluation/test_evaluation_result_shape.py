@@ -15,31 +15,15 @@ OUTCOMES = st.one_of(
 )
 
 
-def test_what_was_not_scored_is_null_with_its_reason() -> None:
-    shape = result_shape(
-        {
-            "lexical.f1": {
-                "q1": Outcome.scored(0.0),
-                "q2": Outcome.undefined("no reference answer"),
-                "q3": Outcome.error("timeout"),
-            },
-            "retrieval.mrr": {"q1": Outcome.scored(1.0), "q2": Outcome.scored(0.5, {"rank": 2})},
-        }
-    )
-    assert shape["details"] == {"retrieval.mrr": {"q2": {"rank": 2}}}
-    assert shape["question_scores"] == {
-        "lexical.f1": {"q1": 0.0, "q2": None, "q3": None},
-        "retrieval.mrr": {"q1": 1.0, "q2": 0.5},
+def test_what_was_not_scored_has_its_reason_and_what_was_may_have_details() -> None:
+    undefined, error, scored = Outcome.undefined("no reference"), Outcome.error("timeout"), Outcome.scored(0.0)
+    shape = result_shape({"a.b": {"q1": undefined, "q2": error, "q3": scored, "q4": Outcome.scored(0.5, {"rank": 2})}})
+    assert shape["details"] == {"a.b": {"q4": {"rank": 2}}}
+    assert shape["question_scores"] == {"a.b": {"q1": None, "q2": None, "q3": 0.0, "q4": 0.5}}
+    assert shape["outcomes"]["a.b"] == {
+        "q1": {"status": "undefined", "reason": "no reference"},
+        "q2": {"status": "error", "reason": "timeout"},
     }
-    assert shape["outcomes"] == {
-        "lexical.f1": {
-            "q2": {"status": "undefined", "reason": "no reference answer"},
-            "q3": {"status": "error", "reason": "timeout"},
-        }
-    }
-    score = shape["scores"]["lexical.f1"]
-    assert (score["mean"], score["n"], score["n_scored"], score["n_undefined"], score["n_error"]) == (0.0, 3, 1, 1, 1)
-    assert shape["scores"]["retrieval.mrr"]["mean"] == 0.75
 
 
 def test_no_interval_reaches_above_the_ceiling() -> None:

@@ -36,9 +36,7 @@ def with_endpoint(project: Project, server: ScriptedServer, monkeypatch: pytest.
         "RAGEVAL_ANSWER_MODEL": "scripted-answer",
         **more,
     }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return Project(project.folder, project.environment | variables)
+    return project.given(monkeypatch, **variables)
 
 
 class HoldingModel:

@@ -18,6 +18,7 @@ from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.definitions import defs
 from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
 
@@ -73,6 +74,18 @@ class Project:
 
     def evaluate(self, client: str, trigger: str, **plan: object) -> Launched:
         return launch(defs, self.settings, client, trigger, plan, lambda _: None)
+
+    def report(self, client: str, trigger: str, **plan: object) -> EvaluationReport:
+        """Evaluates, and gives what came of the one dataset and system there are."""
+        assert self.evaluate(client, trigger, **plan).message is None
+        [report] = reports_of(self.database(), client, trigger)
+        return report
+
+    def given(self, monkeypatch: pytest.MonkeyPatch, **variables: str) -> "Project":
+        """The project with more variables, which this process has too: Dagster's resources look there."""
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return Project(self.folder, self.environment | variables)
 
 
 def new_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:

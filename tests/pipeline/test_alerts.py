@@ -15,17 +15,17 @@ from rageval_dagster.definitions import defs
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
+from tests.cli.running import Run
 from tests.gate.planted_incidents import MRR, age, evaluate
 from tests.gate.test_gate_incidents import everything
 from tests.pipeline import looks
-from tests.pipeline.other_rag import FOREIGN
 from tests.pipeline.services import wait_for
 from tests.pipeline.small_project import CANARY, Project, holding
-from tests.pipeline.test_canaries import Run, fail_in_a_metric, log_file, planted, run
+from tests.pipeline.test_canaries import fail_in_a_metric, log_file, planted
 from tests.pipeline.test_daemon import services
 from tests.telling.webhook_server import WebhookServer
 
-__all__ = ["log_file", "planted", "run", "services"]
+__all__ = ["log_file", "planted", "services"]
 
 FRESH = dg.AssetCheckKey(dg.AssetKey("evaluation_runs"), "fresh")
 
@@ -201,26 +201,6 @@ def test_the_end_of_a_command_is_told_whatever_the_webhook_says_and_without_text
         look(opened)  # the daemon sees the same run
     assert len(webhook.messages) == 1
     assert CANARY not in json.dumps([webhook.messages, [each.details for each in everything(planted.database())]])
-
-
-@pytest.mark.slow
-def test_a_leak_is_told_as_a_leak_and_not_as_a_failed_run_too(
-    planted: Project, webhook: WebhookServer, run: Run
-) -> None:
-    planted.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
-    leaking = (
-        f"def answer(question, k, history, principal):\n    return {{'answer': 'so', 'contexts': [{FOREIGN!r}]}}\n"
-    )
-    (planted.folder / "leaking_system.py").write_text(leaking, encoding="utf-8")
-    config = planted.folder / "rageval.toml"
-    config.write_text(config.read_text(encoding="utf-8").replace("their_system", "leaking_system"), encoding="utf-8")
-    assert run("datasets", "import", "questions.jsonl", "--client", "acme", "--name", "own").code == 0
-    assert run("evaluate", "--client", "acme").code == 1
-    assert webhook.headlines == ["*Leak: chunks of other clients were returned: `acme`*"]
-    assert {each.kind for each in open_incidents(planted.database())} == {"leak"}
-    said = json.dumps(webhook.messages)
-    assert CANARY not in said
-    assert "Orinoco" not in said
 
 
 @pytest.mark.slow

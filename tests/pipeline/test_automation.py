@@ -1,11 +1,8 @@
 """The sensor and the schedule: which runs they ask for, and how often."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import dagster as dg
 import pytest
@@ -15,20 +12,16 @@ from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.requests import run_tags
 from rageval_dagster.automation.sensors import REQUESTS, RESCANS
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.definitions import defs
-from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.clients import ensure_client, get_client, notify
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import keep_lease
 from rageval_dagster.storage.tables import clients
 from rageval_dagster.storage.types import utc_now
-from tests.corpus.conftest import chroma_server, new_server_database
+from tests.corpus.conftest import new_server_database
 from tests.corpus.their_store import their_chroma
-from tests.pipeline.looks import RESOURCES, look, nightly_requests, tick
+from tests.pipeline.looks import look, nightly_requests, tick
 from tests.pipeline.small_project import Project, documents
-
-__all__ = ["chroma_server"]
 
 
 @pytest.fixture
@@ -58,15 +51,6 @@ def test_a_new_client_gets_a_partition_and_one_run(instance: dg.DagsterInstance)
 
 def test_nothing_is_asked_for_where_nothing_changed(evaluated: Project, instance_of_nobody: dg.DagsterInstance) -> None:
     assert keys(tick(instance_of_nobody)) == []
-
-
-def test_a_change_that_only_a_failed_run_has_scanned_is_not_lost(
-    loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken:
-        broken.setenv("RAGEVAL_EMBEDDING_MODEL", str(loaded.folder / "no-such-model"))
-        assert loaded.evaluate("acme", "schedule:one").message is not None
-    assert keys(tick(instance)) == ["acme:1:1"]
 
 
 @pytest.mark.slow
@@ -106,44 +90,10 @@ def test_a_failed_run_is_tried_again_under_a_new_key(
     assert keys(tick(instance)) == []
 
 
-def test_a_bulk_load_is_one_change(
-    loaded: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGEVAL_SETTLE_S", "3600")
-    first = tick(instance)
-    assert keys(first) == []
-    loaded.ingest("acme", documents("lighthouse", count=5))
-    assert keys(tick(instance, first.cursor)) == []
-    monkeypatch.setenv("RAGEVAL_SETTLE_S", "0")
-    assert keys(tick(instance, first.cursor)) == ["acme:1:1"]
-
-
-def test_changes_wait_while_somebody_works_on_the_client(
-    evaluated: Project, instance_of_nobody: dg.DagsterInstance
-) -> None:
-    with keep_lease(evaluated.database(), "acme", "ingest"):
-        evaluated.ingest("acme", documents("lighthouse", count=5))
-        assert keys(tick(instance_of_nobody)) == []
-    assert keys(tick(instance_of_nobody)) == ["acme:2:1"]
-
-
 def test_no_run_is_asked_for_that_would_wait_for_another(loaded: Project, instance: dg.DagsterInstance) -> None:
     assert keys(tick(instance)) == ["acme:1:1"]
     with keep_lease(loaded.database(), "acme", "command"):
         assert keys(tick(instance)) == []
-
-
-def test_a_client_that_vanished_is_marked_and_comes_back(loaded: Project, instance: dg.DagsterInstance) -> None:
-    tick(instance)
-    db = loaded.database()
-    path = str(loaded.settings.embedded_chroma_path)
-    program = f"import chromadb; chromadb.PersistentClient({path!r}).delete_collection('acme')"
-    subprocess.run([sys.executable, "-c", program], check=True)
-    assert keys(tick(instance)) == []
-    assert get_client(db, "acme").vanished_at is not None
-    loaded.ingest("acme", documents("lighthouse", count=4))
-    assert keys(tick(instance)) == ["acme:2:1"]
-    assert get_client(db, "acme").vanished_at is None
 
 
 def test_a_store_that_is_not_there_skips_the_tick_and_says_why(loaded: Project, instance: dg.DagsterInstance) -> None:
@@ -190,10 +140,8 @@ def test_a_client_is_scanned_again_after_a_day_unless_a_run_is_on_its_way(
     since = scanned(loaded.database(), days_ago=1.5)
     [request] = tick(instance).run_requests or []
     assert request.run_key == f"acme:rescan:{since}:1:1"
-    assert request.run_config["resources"]["plan"]["config"] == {
-        "trigger": f"rescan:{since}:1",
-        "only_if_changed": True,
-    }
+    plan = {"trigger": f"rescan:{since}:1", "only_if_changed": True}
+    assert request.run_config["resources"]["plan"]["config"] == plan
     on_its_way = a_run(instance, "acme", "schedule:night", dg.DagsterRunStatus.STARTED)
     assert keys(tick(instance)) == []
     instance.delete_run(on_its_way)
@@ -245,9 +193,8 @@ def test_scans_that_are_due_at_once_are_spread(project: Project, instance_of_nob
 def test_a_server_edited_in_place_is_evaluated_by_the_scan_that_finds_it(
     project: Project, chroma_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("URL", chroma_server), ("DATABASE", new_server_database(chroma_server))):
-        project.environment[f"RAGEVAL_CHROMA_{name}"] = value
-        monkeypatch.setenv(f"RAGEVAL_CHROMA_{name}", value)
+    database = new_server_database(chroma_server)
+    project = project.given(monkeypatch, RAGEVAL_CHROMA_URL=chroma_server, RAGEVAL_CHROMA_DATABASE=database)
     rows = documents("castle", count=3)
     project.ingest("acme", rows, chunk_size=0)
     with dg.DagsterInstance.get() as instance:
@@ -293,35 +240,10 @@ def test_a_thousand_clients_are_asked_for_a_hundred_at_a_time_and_all_of_them_ea
     assert all(request.tags["dagster/partition"] == request.partition_key for request in nightly)
 
 
-def test_the_schedule_asks_for_every_client_once_a_slot(loaded: Project, instance: dg.DagsterInstance) -> None:
-    loaded.ingest("globex", documents("castle", count=2))
-    tick(instance)
-    schedule = defs.resolve_schedule_def("nightly_evaluation")
-    context = dg.build_schedule_context(
-        instance=instance,
-        scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
-        resources={"database": RESOURCES["database"]},
-    )
-    asked: Any = schedule(context)
-    requests = [request for request in asked if isinstance(request, dg.RunRequest)]
-    assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00", "globex:2026-05-03T02:00"]
-    assert [request.partition_key for request in requests] == ["acme", "globex"]
-
-
-def test_the_schedule_reaches_clients_that_the_sensor_has_not_met(
-    loaded: Project, instance: dg.DagsterInstance
-) -> None:
+def test_the_schedule_reaches_clients_that_no_sensor_has_met(loaded: Project, instance: dg.DagsterInstance) -> None:
     ensure_client(loaded.database(), "acme")  # as `rageval ingest` does
     requests = nightly_requests(instance)
     assert [request.run_key for request in requests] == ["acme:2026-05-03T02:00"]
-
-
-def test_a_cron_that_does_not_parse_names_the_variable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rageval_dagster.automation.schedules import evaluation_schedules
-
-    monkeypatch.setenv("EVALUATION_SCHEDULE_CRON", "every night")
-    with pytest.raises(SettingsError, match="EVALUATION_SCHEDULE_CRON takes a cron expression"):
-        evaluation_schedules()
 
 
 def test_evaluation_disabled_stops_the_sensor(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:

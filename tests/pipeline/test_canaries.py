@@ -7,7 +7,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,10 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.results import load_results
-from tests.cli.conftest import run
-from tests.cli.running import Run
+from tests.cli.running import Ended, Run
 from tests.llm.scripted_server import Fault, ScriptedServer
 from tests.loopback import LoopbackServer, Quiet, free_port
 from tests.pipeline.small_project import CANARY, Project, documents, holding
-
-__all__ = ["run"]
 
 SECRET = "s3cret-wryneck-9f27"
 
@@ -106,12 +102,15 @@ def fail_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_text_reaches_dagster_logs_or_the_screen(
     planted: Project, run: Run, log_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = ""
-    ended = run("datasets", "import", "questions.jsonl", "--client", "acme", "--name", "own")
-    seen += ended.out + ended.err
-    ended = run("evaluate", "--client", "acme")
-    assert ended.code == 4, ended.err  # a question failed
-    seen += ended.out + ended.err
+    seen: list[str] = []
+
+    def run_seen(*arguments: str) -> Ended:
+        ended = run(*arguments)
+        seen.extend((ended.out, ended.err))
+        return ended
+
+    run_seen("datasets", "import", "questions.jsonl", "--client", "acme", "--name", "own")
+    assert run_seen("evaluate", "--client", "acme").code == 4  # a question failed
     db = planted.database()
     results = [
         result
@@ -125,18 +124,15 @@ def test_no_text_reaches_dagster_logs_or_the_screen(
         with monkeypatch.context() as broken:
             broken.setenv("EVALUATION_DEFAULT_K", "3")
             fail(broken)
-            ended = run("evaluate", "--client", "acme")
+            ended = run_seen("evaluate", "--client", "acme")
             assert ended.code == 2
             assert "unexpected " in ended.err
-            seen += ended.out + ended.err
     with ScriptedServer(fault_for=lambda received: Fault(status=400, message=CANARY + received.text)) as server:
         monkeypatch.setenv("RAGEVAL_GENERATOR_MODEL", "writer")
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        ended = run("datasets", "generate", "--client", "acme")
-        assert ended.code == 2
+        assert run_seen("datasets", "generate", "--client", "acme").code == 2
         assert server.requests
-        seen += ended.out + ended.err
-    assert CANARY not in seen
+    assert CANARY not in "".join(seen)
     assert log_file.stat().st_size > 1_000
     assert holding(CANARY, planted.settings.dagster_home, log_file) == []
     # Reports are where texts belong, but for redacted ones.
@@ -146,9 +142,7 @@ def test_no_text_reaches_dagster_logs_or_the_screen(
     assert holding(CANARY, *reports.glob("*.redacted.html")) == []
 
 
-def test_who_lets_text_into_dagster_is_warned(
-    planted: Project, log_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_lets_text_in_is_warned(planted: Project, log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGEVAL_TEXT_IN_DAGSTER", "true")
     fail_in_the_store(monkeypatch)
     launched = planted.evaluate("acme", "command:one")
@@ -208,42 +202,34 @@ def refusing_postgresql() -> Iterator[int]:
         server.shutdown()
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the failing commands run, and what they need of it."""
-
-    db: Database
-    folder: Path
+Action = Callable[[Settings, Database], object]
 
 
-Action = Callable[[Settings, Place], object]
-
-
-def opens_database(settings: Settings, place: Place) -> object:
+def opens_database(settings: Settings, db: Database) -> object:
     return open_database(settings.database_url)
 
 
-def lists_clients(settings: Settings, place: Place) -> object:
+def lists_clients(settings: Settings, db: Database) -> object:
     return open_store(settings).clients()
 
 
-def embeds(settings: Settings, place: Place) -> object:
+def embeds(settings: Settings, db: Database) -> object:
     return load_embedder("openai:vectors", settings).encode(["a text"])
 
 
-def chats(settings: Settings, place: Place) -> object:
-    [reply] = ChatClient(settings, "answer", place.db, "acme").complete([ChatRequest("a question")])
+def chats(settings: Settings, db: Database) -> object:
+    [reply] = ChatClient(settings, "answer", db, "acme").complete([ChatRequest("a question")])
     assert isinstance(reply, Failure)
     return reply
 
 
-def asks_the_system(settings: Settings, place: Place) -> object:
+def asks_the_system(settings: Settings, db: Database) -> object:
     system = load_external("theirs", settings, "acme")
     item = Item("A question?")
     return [system.declared_version(item, 5), *system.retrieve([item], 5)]
 
 
-def only_reads(settings: Settings, place: Place) -> object:
+def only_reads(settings: Settings, db: Database) -> object:
     return settings
 
 
@@ -280,12 +266,7 @@ def failures(url: str, unreachable: str, refusing_port: int) -> Iterator[tuple[M
         yield {"THEIR_TOKEN": SECRET}, asks_the_system, their_system(address)
         yield {"THEIR_TOKEN": SECRET}, asks_the_system, their_system(address, 'headers_env = {X-Key = "THEIR_TOKEN"}')
     chroma = {"RAGEVAL_CHROMA_URL": url, "RAGEVAL_CHROMA_TOKEN": SECRET}
-    for wrong in (
-        f"{{{SECRET}",
-        json.dumps([SECRET]),
-        json.dumps({"X-Key": [SECRET]}),
-        json.dumps({"X-Key": f"{SECRET}\n"}),
-    ):
+    for wrong in (f"{{{SECRET}", *map(json.dumps, ([SECRET], {"X-Key": [SECRET]}, {"X-Key": f"{SECRET}\n"}))):
         yield {**chroma, "RAGEVAL_CHROMA_HEADERS": wrong}, lists_clients, ""
     yield {"THEIR_TOKEN": f"{SECRET}\nmore"}, asks_the_system, their_system(url)
     yield {"THEIR_TOKEN": SECRET}, asks_the_system, their_system("http://far.example.com")
@@ -305,13 +286,9 @@ def failures(url: str, unreachable: str, refusing_port: int) -> Iterator[tuple[M
     yield everything, only_reads, "not TOML"
 
 
-_NAMED_BY_FILES = (
-    "RAGEVAL_DATABASE_URL",
-    "OPENAI_API_KEY",
-    "RAGEVAL_CHROMA_TOKEN",
-    "RAGEVAL_CHROMA_HEADERS",
-    "THEIR_TOKEN",
-)
+_NAMED_BY_FILES = {
+    *("RAGEVAL_DATABASE_URL", "OPENAI_API_KEY", "RAGEVAL_CHROMA_TOKEN", "RAGEVAL_CHROMA_HEADERS", "THEIR_TOKEN")
+}
 
 
 def told(error: BaseException) -> str:
@@ -332,7 +309,6 @@ def test_no_secret_is_in_any_error(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = Place(sqlite_db, tmp_path)
     failed = 0
     for status in (401, 500):
         with echoing(status) as url, echoing(status, heartbeat=True) as half, refusing_postgresql() as port:
@@ -352,7 +328,7 @@ def test_no_secret_is_in_any_error(
                             given.setenv(name, value)
                     try:
                         settings = load_settings(None, folder / "none.env", folder / "rageval.toml")
-                        said = repr(settings) + str(settings) + repr(action(settings, place))
+                        said = repr(settings) + str(settings) + repr(action(settings, sqlite_db))
                     except RagevalError as error:
                         failed += 1
                         said = told(error)
@@ -372,7 +348,12 @@ def test_no_command_shows_stores_or_logs_a_secret(
     (project.folder / "questions.jsonl").write_text(
         json.dumps({"question": "What is sold?", "answers": ["a ticket"]}), encoding="utf-8"
     )
-    seen = ""
+    seen: list[str] = []
+
+    def run_all(*commands: list[str]) -> None:
+        for ended in (run(*command) for command in commands):
+            seen.extend((ended.out, ended.err))
+
     with echoing(401) as url:
         (project.folder / "rageval.toml").write_text(
             f'[defaults]\nsystem = "theirs"\n{their_system(url)}', encoding="utf-8"
@@ -389,27 +370,16 @@ def test_no_command_shows_stores_or_logs_a_secret(
         }.items():
             monkeypatch.setenv(name, value)
         commands = [["config", "show"], ["config", "show", "--json"], ["doctor"], ["doctor", "--json"], ["status"]]
-        for command in [
-            *commands,
-            ["datasets", "import", "questions.jsonl", "--client", "acme"],
-            ["evaluate", "--client", "acme"],
-            ["evaluate", "--client", "acme", "--system", "bm25"],
-            ["report"],
-            ["init"],
-        ]:
-            ended = run(*command)
-            seen += ended.out + ended.err
+        run_all(*commands, ["datasets", "import", "questions.jsonl", "--client", "acme"])
+        run_all(["evaluate", "--client", "acme"], ["evaluate", "--client", "acme", "--system", "bm25"])
+        run_all(["report"], ["init"])
         [theirs] = [each for each in list_evaluations(project.database()) if each.system == "theirs"]
         results = [result for _, result in load_results(project.database(), theirs.id).values()]
         assert [result.error for result in results] == ["http_status: 401"]
         monkeypatch.setenv("RAGEVAL_CHROMA_URL", url)
-        for command in [*commands, ["evaluate", "--all"], ["clients", "list"], ["init", "--chroma", url]]:
-            ended = run(*command)
-            seen += ended.out + ended.err
+        run_all(*commands, ["evaluate", "--all"], ["clients", "list"], ["init", "--chroma", url])
         monkeypatch.setenv("RAGEVAL_DATABASE_URL", f"postgresql+psycopg://me:{SECRET}@127.0.0.1:{free_port()}/history")
-        for command in [*commands, ["evaluate", "--all"], ["clients", "list"], ["runs", "list"]]:
-            ended = run(*command)
-            seen += ended.out + ended.err
-    assert "401" in seen
-    assert SECRET not in seen
+        run_all(*commands, ["evaluate", "--all"], ["clients", "list"], ["runs", "list"])
+    assert "401" in "".join(seen)
+    assert SECRET not in "".join(seen)
     assert holding(SECRET, project.settings.home, log_file) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.embedding.models import load_embedder
-from rageval_dagster.errors import EmbeddingError, LanguageModelError, SettingsError
+from rageval_dagster.errors import EmbeddingError, LanguageModelError
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.llm.client import ChatClient
 from tests.llm.scripted_server import ScriptedServer
@@ -38,9 +38,7 @@ def written(body: dict[str, object]) -> str:
 
 
 @pytest.mark.slow
-def test_no_request_is_about_the_client_for_which_models_are_forbidden(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_request_is_about_a_client_without_models(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "2")
     with ScriptedServer(written) as server:
         configure(server.base_url, 'llm = "forbidden"')
@@ -66,9 +64,3 @@ def test_nothing_is_made_that_could_ask_a_model(project: Project) -> None:
         ChatClient(settings, "answer", project.database(), "secret")
     with pytest.raises(EmbeddingError, match="llm is forbidden here"):
         load_embedder("openai:vectors", settings)
-
-
-def test_an_embedding_endpoint_is_refused_before_anything_is_read(project: Project) -> None:
-    configure("http://127.0.0.1:9/v1", 'llm = "forbidden"\nembedding_model = "openai:vectors"')
-    with pytest.raises(SettingsError, match="llm is forbidden, and embedding_model"):
-        project.settings.for_client("secret")

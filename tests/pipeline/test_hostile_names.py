@@ -18,12 +18,9 @@ from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 from rageval_dagster.storage.views import read_view, view_preview
 from rageval_dagster.text import TURNS_DIRECTION
-from tests.cli.conftest import run
 from tests.cli.running import Run, refused
 from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project, documents
-
-__all__ = ["run"]
 
 MARKS = "../../x'; DROP TABLE clients;-- {client} {0} %s <script>alert(1)</script>|`x` **b** [l](http://x)"
 HOSTILE = f"a...b {MARKS} שלום 🦊".ljust(CLIENT_ID_LENGTH, "🦊")
@@ -61,7 +58,7 @@ def test_a_partition_tells_its_client(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a\u202eb", "\u2066acme\u2069", "acme\u200f", "a\nb", "a\x1b[2Jb", "\ud800", "x" * 201, ""]
+    "name", ["a\u202eb", "\u2066acme\u2069", "acme\u200f", "a\nb", "a\x1b[2Jb", "\ud800", "x" * 201, " acme", ""]
 )
 def test_a_name_that_nobody_can_have_leaves_nothing_behind(project: Project, run: Run, name: str) -> None:
     path = project.write("documents", documents("castle", count=1))
@@ -150,9 +147,7 @@ def test_all_of_it_is_evaluated_and_shown(project: Project, run: Run, monkeypatc
         assert instance.get_dynamic_partitions("clients") == [partition_key(HOSTILE)]
 
 
-def test_a_client_that_must_be_refused_stops_no_other(
-    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_is_refused_stops_no_other(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     import chromadb
 
     monkeypatch.setenv("RAGEVAL_CLIENT_FIELD", "customer")

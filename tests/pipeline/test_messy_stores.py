@@ -1,6 +1,5 @@
 """Stores that others keep: ids that change every night, chunks cut anew, clients in one pot; and never written to."""
 
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -12,24 +11,21 @@ import pytest
 import sqlalchemy as sa
 
 from demo.documents import python_language
-from rageval_dagster.cli import main
 from rageval_dagster.corpus.readers import Document, Section
 from rageval_dagster.corpus.splitting import ChunkSize, split_document
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.embedding.models import load_embedder
-from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.benchmark import dataset_items
 from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.tables import qa_candidates
 from rageval_dagster.storage.views import read_view
-from tests.corpus.conftest import chroma_server, new_server_database
+from tests.cli.running import Run
+from tests.corpus.conftest import new_server_database
 from tests.corpus.reading_proxy import reading_proxy
 from tests.corpus.their_store import contents, replace_collection, server_chroma, their_chroma
 from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project, documents
-
-__all__ = ["chroma_server"]
 
 TOPICS = ("assert", "with", "exceptions")
 
@@ -83,8 +79,7 @@ def candidates(project: Project) -> list[Any]:
 
 
 def evaluated(project: Project, client: str, trigger: str) -> Evaluation:
-    assert project.evaluate(client, trigger).message is None
-    [report] = reports_of(project.database(), client, trigger)
+    report = project.report(client, trigger)
     assert report.evaluation.status == "complete"
     assert report.evaluation.error_count == 0
     assert report.summaries["retrieval.recall_at_5"].n_scored == report.evaluation.item_count
@@ -92,9 +87,7 @@ def evaluated(project: Project, client: str, trigger: str) -> Evaluation:
 
 
 @pytest.mark.slow
-def test_new_ids_and_new_cuts_keep_every_question_and_the_history(
-    project: Project, their_folder: Path, put: Put
-) -> None:
+def test_new_ids_and_new_cuts_keep_questions_and_history(project: Project, their_folder: Path, put: Put) -> None:
     """Two clients, one without a field for the document: all ids renewed, then split at 400 instead of 800."""
 
     def fill(size: int, name: Callable[[int], str]) -> None:
@@ -134,7 +127,7 @@ def test_new_ids_and_new_cuts_keep_every_question_and_the_history(
 
 @pytest.mark.slow
 def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
-    project: Project, their_folder: Path, put: Put, monkeypatch: pytest.MonkeyPatch
+    project: Project, their_folder: Path, put: Put, run: Run
 ) -> None:
     """German and English; every command but `ingest` and `demo`, and the sensor."""
     english = [row["text"] for row in documents("castle", count=3)]
@@ -144,25 +137,16 @@ def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
         ]
         put(client, "wiki", [*mixed, ("empty", " \n", None), ("note", "Seite 1", {"source": 7})])
     before = contents(their_folder)
-
-    def run(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["rageval", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code if isinstance(ended.value.code, int) else 1
-
-    assert run("init") == 0
-    assert run("doctor") == 0
-    assert run("datasets", "generate", "--client", "wiki") == 0
-    assert run("evaluate", "--client", "wiki") == 0
+    for command in ("init", "doctor", "datasets generate --client wiki", "evaluate --client wiki"):
+        assert run(*command.split()).code == 0, command
     [evaluation] = list_evaluations(project.database(), "wiki", status="complete")
     asked = dataset_items(project.database(), evaluation.dataset_id)
     languages = {evidence.document_id in ("s0.html", "s1.html") for item in asked for evidence in item.evidence}
     assert languages == {True, False}
-    assert run("status") == run("runs", "list") == run("clients", "list") == 0
     with dg.DagsterInstance.get() as instance:
         tick(instance)
-    assert run("forget", "--client", "wiki", "--yes") == 0
+    for command in ("status", "runs list", "clients list", "forget --client wiki --yes"):
+        assert run(*command.split()).code == 0, command
     assert contents(their_folder) == before
 
 
@@ -185,11 +169,8 @@ def test_clients_in_one_pot_are_kept_apart_behind_a_server_that_takes_no_writes(
     nobodys = [("a", places[0], None), ("b", places[0], {"tenant": True}), ("c", places[0], {"tenant": ["7"]})]
     put(server_chroma(chroma_server, database), "pot", [*chunks, *nobodys])
     with reading_proxy(chroma_server) as proxy:
-        for name, value in (("URL", proxy.url), ("DATABASE", database)):
-            project.environment[f"RAGEVAL_CHROMA_{name}"] = value
-        project.environment["RAGEVAL_CLIENT_FIELD"] = "tenant"
-        for name, value in project.environment.items():
-            monkeypatch.setenv(name, value)
+        there = {"RAGEVAL_CHROMA_URL": proxy.url, "RAGEVAL_CHROMA_DATABASE": database}
+        project = project.given(monkeypatch, **there, RAGEVAL_CLIENT_FIELD="tenant")
         store = open_store(project.settings)
         assert len(store.clients()) == 50
         assert store.without_client() == 3

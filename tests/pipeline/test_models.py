@@ -6,22 +6,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from rageval_dagster.cli import main
 from rageval_dagster.evaluation.summary import is_by_model, reports_of
 from rageval_dagster.llm.endpoints import Role
 from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage
-from rageval_dagster.storage.tables import item_results, llm_cache, llm_calls, qa_candidates
+from rageval_dagster.storage.tables import item_results, llm_calls
+from tests.cli.running import Run, refused
 from tests.llm.scripted_model import scripted_model
-from tests.llm.scripted_server import Fault, Received, ScriptedServer
-from tests.pipeline.small_project import Project, documents, holding
+from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.pipeline.small_project import Project, documents
 
 KEY = "sk-canary-0123456789abcdef"
 ROLES: tuple[Role, ...] = ("generator", "answer", "judge")
@@ -53,9 +52,7 @@ def with_models(project: Project, base_url: str, monkeypatch: pytest.MonkeyPatch
         "EVALUATION_DEFAULT_SAMPLE_SIZE": "5",
         **more,
     }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return Project(project.folder, project.environment | variables)
+    return project.given(monkeypatch, **variables)
 
 
 def metadata_of(run_id: str) -> dict[str, dict[str, Any]]:
@@ -74,7 +71,7 @@ def metadata_of(run_id: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.core
 def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
-    modelled: Project, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    modelled: Project, server: ScriptedServer, run: Run
 ) -> None:
     launched = modelled.evaluate("acme", "night 1")
     assert launched.failure is None
@@ -97,10 +94,7 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     assert said["evaluation_runs"]["synthetic/claims.faithfulness"] == judged["claims.faithfulness"].mean
     asked = len(server.requests)
     assert asked == model_usage(db, "acme").sent
-    monkeypatch.setattr(sys, "argv", ["rageval", "runs", "show", str(report.evaluation.id)])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    shown = capsys.readouterr().out
+    shown = run("runs", "show", report.evaluation.id).out
     assert "judge.faithfulness 0.750  by the script\n" in shown
     assert "\n    - by the script\n" in shown
     assert modelled.evaluate("acme", "night 2").failure is None
@@ -113,28 +107,21 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
 
 @pytest.mark.slow
 def test_a_model_that_writes_no_question_writes_no_dataset(
-    loaded: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["rageval", "datasets", "generate", "--client", "acme"])
+    command = ("datasets", "generate", "--client", "acme")
 
-    def generate() -> tuple[Any, str]:
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, capsys.readouterr().err.splitlines()[-1]
-
-    def refused() -> None:
+    def nothing_is_written() -> None:
         with ScriptedServer("la la la") as server, monkeypatch.context() as patch:
             with_models(loaded, server.base_url, patch)
-            patch.setattr(sys, "argv", [*sys.argv, "--sample-size", "1"])  # a dataset keeps its size without
-            code, line = generate()
-        reason = "of 10 drafts none became a question (reply_not_understood 10)"
-        assert (code, line) == (2, f"rageval: acme: no dataset was written: {reason}")
+            ended = run(*command, "--sample-size", "1")  # a dataset keeps its size without
+        refused(ended, "acme: no dataset was written: of 10 drafts none became a question (reply_not_understood 10)")
 
-    refused()
+    nothing_is_written()
     assert current_datasets(loaded.database(), "acme") == []
-    assert generate()[0] == 0
+    assert run(*command).code == 0
     before = current_datasets(loaded.database(), "acme")
-    refused()
+    nothing_is_written()
     assert current_datasets(loaded.database(), "acme") == before
 
 
@@ -188,43 +175,15 @@ def test_half_the_budget_stops_there_says_so_and_the_next_run_goes_on(
     ],
 )
 def test_what_cannot_pass_is_one_clear_line_and_no_storm(
-    loaded: Project, fault: Fault, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    loaded: Project, run: Run, fault: Fault, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ScriptedServer(fault_for=lambda _: fault) as server:
         with_models(loaded, server.base_url, monkeypatch)
-        monkeypatch.setattr(sys, "argv", ["rageval", "evaluate", "--client", "acme"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    assert ended.value.code == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if says in line]
-    assert len(lines) == 1
-    assert KEY not in lines[0]
+        ended = run("evaluate", "--client", "acme")
+    refused(ended, says)
+    assert ended.err.count(says) == 1
+    assert KEY not in ended.err
     assert len(server.requests) <= 4
-
-
-@pytest.mark.slow
-def test_the_key_stands_nowhere(
-    loaded: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whether all goes well, the endpoint quotes the key in its errors, or it refuses it."""
-    faults = [None, Fault(status=500, message=KEY), Fault(status=429, message=KEY), Fault("broken_json")] * 8
-    with ScriptedServer(scripted_model, faults=faults) as server:
-        project = with_models(loaded, server.base_url, monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="3")
-        failures = [project.evaluate("acme", "night 1").failure]
-
-    def refuse(_: Received) -> Fault:
-        return Fault(status=401, message=f"Incorrect API key provided: {KEY}")
-
-    with ScriptedServer(scripted_model, fault_for=refuse) as server:
-        project = with_models(loaded, server.base_url, monkeypatch, RAGEVAL_JUDGE_MODEL="another")
-        failures.append(project.evaluate("acme", "night 2").failure)
-    assert failures[0] is None
-    assert failures[1] is not None
-    assert all(received.headers["authorization"] == f"Bearer {KEY}" for received in server.requests)
-    project.database().dispose()
-    assert holding(KEY, Path(project.environment["RAGEVAL_HOME"])) == []
-    assert holding("scripted-judge", Path(project.environment["RAGEVAL_HOME"])) != []
-    assert KEY not in caplog.text + str(failures)
 
 
 @pytest.mark.slow
@@ -265,31 +224,6 @@ def test_a_killed_process_pays_only_for_what_is_missing(loaded: Project, monkeyp
     }
 
 
-@pytest.mark.slow
-def test_a_judge_that_says_nothing_usable_costs_little_and_scores_nothing(
-    loaded: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def reply(body: dict[str, Any]) -> str:
-        return "As a small model I would say: 100 %!" if body["model"] == "scripted-judge" else scripted_model(body)
-
-    with ScriptedServer(reply) as server:
-        project = with_models(loaded, server.base_url, monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="3")
-        launched = project.evaluate("acme", "night 1")
-    assert launched.failure is None
-    db = project.database()
-    [report] = reports_of(db, "acme", "night 1")
-    assert all(summary.n_scored == 0 for name, summary in report.by_model().items() if name in JUDGED)
-    assert report.summaries["claims.faithfulness"].n_error == report.evaluation.item_count
-    with db.connect() as connection:
-        kept = connection.execute(sa.select(sa.func.count()).where(llm_cache.c.model == "scripted-judge")).scalar_one()
-        reasons = connection.execute(sa.select(qa_candidates.c.reasons)).scalars().all()
-    assert kept == 0
-    assert reasons
-    # A model that repeats itself is asked a few times for each thing, not ten.
-    judged = sum(1 for request in server.requests if request.body["model"] == "scripted-judge")
-    assert judged <= 4 * 15 * report.evaluation.item_count
-
-
-def test_only_by_model_metrics_are_said_to_be(modelled: Project) -> None:
+def test_only_by_model_metrics_are_said_to_be() -> None:
     assert is_by_model("citation.accuracy_judged")
     assert not is_by_model("citation.accuracy")

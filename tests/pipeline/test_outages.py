@@ -16,12 +16,10 @@ from rageval_dagster.storage.database import open_database
 from rageval_dagster.storage.tables import clients
 from rageval_dagster.storage.types import utc_now
 from tests.conftest import new_database
-from tests.corpus.conftest import chroma_server, new_server_database
+from tests.corpus.conftest import new_server_database
 from tests.cut_proxy import CutProxy
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.table_rows import rows_of
-
-__all__ = ["chroma_server"]
 
 AWAY_S = 3.0
 CUTS = 3
@@ -34,9 +32,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Project, str], dict[
     """Evaluates the client over a history database; all its rows."""
 
     def evaluate(project: Project, url: str) -> dict[str, list[str]]:
-        monkeypatch.setenv("RAGEVAL_DATABASE_URL", url)
-        environment = project.environment | {"RAGEVAL_DATABASE_URL": url}
-        assert Project(project.folder, environment).evaluate("acme", "change:1").failure is None
+        assert project.given(monkeypatch, RAGEVAL_DATABASE_URL=url).evaluate("acme", "change:1").failure is None
         db = open_database(url)
         try:
             return rows_of(db)
@@ -135,13 +131,8 @@ def cuts() -> Cuts:
 def behind(served: Project, chroma_server: str, cuts: Cuts, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThroughAProxy]:
     host, port = chroma_server.removeprefix("http://").split(":")
     with CutProxy(host, int(port), cuts) as proxy:
-        store = {
-            "RAGEVAL_CHROMA_URL": f"http://127.0.0.1:{proxy.port}",
-            "RAGEVAL_CHROMA_DATABASE": new_server_database(chroma_server),
-        }
-        for name, value in store.items():
-            monkeypatch.setenv(name, value)
-        project = Project(served.folder, served.environment | store)
+        url, database = f"http://127.0.0.1:{proxy.port}", new_server_database(chroma_server)
+        project = served.given(monkeypatch, RAGEVAL_CHROMA_URL=url, RAGEVAL_CHROMA_DATABASE=database)
         project.ingest("acme", documents("lighthouse", count=4))
         yield ThroughAProxy(project, proxy)
 
@@ -184,10 +175,7 @@ def test_a_history_database_that_stays_away_is_one_clear_line_and_the_next_run_c
         with CutProxy(url.host or "127.0.0.1", url.port or 5432, cuts) as proxy:
             cuts.proxy = proxy
             through = url.set(port=proxy.port).render_as_string(hide_password=False)
-            monkeypatch.setenv("RAGEVAL_DATABASE_URL", through)
-            launched = Project(served.folder, served.environment | {"RAGEVAL_DATABASE_URL": through}).evaluate(
-                "acme", "change:1"
-            )
+            launched = served.given(monkeypatch, RAGEVAL_DATABASE_URL=through).evaluate("acme", "change:1")
             assert launched.message is not None
             assert launched.message.endswith("check RAGEVAL_DATABASE_URL and that the database runs")
             proxy.restore()

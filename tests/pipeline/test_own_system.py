@@ -5,16 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from rageval_dagster.evaluation.answers import result_record
 from rageval_dagster.evaluation.leaks import stray_chunks
-from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
+from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.gate.judging import judged_newest
-from rageval_dagster.rag.system import AnswerOutcome
-from rageval_dagster.records import Answer, Hit, Item
-from rageval_dagster.storage.results import RetrievalRecord, load_results
+from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import FOREIGN, TOKEN, OtherRag, serving
-from tests.pipeline.small_project import Project, documents
+from tests.pipeline.small_project import Project, documents, holding
 
 ROWS = documents("lighthouse")
 
@@ -51,16 +48,9 @@ def assistant(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Othe
         yield system
 
 
-def evaluated(project: Project, trigger: str) -> EvaluationReport:
-    launched = project.evaluate("acme", trigger)
-    assert launched.message is None
-    [report] = reports_of(project.database(), "acme", trigger)
-    return report
-
-
 @pytest.mark.slow
 def test_its_own_passages_under_its_own_ids_are_scored(loaded: Project, assistant: OtherRag) -> None:
-    report = evaluated(loaded, "command:one")
+    report = loaded.report("acme", "command:one")
     assert len(assistant.asked) == report.evaluation.item_count == 8
     assert report.evaluation.system == "assistant"
     assert not report.evaluation.system_reference
@@ -74,9 +64,9 @@ def test_its_own_passages_under_its_own_ids_are_scored(loaded: Project, assistan
 
 @pytest.mark.slow
 def test_an_unversioned_system_that_gets_worse_is_asked_again_and_seen(loaded: Project, assistant: OtherRag) -> None:
-    before = evaluated(loaded, "schedule:one")
+    before = loaded.report("acme", "schedule:one")
     assistant.broken = True
-    after = evaluated(loaded, "schedule:two")
+    after = loaded.report("acme", "schedule:two")
     failing = judged_newest(loaded.database(), "acme")[0].judgement.newly_failing
     assert len(failing) >= 4
     assert len(assistant.asked) == 16 + len(failing), "what newly fails is asked once more"
@@ -90,17 +80,15 @@ def test_an_unversioned_system_that_gets_worse_is_asked_again_and_seen(loaded: P
 
 
 @pytest.mark.slow
-def test_a_system_that_names_its_version_is_asked_once_and_again_when_it_changes(
-    loaded: Project, assistant: OtherRag
-) -> None:
+def test_a_system_that_names_its_version_is_asked_when_it_changes(loaded: Project, assistant: OtherRag) -> None:
     assistant.build = "2026.11"
-    first = evaluated(loaded, "schedule:one")
+    first = loaded.report("acme", "schedule:one")
     assert len(assistant.asked) == 8
-    second = evaluated(loaded, "schedule:two")
+    second = loaded.report("acme", "schedule:two")
     assert len(assistant.asked) == 9, "one question tells the version"
     assert second.headline() == first.headline()
     assistant.build = "2026.12"
-    third = evaluated(loaded, "schedule:three")
+    third = loaded.report("acme", "schedule:three")
     assert len(assistant.asked) == 17
     assert [report.evaluation.system_declared for report in (first, second, third)] == ["2026.11", "2026.11", "2026.12"]
     assert first.evaluation.versions.system == second.evaluation.versions.system != third.evaluation.versions.system
@@ -111,10 +99,9 @@ def test_a_system_that_names_its_version_is_asked_once_and_again_when_it_changes
 @pytest.mark.slow
 def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, assistant: OtherRag) -> None:
     assistant.build = "2026.11"
-    evaluated(loaded, "command:five")
-    assert loaded.evaluate("acme", "command:three", k=3).message is None
+    loaded.report("acme", "command:five")
+    report = loaded.report("acme", "command:three", k=3)
     assert len(assistant.asked) == 9, "one question tells the version"
-    [report] = reports_of(loaded.database(), "acme", "command:three")
     assert report.summaries["retrieval.hit_rate_at_3"].n_scored == 8
 
 
@@ -131,20 +118,15 @@ def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: P
     strays = stray_chunks(db, [report.evaluation], "foreign")
     assert len({stray.item_id for stray in strays}) == 8
     assert len({stray.chunk_id for stray in strays}) == 1
-
-
-def test_an_answer_from_another_clients_words_is_not_kept_also_where_it_is_asked_for_again() -> None:
-    retrieval = RetrievalRecord("r", "i", None, None, [Hit("9", "9", 1, 0.0, owner="foreign")], None)
-    assert (
-        result_record(Item("Q?"), retrieval, AnswerOutcome(Answer("the price is eleven crowns")), None).answer is None
-    )
+    # Neither the passage nor the answer that repeats it is stored.
+    assert holding("Orinoco Shipping", *loaded.settings.home.glob("rageval.sqlite3*")) == []
 
 
 @pytest.mark.slow
 def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Project, assistant: OtherRag) -> None:
     words = "An answer that was cached before the document was deleted."
     assistant.extra = [{"ref": ref, "body": words, "source": "y"} for ref in ("idx-0", f"{words} " * 5)]
-    report = evaluated(loaded, "command:stale")
+    report = loaded.report("acme", "command:stale")
     named = {stray.chunk_id for stray in stray_chunks(loaded.database(), [report.evaluation], "unknown")}
     assert len(named) == 2
     assert "idx-0" in named
@@ -153,23 +135,17 @@ def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Projec
 
 
 @pytest.mark.slow
-def test_questions_that_fail_are_errors_with_their_kind_and_the_rest_is_scored(
-    loaded: Project, assistant: OtherRag
-) -> None:
+def test_questions_that_fail_have_their_kind_and_the_rest_is_scored(loaded: Project, assistant: OtherRag) -> None:
     configure(loaded, assistant, max_attempts="1", timeout_s="5", concurrency="1")
     # The first is asked for the version.
     assistant.trouble = {2: "status", 3: "shape", 4: "redirect", 5: "broken", 6: "slow"}
-    launched = loaded.evaluate("acme", "command:trouble")
-    assert launched.message is None
-    db = loaded.database()
-    [report] = reports_of(db, "acme", "command:trouble")
+    report = loaded.report("acme", "command:trouble")
     summary = report.headline()["mrr"]
     assert (summary.n, summary.n_scored, summary.n_error) == (8, 3, 5)
     assert summary.worst_low == pytest.approx((summary.mean or 0) * 3 / 8)
-    errors = {
-        result.error.partition(":")[0] for _, result in load_results(db, report.evaluation.id).values() if result.error
-    }
+    results = load_results(loaded.database(), report.evaluation.id).values()
+    errors = {result.error.partition(":")[0] for _, result in results if result.error}
     assert errors == {"http_status", "wrong_shape", "redirect_refused", "broken_stream", "timeout"}
     assistant.trouble = {}
-    again = evaluated(loaded, "command:again")
+    again = loaded.report("acme", "command:again")
     assert again.headline()["mrr"].n_scored == 8, "an error is never used again"

@@ -6,8 +6,6 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import reports_of
-from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion
-from rageval_dagster.llm.dialects import dialect_of
 from rageval_dagster.metrics.registry import metrics_of
 from rageval_dagster.records import Item
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -18,8 +16,13 @@ from rageval_dagster.storage.tables import llm_calls
 from tests.llm.real_model import RealModel
 from tests.pipeline.small_project import Project
 from tests.pipeline.test_models import ROLES, with_models
+from tests.storage.history_builder import make_dataset
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+METRICS = ("retrieval.*", "claims.faithfulness", "claims.context_precision", "judge.faithfulness", "*_judged")
+"""One of each kind that a judge is asked for: this model takes its time."""
+PLACES = ("Avonlea", "Brightwater")
 
 
 def test_the_chain_runs_and_every_unusable_reply_is_an_error_or_a_rejection_with_its_reason(
@@ -32,7 +35,7 @@ def test_the_chain_runs_and_every_unusable_reply_is_an_error_or_a_rejection_with
         project = with_models(loaded, model.base_url, monkeypatch, **named, **sizes)
         db = project.database()
         items = [Item(f"Since when has the keeper of {place} been in office?", answers=("1950",)) for place in PLACES]
-        benchmark_storage.save_dataset(db, "acme", "asked", "imported", items, **AS_IMPORTED)
+        make_dataset(db, "acme", items, name="asked")
         launched = project.evaluate("acme", "night 1")
     assert launched.failure is None
     candidates = benchmark_storage.list_candidates(db, "acme")
@@ -58,37 +61,3 @@ def test_the_chain_runs_and_every_unusable_reply_is_an_error_or_a_rejection_with
     assert {call.role for call in calls} == set(ROLES)
     assert model_usage(db, "acme").tokens > 0
     print(statuses, Counter(candidate.status for candidate in candidates), model_usage(db, "acme").described())
-
-
-METRICS = ("retrieval.*", "claims.faithfulness", "claims.context_precision", "judge.faithfulness", "*_judged")
-"""One of each kind that a judge is asked for: this model takes its time."""
-PLACES = ("Avonlea", "Brightwater")
-AS_IMPORTED = {
-    "created_by": "test",
-    "corpus_version": None,
-    "valid": True,
-    "rule_failures": {},
-    "stats": {},
-}
-
-
-def test_it_is_held_to_a_schema_and_repeats_itself(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = {
-        "title": "place",
-        "type": "object",
-        "properties": {"place": {"type": "string", "maxLength": 40}},
-        "required": ["place"],
-        "additionalProperties": False,
-    }
-    request = ChatRequest('Where is the Eiffel tower? Reply as JSON: {"place": "..."}', schema=schema)
-    with RealModel() as model:
-        named = {"RAGEVAL_JUDGE_MODEL": model.model}
-        project = with_models(loaded, model.base_url, monkeypatch, **named)
-        first, again = (ChatClient(project.settings, "judge", None, "acme").complete([request])[0] for _ in range(2))
-        chat = ChatClient(project.settings, "judge", None, "acme")
-        assert dialect_of(chat.endpoint).mode == "json_schema"
-    assert isinstance(first, Completion)
-    assert isinstance(again, Completion)
-    assert first.text == again.text
-    assert first.text.startswith("{")
-    assert first.completion_tokens > 0

@@ -9,7 +9,6 @@ import pytest
 
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.evaluation.summary import EvaluationReport, reports_of
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items
 from rageval_dagster.storage.results import load_results
 from tests.pipeline.small_project import Project, documents
@@ -75,13 +74,6 @@ def prepare(project: Project) -> None:
     import_dataset(db, "acme", "own", project.folder / "questions.jsonl", "native", store=store)
 
 
-def evaluated(project: Project, trigger: str) -> EvaluationReport:
-    launched = project.evaluate("acme", trigger)
-    assert launched.message is None
-    [report] = reports_of(project.database(), "acme", trigger)
-    return report
-
-
 def asked() -> list[object]:
     import assistant_with_contacts  # pyright: ignore[reportMissingImports]
 
@@ -97,7 +89,7 @@ def files_with(project: Project, *words: bytes) -> list[Path]:
 def test_nothing_personal_is_kept_embedded_asked_or_answered(contacts: Project) -> None:
     configure(contacts, 'redact = "pii"')
     prepare(contacts)
-    report = evaluated(contacts, "command:one")
+    report = contacts.report("acme", "command:one")
     # The user's own documents are theirs; nothing else has any of it.
     store = contacts.settings.embedded_chroma_path
     assert [path for path in files_with(contacts, *PERSONAL) if not path.is_relative_to(store)] == []
@@ -127,13 +119,13 @@ def test_nothing_personal_is_kept_embedded_asked_or_answered(contacts: Project) 
 def test_another_redaction_is_another_system_and_reuses_no_answers(contacts: Project) -> None:
     configure(contacts, "")
     prepare(contacts)
-    plain = evaluated(contacts, "command:one")
-    assert evaluated(contacts, "command:two").evaluation.versions == plain.evaluation.versions
+    plain = contacts.report("acme", "command:one")
+    assert contacts.report("acme", "command:two").evaluation.versions == plain.evaluation.versions
     assert len(asked()) == 1
     hook = contacts.folder / "own_hook.py"
     hook.write_text(HOOK.format(address=ADDRESS, instead="somebody"), encoding="utf-8")
     configure(contacts, 'redact = "own_hook:redact"')
-    redacted = evaluated(contacts, "command:three")
+    redacted = contacts.report("acme", "command:three")
     assert redacted.evaluation.versions.system != plain.evaluation.versions.system
     assert redacted.evaluation.versions.corpus != plain.evaluation.versions.corpus
     assert len(asked()) == 2

@@ -1,5 +1,6 @@
 """What a later evaluation takes over from an earlier one: all that a change allows, and nothing that it made wrong."""
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -8,9 +9,10 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.benchmark import current_datasets
-from rageval_dagster.storage.tables import benchmark_items
+from rageval_dagster.storage.tables import benchmark_items, embedding_cache, llm_calls
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.cold_copy import forget_all_work, found_by
@@ -50,9 +52,7 @@ def assert_like_nothing_reused(project: Project, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_after_a_change_every_row_is_as_if_nothing_had_been_reused(
-    loaded: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_change_every_row_is_as_if_made_anew(loaded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_like_nothing_reused(loaded, monkeypatch, ["dense", "bm25", "hybrid"])
 
 
@@ -90,3 +90,52 @@ def test_answers_and_verdicts_of_models_are_asked_for_again_when_they_are_too_ol
         found_by(db, reports_of(db, "acme", f"night {night}")[0].evaluation.id) for night in (1, 2, 3, 4)
     ]
     assert others == [first_night] * 3
+
+
+# --- questions that are judged otherwise than before: the same answer is scored again, and nothing else is ------------
+
+
+def imported(project: Project, **fields: object) -> int:
+    row = {
+        "question": "Who was the lighthouse of Avonlea founded by?",
+        "answers": ["the engineer Aelnova"],
+        "evidence": [{"document_id": "lighthouse-avonlea"}],
+        **fields,
+    }
+    path = project.folder / "questions.jsonl"
+    path.write_text(json.dumps(row), encoding="utf-8")
+    return import_dataset(project.database(), "acme", "mine", path, "native").dataset.id
+
+
+def evaluated(project: Project, trigger: str, dataset_id: int) -> dict[str, float | None]:
+    report = project.report("acme", trigger, dataset_ids=[dataset_id])
+    return {metric_id: summary.mean for metric_id, summary in report.summaries.items()}
+
+
+def kept_vectors(project: Project) -> int:
+    with project.database().connect() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(llm_calls)).scalar_one() == 0
+        return connection.execute(sa.select(sa.func.count()).select_from(embedding_cache)).scalar_one()
+
+
+@pytest.mark.slow
+def test_a_question_with_other_checks_is_scored_again_and_embeds_nothing(loaded: Project) -> None:
+    first = imported(loaded, checks=[{"name": "founder", "kind": "fact", "expect": "Aelnova"}])
+    before = evaluated(loaded, "command:one", first)
+    assert before["checks.fact_score"] == 1.0
+    vectors = kept_vectors(loaded)
+    second = imported(loaded, checks=[{"name": "founder", "kind": "fact", "expect": "Somebody Else"}])
+    assert second != first
+    after = evaluated(loaded, "command:two", second)
+    assert after["checks.fact_score"] == 0.0
+    assert {name for name in before if before[name] != after[name]} == {"checks.fact_score"}
+    assert kept_vectors(loaded) == vectors
+
+
+@pytest.mark.slow
+def test_a_question_that_turns_out_unanswerable_is_judged_as_such(loaded: Project) -> None:
+    before = evaluated(loaded, "command:one", imported(loaded))
+    after = evaluated(loaded, "command:two", imported(loaded, answerable=False))
+    assert before["retrieval.document_mrr"] is not None
+    assert after["retrieval.document_mrr"] is None
+    assert before["quality.refusal_correct"] != after["quality.refusal_correct"]

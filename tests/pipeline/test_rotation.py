@@ -6,20 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rageval_dagster.benchmark.due import BenchmarkSpec
-from rageval_dagster.benchmark.generators import load_generator
-from rageval_dagster.benchmark.renewal import StageReport, renew_candidates, renew_dataset, renew_sample
-from rageval_dagster.corpus.store import open_store
-from rageval_dagster.embedding.models import load_embedder
-from rageval_dagster.evaluation.changes import scan_client
+from rageval_dagster.benchmark.renewal import StageReport
 from rageval_dagster.records import Item
-from rageval_dagster.storage.benchmark import (
-    Dataset,
-    current_datasets,
-    dataset_items,
-    list_candidates,
-    save_dataset,
-)
+from rageval_dagster.storage.benchmark import Dataset, current_datasets, list_candidates, save_dataset
 from tests.pipeline.small_project import Project, documents
+from tests.pipeline.test_renewal import items_of, renew
 
 pytestmark = pytest.mark.slow
 
@@ -42,14 +33,7 @@ class Weeks:
         self.project.ingest("acme", list(self.rows.values()))
 
     def run(self) -> StageReport:
-        """The corpus and benchmark stages of a run."""
-        db, settings, spec = self.project.database(), self.project.settings, self.spec
-        store = open_store(settings)
-        scan_client(db, store, "acme", ["dense"])
-        renew_sample(db, store, "acme", spec, self.now)
-        generator = load_generator(settings, db, "acme", spec.seed)
-        renew_candidates(db, store, "acme", spec, generator, now=self.now)
-        return renew_dataset(db, store, "acme", spec, load_embedder(settings.embedding_model, settings), now=self.now)
+        return renew(self.project, self.spec, self.now)
 
     @property
     def dataset(self) -> Dataset:
@@ -57,7 +41,7 @@ class Weeks:
         return dataset
 
     def items(self) -> dict[str, Item]:
-        return {item.item_id: item for item in dataset_items(self.project.database(), self.dataset.id)}
+        return items_of(self.project)
 
 
 def weeks(project: Project, topics: tuple[str, ...], size: int, target: int) -> Weeks:
@@ -114,9 +98,7 @@ def test_eight_weekly_renewals_of_a_drifting_corpus_keep_four_fifths_each(projec
     assert 0.7 * len(made.rows) < (coverage.documents_touched or 0) <= len(made.rows)
 
 
-def test_without_anything_new_to_ask_a_dataset_neither_shrinks_nor_loses_what_a_person_verified(
-    project: Project,
-) -> None:
+def test_without_anything_new_to_ask_a_dataset_keeps_its_size_and_what_a_person_verified(project: Project) -> None:
     made = weeks(project, TOPICS[:1], size=10, target=100)
     made.run()
     verified = replace(next(iter(made.items().values())), human_verified=True)

@@ -178,9 +178,7 @@ def test_triage_filters_sorting_links_and_keys(report: Path, open_page: Open) ->
     page.wait_for_selector("#question", state="hidden")
 
 
-def test_what_is_filtered_is_saved_as_csv_without_formulas(
-    history: Database, settings: Settings, open_page: Open
-) -> None:
+def test_what_is_filtered_is_csv_without_formulas(history: Database, settings: Settings, open_page: Open) -> None:
     page = open_page(write_client_report(history, settings, NAME), "#find=spreadsheet")
     with page.expect_download() as saved:
         page.click("#csv")
@@ -217,9 +215,7 @@ def shown_runs(page: Page) -> list[str | None]:
     return [each.get_attribute("data-run") for each in page.locator("article:visible").all()]
 
 
-def test_a_link_to_an_older_run_leads_to_its_own_dataset(
-    several: Database, settings: Settings, open_page: Open
-) -> None:
+def test_a_link_to_an_older_run_leads_to_its_dataset(several: Database, settings: Settings, open_page: Open) -> None:
     report = write_client_report(several, settings, "acme")
     assert shown_runs(open_page(report)) == ["4"]  # what got worse comes first
     page = open_page(report, "#run=1")
@@ -269,14 +265,12 @@ def test_links_that_filter_lead_to_the_questions(several: Database, settings: Se
         assert shown_runs(page) == ["2"]
 
 
-def test_questions_whose_language_cannot_be_told_can_be_found(
-    several: Database, settings: Settings, open_page: Open
-) -> None:
+def test_questions_of_no_known_language_can_be_found(several: Database, settings: Settings, open_page: Open) -> None:
     page = open_page(write_client_report(several, settings, "acme"), "#run=2&language=not+told")
     assert page.locator("#rows tr").count() > 0
 
 
-def test_why_a_metric_failed_on_a_question_can_be_read_there(
+def test_why_a_metric_failed_can_be_read_at_the_question(
     sqlite_db: Database, settings: Settings, open_page: Open
 ) -> None:
     items = make_items(3)
@@ -345,9 +339,7 @@ def test_too_few_questions_come_with_what_to_do(sqlite_db: Database, settings: S
     assert "would show a drop of .25 (RAGEVAL_GATE_EFFECT)" in remedy
 
 
-def test_redacted_it_holds_no_text_of_questions_or_answers(
-    history: Database, settings: Settings, open_page: Open
-) -> None:
+def test_redacted_it_holds_no_question_or_answer(history: Database, settings: Settings, open_page: Open) -> None:
     path = write_client_report(history, settings, NAME, redact=True)
     assert path.name.endswith(".redacted.html")
     page = open_page(path, f"#question={make_items(1)[0].item_id}")
@@ -356,9 +348,7 @@ def test_redacted_it_holds_no_text_of_questions_or_answers(
     assert not [word for word in ("question 1", "answer 1", "doc-", "quote", HOSTILE) if word in shown]
 
 
-def test_all_clients_stand_on_one_page_that_links_to_theirs(
-    history: Database, settings: Settings, open_page: Open
-) -> None:
+def test_one_page_of_all_clients_links_to_theirs(history: Database, settings: Settings, open_page: Open) -> None:
     own = write_client_report(history, settings, NAME)
     make_dataset(history, "other", make_items(3))
     fleet = write_fleet_report(history, settings)

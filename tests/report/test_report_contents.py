@@ -1,11 +1,13 @@
 """What the report gathers: groups in the order of their trouble, and how many questions more would tell."""
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.report.charts import trend_chart
@@ -26,6 +28,13 @@ SETTINGS = load_settings({})
 
 def items_of(document: str, count: int) -> list[Item]:
     return [Item(f"{document} {n}?", ("a",), (Evidence(document, None, f"quote {n}"),)) for n in range(count)]
+
+
+def nights(db: Database, items: Sequence[Item], count: int = 2) -> Iterator[EvaluationReport]:
+    """Evaluations that find the evidence of every question first."""
+    dataset = make_dataset(db, "acme", items)
+    for night in range(count):
+        yield evaluated(db, dataset, f"n{night}", {item.item_id: 1.0 for item in items}, items=items)
 
 
 def test_groups_stand_by_value_then_size_then_name_and_single_questions_last(sqlite_db: Database) -> None:
@@ -114,38 +123,20 @@ def test_how_many_questions_would_see_a_drop(drops: list[float | None], wanted: 
     assert more_questions([compared(drop) for drop in drops], 0.25, 200, 40) == wanted
 
 
-def test_more_questions_are_wanted_than_there_are_also_where_not_all_are_shared() -> None:
+def test_of_questions_that_are_not_shared_or_not_compared_nothing_is_told() -> None:
     assert more_questions([compared(0.2539, n=97)], 0.25, 200, asked=100) == MoreQuestions(0.25, 200, 110, 110)
-
-
-def test_what_was_not_compared_wants_no_questions() -> None:
     assert more_questions([compared(None, difference=None)], 0.25, 200, 40) is None
 
 
-def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Database) -> None:
+@pytest.mark.parametrize(("ceiling", "times"), [(0.2, 2), (1.0, 0)])  # by the chart, and by the table of all metrics
+def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Database, ceiling: float, times: int) -> None:
     items = items_of("d", 3)
-    dataset = make_dataset(sqlite_db, "acme", items)
-    for night in ("n1", "n2"):
-        report = evaluated(sqlite_db, dataset, night, {item.item_id: 1.0 for item in items}, items=items)
-        precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=0.2)
+    for report in nights(sqlite_db, items):
+        precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=ceiling)
         save_summaries(sqlite_db, report.evaluation.id, [precision])
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     said = "The ceiling of precision@5, .20, is what perfect retrieval would reach: questions have fewer than 5"
-    assert page.count(said) == 2  # by the chart, and by the table of all metrics
-
-
-def test_a_ceiling_of_1_is_not_worth_a_word(sqlite_db: Database) -> None:
-    items = items_of("d", 3)
-    report = evaluated(
-        sqlite_db,
-        make_dataset(sqlite_db, "acme", items),
-        "n1",
-        {item.item_id: 1.0 for item in items},
-        items=items,
-    )
-    precision = replace(summary("retrieval.precision_at_5", 0.2, n=3), ceiling=1.0)
-    save_summaries(sqlite_db, report.evaluation.id, [precision])
-    assert "The ceiling" not in client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert page.count(said) == page.count("The ceiling of") == times
 
 
 def test_runs_of_one_day_have_their_times_on_the_axis() -> None:
@@ -167,14 +158,8 @@ def test_of_many_runs_within_minutes_only_a_few_are_labelled() -> None:
 
 
 def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
-    items = items_of("d", 3)
-    dataset = make_dataset(sqlite_db, "acme", items)
-    for night in ("n1", "n2"):
-        held(
-            sqlite_db,
-            evaluated(sqlite_db, dataset, night, {item.item_id: 1.0 for item in items}, items=items),
-            spec=SPEC,
-        )
+    for report in nights(sqlite_db, items_of("d", 3)):
+        held(sqlite_db, report, spec=SPEC)
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     assert "as in the baseline" in page
     assert "+.00 against" not in page
@@ -198,9 +183,8 @@ def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
 def test_difficulty_tells_what_was_not_found_from_what_was_not_measured(
     sqlite_db: Database, stats: dict[str, int | None], said: str | None
 ) -> None:
-    items = items_of("terms.md", 3)
-    dataset = make_dataset(sqlite_db, "acme", items)
-    save_stats(sqlite_db, dataset.id, stats)
-    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", {item.item_id: 1.0 for item in items}, items=items), spec=SPEC)
+    [report] = nights(sqlite_db, items_of("terms.md", 3), count=1)
+    save_stats(sqlite_db, report.evaluation.dataset_id, stats)
+    held(sqlite_db, report, spec=SPEC)
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     assert re.findall(r"<li>Difficulty: (.*?)</li>", page) == ([] if said is None else [said])

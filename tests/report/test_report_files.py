@@ -134,39 +134,45 @@ def test_of_many_questions_a_judge_s_reasons_stand_with_the_worst_and_most_chang
     assert with_reasons() == {item.item_id for item in ITEMS[:5]}
 
 
-def test_the_page_of_all_clients_counts_each_that_got_worse_leaks_or_fails(
-    sqlite_db: Database, settings: Settings
+FELL, FAILED = {"verdict": "regressed", "regressed": [MRR]}, {"failed": 3, "verdict": None}
+EVERYTHING = {
+    "both": {**FELL, "foreign": 2},
+    "down": {"failed": 3, "means": {MRR: None}},
+    "fell": FELL,
+    "leaking": {"foreign": 1},
+    "well": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("clients", "said"),
+    [
+        (
+            EVERYTHING,
+            "2 of 5 clients got worse: both, fell; the systems of 2 clients returned other clients' chunks: both, "
+            "leaking; the system of 1 client failed: down (on all questions).",
+        ),
+        (
+            {"a": FAILED, "b": {**FAILED, "failed": 2}, "well": {"verdict": "passed"}},
+            "The systems of 2 clients failed: a (on all questions), b (on 2 of 3 questions). "
+            "No client is known to have got worse.",
+        ),
+        (
+            {f"client-{number}": FAILED for number in range(7)},
+            "The systems of 7 clients failed: client-0, client-1, client-2, client-3, client-4 and 2 more "
+            "(on all questions).",
+        ),
+    ],
+)
+def test_the_page_of_all_clients_begins_with_what_is_wrong(
+    sqlite_db: Database, settings: Settings, clients: dict[str, dict[str, Any]], said: str
 ) -> None:
-    clients: dict[str, dict[str, Any]] = {
-        "both": {"verdict": "regressed", "regressed": [MRR], "foreign": 2},
-        "down": {"failed": 3, "means": {MRR: None}},
-        "fell": {"verdict": "regressed", "regressed": [MRR]},
-        "leaking": {"foreign": 1},
-        "well": {},
-    }
     for client, wrong in clients.items():
         evaluate(sqlite_db, client, **wrong)
-    assert sentence(write_fleet_report(sqlite_db, settings)) == (
-        "2 of 5 clients got worse: both, fell; the systems of 2 clients returned other clients' chunks: both, leaking; "
-        "the system of 1 client failed: down (on all questions)."
-    )
+    assert sentence(write_fleet_report(sqlite_db, settings)).startswith(said)
 
 
-def test_the_page_of_all_clients_begins_with_the_systems_that_failed(sqlite_db: Database, settings: Settings) -> None:
-    for client, failed in {"a": 3, "b": 3, "well": 0}.items():
-        evaluate(sqlite_db, client, failed=failed, verdict="passed" if client == "well" else None)
-    assert sentence(write_fleet_report(sqlite_db, settings)) == (
-        "The systems of 2 clients failed: a, b (on all questions). No client is known to have got worse."
-    )
-    evaluate(sqlite_db, "b", failed=2)
-    assert sentence(write_fleet_report(sqlite_db, settings)).startswith(
-        "The systems of 2 clients failed: a (on all questions), b (on 2 of 3 questions). "
-    )
-
-
-def test_what_is_open_stands_on_the_page_of_all_clients_with_its_reason(
-    sqlite_db: Database, settings: Settings
-) -> None:
+def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Database, settings: Settings) -> None:
     now = datetime.now(UTC)
     for client in ("ailing", "lumen", "old", "well", "zebra"):
         evaluate(sqlite_db, client)
@@ -190,13 +196,6 @@ def test_what_is_open_stands_on_the_page_of_all_clients_with_its_reason(
     assert 'class="incident"' not in rows[0] + rows[4]  # a regression is told by the row's own numbers
     note_run(sqlite_db, "lumen", EndedRun("run-2", False), now)
     assert "lumen" not in sentence(write_fleet_report(sqlite_db, settings))
-
-
-def test_many_clients_are_named_by_the_first_few(sqlite_db: Database, settings: Settings) -> None:
-    for number in range(7):
-        evaluate(sqlite_db, f"client-{number}", failed=3, verdict=None)
-    said = sentence(write_fleet_report(sqlite_db, settings))
-    assert "failed: client-0, client-1, client-2, client-3, client-4 and 2 more (on all questions)." in said
 
 
 def test_newly_failing_questions_are_counted_and_lead_to_their_list(sqlite_db: Database, settings: Settings) -> None:

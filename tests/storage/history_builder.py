@@ -140,6 +140,30 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
         score_storage.save_scores(db, evaluation.id, scores[start : start + batch])
 
 
+def answer_all(db: Database, evaluation: Evaluation, items: Sequence[Item], salt: str = "") -> list[ResultRecord]:
+    """Retrieves for all questions and answers them; the results in the questions' order."""
+    retrievals = [retrieval_of(item, salt=salt) for item in items]
+    result_storage.save_retrievals(db, evaluation.id, [(found, digest(found.item_id)) for found in retrievals])
+    results = [result_of(found) for found in retrievals]
+    result_storage.save_results(db, evaluation.id, [(result, digest("a", result.item_id)) for result in results])
+    return results
+
+
+def score_all(
+    db: Database,
+    evaluation: Evaluation,
+    results: Sequence[ResultRecord],
+    metric_id: str,
+    outcomes: Sequence[Outcome],
+    version: str = "1",
+) -> None:
+    """Gives each result its outcome."""
+    pairs = zip(results, outcomes, strict=True)
+    score_storage.save_scores(
+        db, evaluation.id, [(result.result_id, metric_id, version, outcome) for result, outcome in pairs]
+    )
+
+
 def summary(metric_id: str, mean: float | None, n: int = 10, version: str = "1", errors: int = 0) -> Summary:
     return Summary(
         metric_id=metric_id,

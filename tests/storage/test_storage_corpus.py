@@ -36,15 +36,6 @@ def test_what_is_written_is_read_back(db: Database) -> None:
     assert corpus.manifest_lookup(db, "other", [written.chunk_key]) == {}
 
 
-def test_a_changed_chunk_keeps_when_it_was_first_seen(db: Database) -> None:
-    corpus.upsert_manifest(db, "acme", [entry("c1"), entry("c2")])
-    changed = replace(entry("c1"), text_hash=digest("new"), page=2, first_seen=FIRST_SEEN + timedelta(days=1))
-    corpus.upsert_manifest(db, "acme", [changed])
-    assert corpus.manifest_lookup(db, "acme", [changed.chunk_key])[changed.chunk_key] == replace(
-        changed, first_seen=FIRST_SEEN
-    )
-
-
 def test_a_large_manifest_streams_in_key_order_and_shrinks_by_key(db: Database) -> None:
     entries = [entry(f"chunk {n}") for n in range(2500)]
     corpus.upsert_manifest(db, "acme", entries)
@@ -92,14 +83,6 @@ def test_ids_longer_than_an_index_key_and_of_hostile_characters_keep_apart(db: D
     assert list(corpus.document_chunks(db, "acme", ids)) == ids
     with db.connect() as connection:
         assert connection.execute(sa.text("SELECT COUNT(*) FROM clients")).scalar() == 0
-
-
-def test_nothing_to_write_or_delete_is_fine(db: Database) -> None:
-    corpus.upsert_manifest(db, "acme", [])
-    corpus.delete_manifest(db, "acme", [])
-    assert corpus.manifest_lookup(db, "acme", []) == {}
-    assert list(corpus.iter_manifest(db, "acme")) == []
-    assert corpus.document_chunks(db, "acme", []) == {}
 
 
 def scanned(db: Database, client: str, at: datetime, **documents: tuple[int, int, int]) -> None:

@@ -19,7 +19,7 @@ from history_builder import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from rageval_dagster.errors import DatabaseError, DatasetError, RagevalError
+from rageval_dagster.errors import DatabaseError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
 from rageval_dagster.storage import evaluations
@@ -29,22 +29,6 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 from rageval_dagster.storage.types import utc_now
 from tests.processes import sent_statements
-
-
-def test_an_unchanged_night_adds_run_rows_only(db: Database) -> None:
-    items = make_items(20)
-    dataset = make_dataset(db, "acme", items)
-    first = open_run(db, dataset, "night 1")
-    work(db, first, items)
-    finish(db, first, {MRR: 0.75})
-    before = row_counts(db)
-    second = open_run(db, dataset, "night 2")
-    work(db, second, items)
-    finish(db, second, {MRR: 0.75})
-    added = {name: count - before[name] for name, count in row_counts(db).items() if count != before[name]}
-    assert added == {"evaluation_runs": 1, "run_items": 20, "metric_summaries": 1}
-    assert result_storage.load_results(db, second.id) == result_storage.load_results(db, first.id)
-    assert score_storage.load_scores(db, second.id, {MRR: "1"}) == score_storage.load_scores(db, first.id, {MRR: "1"})
 
 
 def test_doing_everything_again_changes_nothing(db: Database) -> None:
@@ -174,16 +158,6 @@ def test_evaluations_are_told_apart_and_listed_newest_first(db: Database) -> Non
     assert evaluations.unfinished_trigger(db, "acme", "command:") is None
     assert {found.trigger for found in evaluations.evaluations_of_trigger(db, "acme")} == {"change:1"}
     assert evaluations.evaluations_of_trigger(db, "nobody") == []
-
-
-def test_what_does_not_exist_is_one_clear_line(db: Database) -> None:
-    with pytest.raises(RagevalError, match="no evaluation 4711"):
-        evaluations.get_evaluation(db, 4711)
-    with pytest.raises(RagevalError, match="no evaluation 4711"):
-        result_storage.save_retrievals(db, 4711, [])
-    dataset = make_dataset(db, "acme", make_items(1))
-    with pytest.raises(DatasetError, match="no dataset"):
-        open_run(db, replace(dataset, id=4711), "night 1")
 
 
 def test_errors_and_other_clients_results_are_never_reused(db: Database) -> None:

@@ -4,17 +4,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from rageval_dagster.errors import DatabaseError, LeaseHeldError
-from rageval_dagster.identity import digest
 from rageval_dagster.storage import database
 from rageval_dagster.storage.clients import ensure_client, list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import bury, delete_rows, left_alone, rows_of, scrub, tombstone
 from rageval_dagster.storage.leases import acquire_lease
 from rageval_dagster.storage.tables import metadata
-from rageval_dagster.storage.types import JsonText, LongText
 from tests.storage.planted import CANARY, found, plant
 
 FORGOTTEN, OTHER = "Zyx & Söhne", "globex"
@@ -67,15 +64,6 @@ def test_a_forgotten_client_is_left_alone_until_it_is_known_again(db: Database) 
     assert stone.counts == {"texts": 2}
 
 
-def test_a_tombstone_does_not_tell_the_name(sqlite_db: Database) -> None:
-    ensure_client(sqlite_db, FORGOTTEN)
-    bury(sqlite_db, FORGOTTEN, {})
-    with sqlite_db.connect() as connection:
-        [row] = connection.execute(sa.text("SELECT * FROM forgotten_clients"))
-    assert row.client_hash == digest(FORGOTTEN)
-    assert FORGOTTEN not in str(row)
-
-
 def test_the_files_of_sqlite_hold_no_word_of_what_was_deleted(sqlite_db: Database, tmp_path: Path) -> None:
     plant(sqlite_db, FORGOTTEN, count=200)
     delete_rows(sqlite_db, FORGOTTEN)
@@ -97,17 +85,3 @@ def test_who_keeps_the_file_busy_is_to_be_stopped(sqlite_db: Database, monkeypat
         scrub(sqlite_db)
     reader.close()
     scrub(sqlite_db)
-
-
-def test_every_table_that_holds_text_has_the_client_in_its_key_or_beside_its_own_number() -> None:
-    for table in metadata.sorted_tables:
-        texts = [column for column in table.columns if isinstance(column.type, LongText | JsonText)]
-        if not texts or table.name == "forgotten_clients":
-            continue
-        key = {column.name for column in table.primary_key.columns}
-        assert "client_id" in table.c, table.name
-        assert "client_id" in key or key in (
-            {"id"},
-            {"evaluation_id", "item_id"},
-            {"dataset_id", "item_id"},
-        ), table.name

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from rageval_dagster.storage import incidents
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.forgetting import delete_rows
 from rageval_dagster.storage.incidents import Finding, Incident
 from rageval_dagster.storage.standing import dataset_verdicts, evaluated_since, last_evaluated, standings
 from rageval_dagster.storage.types import utc_now
@@ -90,12 +89,6 @@ def test_news_is_the_opening_of_what_is_open_and_the_closing_of_what_was_told(db
     incidents.mark_told(db, news, now)
     assert incidents.untold(db, now - DAY) == []
     assert incidents.untold(db, now + DAY) == []
-
-
-def test_a_forgotten_client_has_none(db: Database) -> None:
-    opened(db, Finding("acme", "stale"), Finding("globex", "stale"))
-    delete_rows(db, "acme")
-    assert [each.client_id for each in everything(db)] == ["globex"]
 
 
 def test_clients_stand_as_their_newest_complete_evaluations_say(db: Database) -> None:

@@ -89,9 +89,7 @@ def test_one_that_stays_away_is_one_clear_line_and_waited_for_once(
     assert clients.observe_probe(away, "acme", "10") == 1
 
 
-def test_one_that_was_never_there_is_not_waited_for(
-    new_url: str, proxy: CutProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_never_was_is_not_waited_for(new_url: str, proxy: CutProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "OUTAGE_S", 3600)  # longer than a test may take
     proxy.cut()
     with pytest.raises(DatabaseError, match="check RAGEVAL_DATABASE_URL"):

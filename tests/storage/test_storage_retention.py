@@ -88,11 +88,6 @@ def judge_all(db: Database, evaluation: Evaluation, reasoning: str, oldest: date
 JUDGED = "judge.overall"
 
 
-def ids_of(db: Database) -> list[str]:
-    with db.connect() as connection:
-        return list(connection.execute(sa.select(metadata.tables["item_results"].c.result_id)).scalars())
-
-
 def since(days: int = 90) -> datetime:
     return utc_now() - timedelta(days=days)
 
@@ -104,7 +99,8 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     before = row_counts(db)
     numbers = {name: before[name] for name in ("metric_scores", "metric_summaries", "evaluation_runs", "run_items")}
     scores, summaries = load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)
-    judged = [(result_id, JUDGED, "1", Outcome.scored(0.5, {"reasoning": "it says so"})) for result_id in ids_of(db)]
+    results = load_results(db, evaluation.id).values()
+    judged = [(result_id, JUDGED, "1", Outcome.scored(0.5, {"reasoning": "it says so"})) for result_id, _ in results]
     save_scores(db, evaluation.id, judged)
     everything_is_old(db)
     numbers["metric_scores"] += len(judged)
@@ -119,19 +115,6 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     assert (load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)) == (scores, summaries)
     assert len(dataset_items(db, dataset.id)) == 5  # it is the current one
     assert delete_texts(db, "acme", since()) == {}
-
-
-def test_what_a_recent_evaluation_uses_stays_however_old_it_is(db: Database) -> None:
-    dataset = make_dataset(db, "acme", make_items(3))
-    evaluated(db, dataset, "one", OLD)
-    gone = evaluated(db, dataset, "two", OLD, salt="other")
-    recent = evaluated(db, dataset, "three", RECENT)
-    everything_is_old(db)
-    before = texts_of(db, recent)
-    delete_texts(db, "acme", since())
-    assert texts_of(db, recent) == before != set()
-    assert texts_of(db, gone) == set()
-    assert row_counts(db)["reuse_keys"] == 6
 
 
 def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> None:
@@ -167,16 +150,6 @@ def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> N
     assert delete_texts(db, "acme", since()) == {}
 
 
-def test_an_equal_answer_brings_its_texts_back(sqlite_db: Database) -> None:
-    dataset = make_dataset(sqlite_db, "acme", make_items(3))
-    before = texts_of(sqlite_db, evaluated(sqlite_db, dataset, "one", OLD))
-    everything_is_old(sqlite_db)
-    delete_texts(sqlite_db, "acme", since())
-    again = evaluated(sqlite_db, dataset, "two", RECENT)
-    assert texts_of(sqlite_db, again) == before
-    assert not any(result.texts_deleted for _, result in load_results(sqlite_db, again.id).values())
-
-
 def test_zero_days_deletes_all_but_the_current_questions(sqlite_db: Database) -> None:
     plant(sqlite_db, "acme")
     delete_texts(sqlite_db, "acme", utc_now())
@@ -196,11 +169,8 @@ def test_questions_of_datasets_that_are_neither_current_nor_used_go(db: Database
     current = make_dataset(db, "acme", items[2:])
     other = make_dataset(db, "acme", [items[0]], name="another")
     everything_is_old(db)
-    with db.begin() as connection:  # the newest of each name is the current one
-        for dataset in (current, other):
-            here = metadata.tables["evaluation_datasets"].c.id == dataset.id
-            statement = sa.update(metadata.tables["evaluation_datasets"]).where(here)
-            connection.execute(statement.values(checked_at=utc_now() + OLD + timedelta(days=1)))
+    for dataset in (current, other):  # the newest of each name is the current one
+        set_checked(db, dataset, OLD + timedelta(days=1))
     assert delete_texts(db, "acme", since())["benchmark_items"] == 0
     with db.begin() as connection:
         connection.execute(sa.delete(metadata.tables["dataset_items"]).where(sa.text(f"dataset_id = {other.id}")))
@@ -372,11 +342,8 @@ def test_what_a_model_said_of_files_grows_old_too(sqlite_db: Database, tmp_path:
     save_replies(sqlite_db, "(files)", [(digest("request"), "judge", "it quotes the answer")])
     later = utc_now() + timedelta(days=91)
     assert retain_all(sqlite_db, settings_of(tmp_path, ""), now=later).rows == {"llm_cache": 1}
-    assert retain_all(sqlite_db, settings_of(tmp_path, ""), now=later).metadata() == {
-        "clients": 0,
-        "busy": 0,
-        "failed": 0,
-    }
+    again = retain_all(sqlite_db, settings_of(tmp_path, ""), now=later)
+    assert again.metadata() == {"clients": 0, "busy": 0, "failed": 0}
 
 
 def test_the_log_of_sqlite_keeps_no_copy_of_the_texts(sqlite_db: Database, tmp_path: Path) -> None:

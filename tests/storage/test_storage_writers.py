@@ -1,18 +1,17 @@
 """Many writers at once, and writers that are killed: no lock errors, and the same rows in the end."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import sqlalchemy as sa
-from history_builder import MRR, finish, make_dataset, make_items, open_run, retrieval_of, row_counts, work
+from history_builder import MRR, finish, make_dataset, make_items, open_run, row_counts, work
 
 from rageval_dagster.identity import digest
 from rageval_dagster.storage import caches, clients, corpus
-from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database, open_database
-from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import utc_now
+from tests.pipeline.table_rows import rows_of
 from tests.processes import KILLED, die_at, exit_code_of
 
 
@@ -26,7 +25,6 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
         for n in range(200)
     ]
     start = threading.Barrier(4)
-    failures: list[BaseException] = []
 
     def write(number: int) -> None:
         own = open_database(db.engine.url.render_as_string(hide_password=False))
@@ -39,17 +37,11 @@ def test_four_writers_at_once_all_succeed_also_on_the_same_rows(db: Database) ->
                 caches.save_vectors(own, "acme", "model", {digest(str(n)): b"\x00" * 1536 for n in range(100)})
                 caches.save_replies(own, "acme", [(digest("request"), "model", f"answer {number}")])
                 clients.observe_probe(own, "acme", f"{turn}")
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
-            failures.append(error)
         finally:
             own.dispose()
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))  # raises what one of them raised
     expected = {
         "corpus_chunks": 200,
         "retrievals": 30,
@@ -73,43 +65,16 @@ def evaluate(url: str, killed_at: int | None) -> None:
     db.dispose()
 
 
-def contents(db: Database) -> dict[str, list[tuple]]:
-    """All rows without times, numbers and costs."""
-    found = {}
-    with db.connect() as connection:
-        for table in metadata.sorted_tables:
-            columns = [
-                column
-                for column in table.columns
-                if not column.name.endswith(("_at", "_seen"))
-                and column.name not in {"id", "evaluation_id", "dataset_id"}
-            ]
-            found[table.name] = sorted(map(repr, connection.execute(sa.select(*columns)).all()))
-    return found
-
-
 @pytest.mark.core
 def test_a_killed_evaluation_run_again_has_the_rows_of_an_undisturbed_one(
     db: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url = db.engine.url.render_as_string(hide_password=False)
     assert exit_code_of(evaluate, url, 9) == KILLED
-    interrupted = contents(db)
+    interrupted = rows_of(db)
     evaluate(url, None)
     undisturbed_url = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'history.sqlite3'}"
     evaluate(undisturbed_url, None)
     undisturbed = open_database(undisturbed_url)
-    assert contents(db) == contents(undisturbed) != interrupted
+    assert rows_of(db) == rows_of(undisturbed) != interrupted
     undisturbed.dispose()
-
-
-def test_a_reader_sees_one_state_while_a_writer_writes(sqlite_db: Database) -> None:
-    items = make_items(2)
-    evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", items), "night 1")
-    count = sa.text("SELECT COUNT(*) FROM retrievals")
-    with sqlite_db.connect() as reader:
-        assert reader.execute(count).scalar() == 0
-        result_storage.save_retrievals(sqlite_db, evaluation.id, [(retrieval_of(items[0]), "key")])
-        assert reader.execute(count).scalar() == 0
-    with sqlite_db.connect() as reader:
-        assert reader.execute(count).scalar() == 1

@@ -15,7 +15,7 @@ from rageval_dagster.app.datasets import generate_dataset
 from rageval_dagster.app.evaluate import Plan, evaluate
 from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import DatabaseError, RagevalError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -187,9 +187,11 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
 
 @contextmanager
 def _or_unknown() -> Iterator[None]:
-    """Where there is no such client or dataset, that is the answer."""
+    """Where there is no such client or dataset, that is the answer; that the database is away is another one."""
     try:
         yield
+    except DatabaseError as error:
+        raise HTTPException(503, str(error)) from None
     except RagevalError as error:
         raise HTTPException(404, str(error)) from None
 

@@ -13,6 +13,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection as unknown
 from starlette.testclient import TestClient
 
 from rageval_dagster.api import PREFIX, make_app
+from rageval_dagster.errors import DatabaseAwayError
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.database import Database
@@ -124,6 +125,19 @@ def test_a_client_that_is_worked_on_is_not_evaluated_beside_it(client: TestClien
         answer = client.post(f"{PREFIX}/runs", json={"dataset_id": dataset.id})
     assert answer.status_code == 409
     assert "being worked on" in answer.json()["detail"]
+
+
+def test_a_database_that_is_away_is_not_taken_for_a_dataset_that_is_gone(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise DatabaseAwayError("the history database stopped answering")
+
+    monkeypatch.setattr("rageval_dagster.storage.benchmark.get_dataset", away)
+    answers = [client.get(f"{PREFIX}/runs?dataset_id=1"), client.post(f"{PREFIX}/runs", json={"dataset_id": 1})]
+    assert [(answer.status_code, answer.json()["detail"]) for answer in answers] == [
+        (503, "the history database stopped answering")
+    ] * 2
 
 
 def killed(*_: object) -> None:

@@ -319,6 +319,21 @@ def test_any_text_gives_one_candidate_whose_quote_and_answer_stand_in_the_chunk(
         assert candidate.item.answers[0] in " ".join(quote.split())
 
 
+def test_a_store_that_names_no_document_is_asked_about_by_rare_words() -> None:
+    places = ["Avonlea", "Brightwater", "Caldera", "Dunmore"]
+    text = (
+        "The lighthouse of {place} was founded in {year} by its engineer, and it has stood there ever since then. "
+        "Visitors are allowed to enter from eight in the morning, and a ticket is sold for twelve crowns at the gate."
+    )
+    chunks = [
+        Chunk(f"{number}", text.format(place=place, year=1801 + number), f"chunk-{number}", position=0)
+        for number, place in enumerate(places)
+    ]
+    questions = [candidate.item.question for candidate in generate(chunks, 0, language="en") if candidate.item]
+    assert len(set(questions)) == len(places)
+    assert all(question.startswith("What is said about ") for question in questions)
+
+
 @pytest.mark.parametrize(
     "opening",
     [f"# A{' ' * 49_000}B\n\n", f"1.{' ' * 49_000}abc\n\n", f"# Gate {'(' * 8_000}x\n\n"],

@@ -48,13 +48,14 @@ def names_subject(text: str, subject: str) -> bool:
     return bool(named) and sum(word in stems for word in named) / len(named) >= 0.5
 
 
-def known_item(sentence: str, subject: str, chunks_with: Mapping[str, int]) -> tuple[str, str] | None:
+def known_item(sentence: str, subject: str | None, chunks_with: Mapping[str, int]) -> tuple[str, str] | None:
     """A question about what a sentence names, with its category; None where that tells it from no other passage.
 
     Args:
+        subject: what the passage is about; None where that is not known.
         chunks_with: in how many chunks each word stands (`CorpusFacts`).
     """
-    known = {word[:5] for word in words(subject)}
+    known = {word[:5] for word in words(subject or "")}
     telling = [
         term
         for term in dict.fromkeys(_terms(sentence))
@@ -68,7 +69,8 @@ def known_item(sentence: str, subject: str, chunks_with: Mapping[str, int]) -> t
     asked = " and ".join(sorted(named, key=sentence.find))
     is_year, is_name = _YEAR.fullmatch(named[0]), _NAME.fullmatch(named[0])
     category = "temporal" if is_year else "entity_specific" if is_name else "factual_lookup"
-    return f"Regarding {subject}, what is said about {asked}?", category
+    question = f"what is said about {asked}?"
+    return (f"Regarding {subject}, {question}" if subject else f"W{question[1:]}"), category
 
 
 def _terms(sentence: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 
-REVISION = 6
+REVISION = 7
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -36,7 +36,8 @@ def generate(
     A question repeats no more of the chunk's words than it takes to single the chunk out:
 
     - A chunk that is the only one about its subject is asked about by the subject alone, in everyday words.
-    - Of others, a known-item question names what a sentence mentions and few chunks do (Azzopardi et al. 2007).
+    - Of others, a known-item question names what a sentence mentions and few chunks do (Azzopardi et al. 2007), and
+      the subject, unless no chunk has any.
     - In other languages, and where the language is not known, a sentence becomes a cloze (`by_rule.clozes`).
 
     No sentence is asked about that stands in several documents. Categories: `factual_lookup`, `entity_specific`, and
@@ -59,9 +60,10 @@ def generate(
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     subjects = Counter(source.subject for source in sources)
     found: list[Candidate] = []
+    nameless = not any(subjects)
     for chunk, source in zip(chunks, sources, strict=True):
         alone = subjects[source.subject] == 1 and sizes.get(chunk.document_id, 1) <= 1
-        item, reason = _write(source, seed, alone, facts)
+        item, reason = _write(source, seed, alone, nameless, facts)
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
@@ -112,7 +114,7 @@ class _Draft:
     category: str
 
 
-def _write(source: _Source, seed: int, alone: bool, facts: CorpusFacts) -> tuple[Item | None, str]:
+def _write(source: _Source, seed: int, alone: bool, nameless: bool, facts: CorpusFacts) -> tuple[Item | None, str]:
     """The first draft that meets the rules, or why there is none."""
     if not eligible(source.chunk.text):
         return None, "too_little_prose"
@@ -121,7 +123,7 @@ def _write(source: _Source, seed: int, alone: bool, facts: CorpusFacts) -> tuple
     # No question about it would meet the rules, and there may be thousands.
     if noise_kind(source.chunk.text) != CLEAN:
         return None, "no_question"
-    for drafts in _kinds_of_drafts(source, alone, facts):
+    for drafts in _kinds_of_drafts(source, alone, nameless, facts):
         for draft in sorted(drafts, key=lambda draft: digest(str(seed), source.chunk.text_hash, draft.question)):
             evidence = Evidence(source.chunk.document_id, source.chunk.page, draft.quote)
             item = Item(draft.question, (draft.answer,), (evidence,), draft.category, origin="extractive")
@@ -130,12 +132,12 @@ def _write(source: _Source, seed: int, alone: bool, facts: CorpusFacts) -> tuple
     return None, "no_question"
 
 
-def _kinds_of_drafts(source: _Source, alone: bool, facts: CorpusFacts) -> Iterator[list[_Draft]]:
+def _kinds_of_drafts(source: _Source, alone: bool, nameless: bool, facts: CorpusFacts) -> Iterator[list[_Draft]]:
     """Drafts kind by kind, the preferred kind first."""
     if source.language == "en":
         if alone:
             yield _subject_questions(source)
-        yield _known_items(source, facts)
+        yield _known_items(source, nameless, facts)
         return
     of_sentences = [(sentence, clozes(sentence.text, source.language)) for sentence in source.own]
     for kind in range(KINDS):
@@ -164,12 +166,12 @@ def _subject_questions(source: _Source) -> list[_Draft]:
     ]
 
 
-def _known_items(source: _Source, facts: CorpusFacts) -> list[_Draft]:
-    """Answered by the whole sentence."""
+def _known_items(source: _Source, nameless: bool, facts: CorpusFacts) -> list[_Draft]:
+    """Answered by the whole sentence; where no chunk has a subject (`nameless`), asked for by rare words alone."""
     drafts: list[_Draft] = []
     for sentence in source.own:
         subject = source.subject_under(sentence.heading)
-        if subject and len(sentence.text) <= MAX_ANSWER_CHARACTERS and stands_alone(sentence.text):
+        if (subject or nameless) and len(sentence.text) <= MAX_ANSWER_CHARACTERS and stands_alone(sentence.text):
             asked = known_item(sentence.text, subject, facts.chunks_with)
             if asked:
                 drafts.append(_Draft(asked[0], sentence.text, sentence.quote, asked[1]))

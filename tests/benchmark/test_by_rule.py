@@ -326,7 +326,7 @@ def test_a_store_that_names_no_document_is_asked_about_by_rare_words() -> None:
         "Visitors are allowed to enter from eight in the morning, and a ticket is sold for twelve crowns at the gate."
     )
     chunks = [
-        Chunk(f"{number}", text.format(place=place, year=1801 + number), f"chunk-{number}", position=0)
+        Chunk(f"{number}", text.format(place=place, year=1801 + number), f"s{number}.html", position=0)
         for number, place in enumerate(places)
     ]
     questions = [candidate.item.question for candidate in generate(chunks, 0, language="en") if candidate.item]

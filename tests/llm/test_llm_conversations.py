@@ -193,14 +193,12 @@ class Outage:
     def __init__(self, after: int, lasts: int | None = None) -> None:
         self.after, self.lasts = after, lasts
         self.came = self.broke = 0
-        self.answered: set[str] = set()
         self.lock = threading.Lock()
 
     def __call__(self, received: Received) -> Fault | None:
         with self.lock:
             self.came += 1
             if self.came <= self.after or (self.lasts is not None and self.broke >= self.lasts):
-                self.answered.add(received.text)
                 return None
             self.broke += 1
             return Fault("disconnect")
@@ -220,11 +218,11 @@ def test_an_outage_that_lasts_ends_it_with_one_line_and_what_came_is_kept(sqlite
             client(server.base_url, sqlite_db, **variables).converse(range(60), ask_number)
         assert "\n" not in str(raised.value)
         assert len(server.requests) < 60
-        assert len(rows(sqlite_db)) == 20
+        kept, asked = len(rows(sqlite_db)), len(server.requests)
+        assert 16 <= kept <= 20  # four at once may be on their way when it ends
         outage.lasts = outage.broke
-        answered, asked = set(outage.answered), len(server.requests)
         assert client(server.base_url, sqlite_db, **variables).converse(range(60), ask_number) == list(range(60))
-        assert answered.isdisjoint(request.text for request in server.requests[asked:])
+        assert len(server.requests) - asked == 60 - kept
 
 
 def rows(db: Database) -> list[Any]:

@@ -1,15 +1,12 @@
 """The decision whether a metric fell: a level that holds over many looks at several metrics, and a tolerance."""
 
-import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from statistics import NormalDist
+from functools import cached_property
 
+from rageval_dagster.gate import nights
+from rageval_dagster.gate.nights import LOOKS
 from rageval_dagster.records import Decision
 from rageval_dagster.statistics.comparisons import Comparison
-
-LOOKS = 90
-"""Daily looks at one baseline over which the level holds."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +43,14 @@ def decided(corrected_p: float, difference: float, alpha: float, tolerance: floa
     return "regressed" if difference < 0 else "improved"
 
 
-@lru_cache(maxsize=64)
 def level_of_a_look(alpha: float, metrics: int, looks: int = LOOKS) -> float:
     """The one-sided level of each of `looks` comparisons of `metrics` metrics with one baseline.
 
-    While nothing changes, the chance that any of them is significant is at most alpha. All looks share the baseline,
-    so that their statistics correlate with 1/2 (Dunnett 1955, for infinitely many degrees of freedom): the level is
-    1.8 to 2.3 times alpha / looks. Over metrics it is Bonferroni's, whatever their correlation.
+    While nothing changes, the chance that any of them is significant is at most alpha: over looks by Dunnett (1955),
+    over metrics by Bonferroni.
 
     Raises ValueError for an alpha outside (0, 1) or numbers below 1.
     """
     if not 0.0 < alpha < 1.0 or metrics < 1 or looks < 1:
         raise ValueError("alpha lies in (0, 1), and there is at least one metric and one look")
-    normal, wanted = NormalDist(), alpha / metrics
-    # Midpoints of 2,000 equally likely values of the baseline's own deviation.
-    baseline = [normal.inv_cdf((number + 0.5) / 2000) for number in range(2000)]
-    low, high = 0.0, 12.0
-    for _ in range(60):
-        bound = (low + high) / 2.0
-        stays = math.fsum(normal.cdf(math.sqrt(2.0) * bound + z) ** looks for z in baseline) / len(baseline)
-        low, high = (bound, high) if 1.0 - stays > wanted else (low, bound)
-    return 1.0 - normal.cdf(high)
+    return nights.level_of_a_look(alpha / metrics, looks, 0.5)

@@ -1,0 +1,318 @@
+"""The verdict: whether a metric has fallen since its reference, night by night, from nothing but scores.
+
+`benchmarks/verdicts.py` simulates how sure it is. The gate of production is still `gate.comparison` and `gate.decision`.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Literal
+
+from rageval_dagster.gate.panel import Movement, Night, Panel, drift_ratio
+from rageval_dagster.statistics.comparisons import sign_flip_p_value
+
+Word = Literal["passed", "regressed", "unclear"]
+
+LOOKS = 90
+"""Nights over which at most one client in twenty has a false alarm."""
+LASTING = 4
+"""Nights whose mean tells a fall that lasts; it is less noisy than one night's."""
+CHANCE = 0.1
+"""Passed is also what chance alone exceeds in one look of ten."""
+POWER = 0.8
+_NORMAL = NormalDist()
+_ROUNDING = 1e-9
+_CONFIRMED_SHARE = 0.9
+"""Of a night's own error rate, the part that confirmed questions get where there are any."""
+
+
+@dataclass(frozen=True)
+class Variances:
+    """How scores move while nothing changes: of a question from night to night, its drift a night, the whole night.
+
+    Each is a variance of scores in [0, 1]. As a prior they weigh as much as `nights` nights of the client's own.
+    """
+
+    noise: float = 0.02
+    drift: float = 0.001
+    shift: float = 2.5e-5
+    nights: float = 8.0
+
+
+@dataclass(frozen=True)
+class NightVerdict:
+    """A metric on one night against the reference, the first night.
+
+    `fall` is by how much its level fell, over all questions that link the two nights, with its 95 % interval `low` to
+    `high`; `lasting` is the mean fall of the last nights. All are None where no chain of questions leads back to the
+    reference. `resolution` is the smallest fall that would be called a regression in 80 % of such nights; None where
+    none would. `variances` are as estimated up to this night.
+    """
+
+    decision: Word
+    fall: float | None
+    low: float | None
+    high: float | None
+    lasting: float | None
+    resolution: float | None
+    variances: Variances
+
+
+def verdicts(
+    nights: Sequence[Night],
+    clusters: Mapping[str, Hashable] | None = None,
+    confirmed: Sequence[Mapping[str, int] | None] | None = None,
+    unchanged: Sequence[bool] | None = None,
+    prior: Variances | None = None,
+    tolerance: float = 0.02,
+    alpha: float = 0.05,
+    looks: int = LOOKS,
+) -> list[NightVerdict]:
+    """The verdict on each night, told by the nights up to it: one metric of which more is better.
+
+    Regressed: the fall is surely beyond the tolerance. Passed: it is within the tolerance, or no more than chance does
+    in one look of ten. Unclear: all else, and where no question links the night with the reference. A night with the
+    very scores of the night before gets its verdict: there was nothing to look at.
+
+    Two things can be sure: tonight's fall, unless nothing changed since the night before, and the mean fall of the last
+    four nights, which finds slow decay. Where `confirmed` questions are given for a night, the exact test of their
+    documents stands beside tonight's fall.
+
+    Args:
+        nights: {question: score in [0, 1], None where not scored}, oldest first; the first is the reference.
+        clusters: {question: what it was written from}; those that stand alone may be left out.
+        confirmed: for each night the questions that newly fail (-1) or newly pass (+1), each asked again until it is
+            sure; None where nobody asked.
+        unchanged: for each night whether no version changed since the night before: what moves then is noise. None
+            where that is not known.
+        prior: variances of other clients, for the first nights.
+        tolerance: a fall up to here does not count.
+        alpha: the chance of a false alarm over all looks; divide it where several metrics are looked at.
+        looks: how often the reference is looked at; 1 for a single decision.
+
+    Raises ValueError for an alpha outside (0, 1), fewer looks than one, or lists of different lengths.
+    """
+    for column in (confirmed, unchanged):
+        if column is not None and len(column) != len(nights):
+            raise ValueError(f"{len(nights)} nights need {len(nights)} entries, not {len(column)}")
+    if not nights:
+        return []
+    panel = Panel(nights, clusters)
+    panel.see()
+    spread = _Spread(prior or Variances(), robust=unchanged is None)
+    levels = _Levels(alpha, looks)
+    found = [NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, spread.variances(None))]
+    for _ in nights[1:]:
+        night = panel.see()
+        if _scored(nights[night]) == _scored(nights[night - 1]) and found[-1].fall is not None:
+            spread.add(None)
+            found.append(found[-1])
+            continue
+        known = panel.variances()
+        ratio = drift_ratio(known or spread.start)
+        recent = range(max(1, night - LASTING + 1), night + 1)
+        tonight, lasting, step = panel.moved(
+            ratio,
+            {0: -1.0, night: 1.0},
+            {0: -1.0, **dict.fromkeys(recent, 1.0 / len(recent))},
+            {night - 1: -1.0, night: 1.0},
+        )
+        still = unchanged is not None and unchanged[night]
+        if tonight is None:
+            found.append(NightVerdict("unclear", None, None, None, None, None, spread.variances(known)))
+        else:
+            moved = _Moved(tonight, lasting, len(recent), spread.shift, tolerance)
+            sure = moved.is_sure(levels, still and looks > 1) or (
+                confirmed is not None
+                and confirmed[night] is not None
+                and confirmed_p_value(confirmed[night] or {}, clusters, len(_scored(nights[night])), tolerance)
+                <= _CONFIRMED_SHARE * levels.confirmed
+            )
+            found.append(moved.verdict(sure, levels, spread.variances(known)))
+        if step is not None and (still or unchanged is None):
+            spread.add(step)
+    return found
+
+
+def confirmed_p_value(
+    confirmed: Mapping[str, int], clusters: Mapping[str, Hashable] | None, questions: int, tolerance: float
+) -> float:
+    """The one-sided p value of confirmed new failures against new passes, by documents, beyond the tolerance.
+
+    It is the larger of two: the sign test of the documents' net changes, each as likely one as the other, and the
+    chance of so many failing documents where those that newly pass and the tolerance account for as many as expected
+    (Poisson). Questions of one document are one event.
+    """
+    from scipy.stats import poisson
+
+    net: Counter[Hashable] = Counter()
+    for question, sign in confirmed.items():
+        cluster = (clusters or {}).get(question)
+        net[("question", question) if cluster is None else ("cluster", cluster)] -= sign
+    fallen = [fall for fall in net.values() if fall > 0]
+    lost = sum(net.values())
+    if lost <= tolerance * questions + _ROUNDING or not fallen:
+        return 1.0
+    import numpy as np
+
+    risen = sum(fall < 0 for fall in net.values())
+    expected = risen + tolerance * questions * len(fallen) / sum(fallen)
+    chance = float(poisson.sf(len(fallen) - 1, expected))
+    return max(sign_flip_p_value(np.array(list(net.values()), dtype=float)) / 2.0, chance)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Tonight's fall and the one of the last nights, with the noise of whole nights."""
+
+    tonight: Movement
+    lasting: Movement | None
+    nights: int
+    shift: float
+    tolerance: float
+
+    @property
+    def fall(self) -> float:
+        return -self.tonight.change
+
+    def is_sure(self, levels: "_Levels", still: bool) -> bool:
+        return (not still and self._tonight_is_sure(levels.tonight)) or self._lasting_is_sure(levels.lasting)
+
+    def verdict(self, sure: bool, levels: "_Levels", variances: Variances) -> NightVerdict:
+        beyond = self.fall > self.tolerance + _ROUNDING
+        word: Word = "regressed" if sure else "unclear" if beyond and not self._may_be_chance() else "passed"
+        # One question more or less could have changed: no interval has width 0.
+        half = 1.96 * math.sqrt(self._variance(self.tonight, 2.0) + float(self.tonight.shares.max()) ** 2)
+        fall = _clipped(self.fall)  # levels that many questions bridge may add up to more than a score can fall
+        return NightVerdict(
+            decision=word,
+            fall=fall,
+            low=_clipped(fall - half),
+            high=_clipped(fall + half),
+            lasting=None if self.lasting is None else _clipped(-self.lasting.change),
+            resolution=self._resolution(levels.tonight),
+            variances=variances,
+        )
+
+    def _variance(self, moved: Movement, nights: float) -> float:
+        return moved.variance + nights * self.shift
+
+    def _p_value(self, moved: Movement, nights: float) -> float:
+        """That the fall exceeds the tolerance so far by chance; never below that of all clusters falling alike."""
+        beyond = -moved.change - self.tolerance
+        if beyond <= _ROUNDING:
+            return 1.0
+        variance = self._variance(moved, nights)
+        chance = _NORMAL.cdf(-beyond / math.sqrt(variance)) if variance > 0.0 else 0.0
+        return max(chance, 2.0 ** -min(moved.clusters, 1000.0))
+
+    def _tonight_is_sure(self, level: float) -> bool:
+        # The exact test is the dearer one.
+        return self._p_value(self.tonight, 2.0) <= level and self._exact_p_value() <= level
+
+    def _lasting_is_sure(self, level: float) -> bool:
+        if self.lasting is None or self.nights < LASTING:
+            return False
+        return self._p_value(self.lasting, 1.0 + 1.0 / LASTING) <= level
+
+    def _exact_p_value(self) -> float:
+        """The one-sided p value of any fall, where each cluster's part could as well have the other sign."""
+        if self.fall <= 0.0:
+            return 1.0
+        return sign_flip_p_value(self.tonight.shares * self.fall - self.tonight.errors) / 2.0
+
+    def _may_be_chance(self) -> bool:
+        parts = self.tonight.shares * self.fall - self.tonight.errors
+        spread = math.sqrt(float(parts @ parts) + 2.0 * self.shift)
+        return _NORMAL.cdf(-self.fall / spread) > CHANCE or self._exact_p_value() > CHANCE
+
+    def _resolution(self, level: float) -> float | None:
+        """The smallest fall D that tonight's test finds with 80 % power, if single clusters fail altogether."""
+        if 2.0**-self.tonight.clusters > level:
+            return None
+        needed, noise = -_NORMAL.inv_cdf(level) + _NORMAL.inv_cdf(POWER), self._variance(self.tonight, 2.0)
+        cluster = 1.0 / self.tonight.clusters
+        # (D - tolerance)^2 = needed^2 (noise + D cluster)
+        half = needed**2 * cluster / 2.0
+        fall = self.tolerance + half + math.sqrt(half**2 + needed**2 * (noise + self.tolerance * cluster))
+        return fall if fall < 1.0 else None
+
+
+class _Levels:
+    """One-sided levels of a look: of tonight's fall, of the lasting fall, and of confirmed questions.
+
+    For a single look all of alpha is tonight's, or the confirmed questions'. Over many looks tonight's fall gets half
+    of it and the lasting fall all of it, with which alpha is kept: they mostly alarm together, and the last nights
+    overlap from look to look, which is not counted (tests/gate simulate it).
+    """
+
+    def __init__(self, alpha: float, looks: int) -> None:
+        if not 0.0 < alpha < 1.0 or looks < 1:
+            raise ValueError("alpha lies in (0, 1), and there is at least one look")
+        if looks == 1:
+            self.tonight = self.confirmed = alpha
+            self.lasting = 0.0
+            return
+        self.tonight = self.confirmed = level_of_a_look(alpha / 2.0, looks, 0.5)
+        self.lasting = level_of_a_look(alpha, looks, 1.0 / (1.0 + 1.0 / LASTING))
+
+
+@lru_cache(maxsize=256)
+def level_of_a_look(alpha: float, looks: int, shared: float) -> float:
+    """The one-sided level of each of `looks` looks at one reference, so that alpha holds for all of them.
+
+    All looks share the reference, so that their statistics correlate by `shared`, the part of the variance that is the
+    reference's (Dunnett 1955, for infinitely many degrees of freedom).
+    """
+    # Midpoints of 2,000 equally likely values of the reference's own deviation.
+    reference = [_NORMAL.inv_cdf((number + 0.5) / 2000) for number in range(2000)]
+    low, high = 0.0, 12.0
+    for _ in range(40):
+        bound = (low + high) / 2.0
+        stays = math.fsum(
+            _NORMAL.cdf((bound + math.sqrt(shared) * z) / math.sqrt(1.0 - shared)) ** looks for z in reference
+        )
+        low, high = (bound, high) if 1.0 - stays / len(reference) > alpha else (low, bound)
+    return 1.0 - _NORMAL.cdf(high)
+
+
+class _Spread:
+    """The variance of whole nights: what the level moves from night to night beyond what the questions account for."""
+
+    def __init__(self, prior: Variances, robust: bool) -> None:
+        self._prior = prior
+        self._robust = robust
+        self._excess: list[float] = []
+
+    @property
+    def start(self) -> tuple[float, float]:
+        """Noise and drift of the prior."""
+        return self._prior.noise, self._prior.drift
+
+    @property
+    def shift(self) -> float:
+        excess = self._excess
+        if self._robust:
+            # Some of these nights may have been changed: the farthest tenth is left out.
+            excess = sorted(excess)[: len(excess) - math.ceil(len(excess) / 10)]
+        total = self._prior.nights * 2.0 * self._prior.shift + math.fsum(excess)
+        return max(0.0, total / (self._prior.nights + len(excess)) / 2.0)
+
+    def add(self, step: Movement | None) -> None:
+        """A night's step from the night before, on which nothing changed; None: the scores were the very same."""
+        self._excess.append(0.0 if step is None else step.change**2 - step.variance)
+
+    def variances(self, known: tuple[float, float] | None) -> Variances:
+        noise, drift = known or self.start
+        return Variances(noise, drift, self.shift, self._prior.nights)
+
+
+def _clipped(fall: float) -> float:
+    return min(max(fall, -1.0), 1.0)
+
+
+def _scored(night: Night) -> dict[str, float]:
+    return {question: score for question, score in night.items() if score is not None}

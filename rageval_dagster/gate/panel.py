@@ -1,0 +1,247 @@
+"""A panel of questions over nights: how far the level of all of them moved, although questions come and go.
+
+The score of question q on night t is `a_q + L_t + w_qt + e_qt`: the question's own level, the night's level, a random
+walk of the question and noise from night to night. The `a_q` are unknown and free, so that a question that joins tells
+nothing about the level by itself, only by the nights on which it was asked together with others (equating of tests with
+a chained panel). Both variances are fitted to the variogram of the paired differences, and the levels are estimated by
+generalised least squares over all questions and nights (Kolen & Brennan 2014, ch. 4; Aitken 1936).
+"""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Night = Mapping[str, float | None]
+
+NEAR_LAGS = 8
+"""Every distance in nights up to here enters the variogram; farther ones grow by a quarter."""
+LEAST_RATIO, LARGEST_RATIO = 2.0**-13, 8.0
+DEFAULT_RATIO = 2.0**-4
+"""Drift a night over noise, where too little was seen to fit either."""
+
+
+@dataclass(frozen=True)
+class Movement:
+    """By how much the level moved between nights: the change and what each cluster of questions adds to its error.
+
+    Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in expectation, the shares (how much of what is
+    known comes from the cluster) sum to 1.
+    """
+
+    change: float
+    errors: "np.ndarray"
+    shares: "np.ndarray"
+
+    @property
+    def clusters(self) -> float:
+        """How many clusters of equal weight would tell as much."""
+        return 1.0 / float(self.shares @ self.shares)
+
+    @property
+    def variance(self) -> float:
+        """Of the change, by clusters (Liang & Zeger 1986), with the correction for few of them."""
+        few = self.clusters / (self.clusters - 1.0) if self.clusters > 1.0 + 1e-9 else 1.0
+        return float(self.errors @ self.errors) * few
+
+
+class Panel:
+    """Scores by question and night. `see` takes the nights in order, `moved` tells of those that were seen."""
+
+    def __init__(self, nights: Sequence[Night], clusters: Mapping[str, Hashable] | None = None) -> None:
+        import numpy as np
+
+        rows = {
+            question: row
+            for row, question in enumerate(
+                dict.fromkeys(name for night in nights for name, score in night.items() if score is not None)
+            )
+        }
+        self.scores = np.full((len(rows), len(nights)), np.nan)
+        for column, night in enumerate(nights):
+            for question, score in night.items():
+                if score is not None:
+                    self.scores[rows[question], column] = score
+        codes: dict[Hashable, int] = {}
+        self._cluster = np.array(
+            [codes.setdefault(_cluster_of(question, clusters), len(codes)) for question in rows], dtype=int
+        )
+        self._clusters = len(codes)
+        self._asked = ~np.isnan(self.scores)
+        self._seen = 0
+        self._squares: dict[int, float] = {}
+        self._pairs: dict[int, int] = {}
+
+    def see(self) -> int:
+        """Takes the next night into account and gives its number, from 0."""
+
+        night = self._seen
+        self._seen += 1
+        for lag in _lags(night):
+            both = self._asked[:, night] & self._asked[:, night - lag]
+            differences = self.scores[both, night] - self.scores[both, night - lag]
+            if differences.size > 1:
+                deviations = differences - differences.mean()
+                self._squares[lag] = self._squares.get(lag, 0.0) + float(deviations @ deviations)
+                self._pairs[lag] = self._pairs.get(lag, 0) + differences.size - 1
+        return night
+
+    def variances(self) -> tuple[float, float] | None:
+        """(noise of a question's score from night to night, growth of its drift a night); None: too little was seen.
+
+        The mean square of a question's difference over `lag` nights is 2 noise + lag drift: a weighted line.
+        """
+        import numpy as np
+
+        if len(self._pairs) < 3:
+            return None
+        lags = np.array(sorted(self._pairs), dtype=float)
+        pairs = np.array([self._pairs[int(lag)] for lag in lags], dtype=float)
+        means = np.array([self._squares[int(lag)] for lag in lags]) / pairs
+        if means.max() < 1e-12:
+            return 0.0, 0.0
+        design = np.stack([np.full(lags.size, 2.0), lags], axis=1)
+        fitted = np.ones(lags.size)
+        noise = drift = 0.0
+        for _ in range(3):
+            # A mean of squares varies as its square, and pairs of nights that overlap tell much the same.
+            weights = pairs / lags / fitted**2
+            noise, drift = np.linalg.lstsq(design * np.sqrt(weights)[:, None], means * np.sqrt(weights), rcond=None)[0]
+            noise, drift = max(float(noise), 0.0), max(float(drift), 0.0)
+            fitted = np.maximum(design @ np.array([noise, drift]), 1e-3 * means.max())
+        return noise, drift
+
+    def moved(self, ratio: float, *contrasts: Mapping[int, float]) -> list[Movement | None]:
+        """What each contrast of levels ({night: weight} that sums to 0) is; None where no chain of questions links it.
+
+        Args:
+            ratio: drift a night over noise, as `drift_ratio` gives it.
+        """
+        import numpy as np
+
+        nights = self._seen
+        groups = self._by_nights()
+        information, sums = np.zeros((nights, nights)), np.zeros(nights)
+        linked = _Linked(nights)
+        parts = []
+        for (first, pattern), questions in groups.items():
+            weight = _information(pattern, ratio)
+            at = first + np.flatnonzero(np.frombuffer(pattern, dtype=bool))
+            scores = self.scores[questions][:, at]
+            information[np.ix_(at, at)] += len(questions) * weight
+            sums[at] += weight @ scores.sum(axis=0)
+            linked.join(at)
+            parts.append((questions, at, weight, scores))
+        # In each set of nights that questions link, the level of the first is the origin.
+        free = linked.without_origins()
+        wanted = [_vector(contrast, nights) if linked.links(contrast) else None for contrast in contrasts]
+        right = np.stack([sums, *(vector for vector in wanted if vector is not None)], axis=1)
+        solved = np.zeros_like(right)
+        if free.size:
+            solved[free] = np.linalg.solve(information[np.ix_(free, free)], right[free])
+        levels, columns = solved[:, 0], iter(solved[:, 1:].T)
+        return [None if vector is None else self._movement(vector, next(columns), levels, parts) for vector in wanted]
+
+    def _movement(self, contrast: "np.ndarray", solution: "np.ndarray", levels: "np.ndarray", parts: list) -> Movement:
+        import numpy as np
+
+        errors, shares = np.zeros(self._clusters), np.zeros(self._clusters)
+        total = float(contrast @ solution)
+        for questions, at, weight, scores in parts:
+            influence = weight @ solution[at]
+            clusters = self._cluster[questions]
+            errors += np.bincount(clusters, (scores - levels[at]) @ influence, self._clusters)
+            if total > 0.0:
+                share = float(solution[at] @ influence) / total
+                shares += np.bincount(clusters, np.full(len(questions), share), self._clusters)
+        return Movement(float(contrast @ levels), errors, shares)
+
+    def _by_nights(self) -> dict[tuple[int, bytes], list[int]]:
+        """The questions that were asked at least twice, by the first night and on which nights from there on."""
+        import numpy as np
+
+        asked = self._asked[:, : self._seen]
+        often = np.flatnonzero(asked.sum(axis=1) > 1)
+        firsts = asked[often].argmax(axis=1)
+        ends = self._seen - asked[often, ::-1].argmax(axis=1)
+        groups: dict[tuple[int, bytes], list[int]] = {}
+        for question, first, end in zip(often, firsts, ends, strict=True):
+            groups.setdefault((int(first), asked[question, first:end].tobytes()), []).append(int(question))
+        return groups
+
+
+def drift_ratio(variances: tuple[float, float] | None) -> float:
+    """Drift a night over noise, in steps of two, so that few weights have to be computed."""
+    if variances is None or max(variances) <= 0.0:
+        return DEFAULT_RATIO
+    noise, drift = variances
+    ratio = drift / noise if noise > 0.0 else LARGEST_RATIO
+    return 2.0 ** round(math.log2(min(max(ratio, LEAST_RATIO), LARGEST_RATIO)))
+
+
+class _Linked:
+    """Sets of nights that questions link."""
+
+    def __init__(self, nights: int) -> None:
+        self._set = list(range(nights))
+
+    def _of(self, night: int) -> int:
+        while self._set[night] != night:
+            self._set[night] = self._set[self._set[night]]
+            night = self._set[night]
+        return night
+
+    def join(self, nights: "np.ndarray") -> None:
+        first = self._of(int(nights[0]))
+        for night in nights[1:]:
+            other = self._of(int(night))
+            first, other = min(first, other), max(first, other)
+            self._set[other] = first
+
+    def links(self, nights: Mapping[int, float]) -> bool:
+        return len({self._of(night) for night in nights}) == 1
+
+    def without_origins(self) -> "np.ndarray":
+        import numpy as np
+
+        return np.array([night for night in range(len(self._set)) if self._of(night) != night], dtype=int)
+
+
+@lru_cache(maxsize=4096)
+def _information(pattern: bytes, ratio: float) -> "np.ndarray":
+    """[nights asked, nights asked]: what a question tells of the levels of the nights on which it was asked.
+
+    The inverse of noise and random walk, with the question's own level taken out. The scale does not matter.
+    """
+    import numpy as np
+
+    at = np.flatnonzero(np.frombuffer(pattern, dtype=bool)).astype(float)
+    precision = np.linalg.inv(np.eye(at.size) + ratio * np.minimum.outer(at, at))
+    row = precision.sum(axis=1)
+    return precision - np.outer(row, row) / row.sum()
+
+
+def _lags(night: int) -> list[int]:
+    found, lag = [], 1
+    while lag <= night:
+        found.append(lag)
+        lag = lag + 1 if lag < NEAR_LAGS else math.ceil(lag * 1.25)
+    return found
+
+
+def _cluster_of(question: str, clusters: Mapping[str, Hashable] | None) -> Hashable:
+    cluster = (clusters or {}).get(question)
+    return ("question", question) if cluster is None else ("cluster", cluster)
+
+
+def _vector(weights: Mapping[int, float], nights: int) -> "np.ndarray":
+    import numpy as np
+
+    vector = np.zeros(nights)
+    for night, weight in weights.items():
+        vector[night] = weight
+    return vector

@@ -1,6 +1,7 @@
 """The verdict: whether a metric has fallen since its reference, night by night, from nothing but scores.
 
-`benchmarks/verdicts.py` simulates how sure it is. The gate of production is still `gate.comparison` and `gate.decision`.
+`benchmarks/verdicts.py` simulates how sure it is. Production does not stand on it yet: its gate is `gate.comparison`
+and `gate.decision`.
 """
 
 import math

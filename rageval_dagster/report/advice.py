@@ -39,12 +39,7 @@ class Advised:
 
 
 _FAITHFUL = ("claims.faithfulness", "judge.faithfulness")
-_CORRECT = (
-    "claims.answer_correctness",
-    "judge.correctness",
-    "overlap.answer_correctness",
-    "embedding.answer_correctness",
-)
+_CORRECT = ("claims.answer_correctness", "judge.correctness", "lexical.answer_match")
 
 _FOUND = (
     "retrieval.recall_at_{k}",
@@ -199,12 +194,7 @@ _SINGLE = (
         "The answers differ from the expected ones in meaning: facts may be wrong",
         "Read the questions that score lowest beside their contexts",
         "000",
-        low=(
-            "embedding.answer_correctness",
-            "embedding.answer_relevance",
-            "judge.correctness",
-            "claims.answer_correctness",
-        ),
+        low=_CORRECT,
     ),
     Advice(
         "The system answers what it should decline, or declines what it could answer",

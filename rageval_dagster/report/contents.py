@@ -17,7 +17,7 @@ from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboa
 from rageval_dagster.report.names import metric_name, number, plural
 from rageval_dagster.report.questions import Questions, language_of, questions_of
 from rageval_dagster.report.run_page import mentioned_dates
-from rageval_dagster.report.triage import Quadrant, counted, rightness_of
+from rageval_dagster.report.triage import RIGHT, Quadrant, counted, rightness_of
 from rageval_dagster.report.verdict import Tone, Verdict, verdict, what_changed
 from rageval_dagster.settings import Settings
 from rageval_dagster.statistics.summaries import breakdown
@@ -259,9 +259,7 @@ def evaluation_contents(
             *advised(report.summaries, evaluation.k, settings.thresholds),
         ],
         quadrants=counted(questions.quadrants),
-        told_by=None
-        if rightness is None
-        else f"{metric_name(rightness.metric_id)} of at least {number(rightness.least)}",
+        told_by=None if rightness is None else f"{metric_name(rightness)} of at least {number(RIGHT)}",
         cannot_tell=_cannot_tell(report, judged, health, questions),
         groups={} if grouped is None or redact else _groups(questions, grouped, report),
         grouped_by_metric=grouped,

@@ -39,7 +39,8 @@ class Advised:
 
 
 _FAITHFUL = ("claims.faithfulness", "judge.faithfulness")
-_CORRECT = ("claims.answer_correctness", "judge.correctness", "lexical.answer_match")
+_RIGHT = ("claims.answer_correctness", "judge.correctness", "lexical.answer_match")
+_CORRECT = (*_RIGHT, "overlap.answer_correctness")
 
 _FOUND = (
     "retrieval.recall_at_{k}",
@@ -194,7 +195,7 @@ _SINGLE = (
         "The answers differ from the expected ones in meaning: facts may be wrong",
         "Read the questions that score lowest beside their contexts",
         "000",
-        low=_CORRECT,
+        low=_RIGHT,
     ),
     Advice(
         "The system answers what it should decline, or declines what it could answer",

@@ -271,7 +271,7 @@ def level_of_a_look(alpha: float, looks: int, shared: float) -> float:
     # Midpoints of 2,000 equally likely values of the reference's own deviation.
     reference = [_NORMAL.inv_cdf((number + 0.5) / 2000) for number in range(2000)]
     low, high = 0.0, 12.0
-    for _ in range(40):
+    for _ in range(60):
         bound = (low + high) / 2.0
         stays = math.fsum(
             _NORMAL.cdf((bound + math.sqrt(shared) * z) / math.sqrt(1.0 - shared)) ** looks for z in reference

@@ -10,10 +10,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from rageval_dagster.gate.panel import Movement, Night, Panel, drift_ratio
+from rageval_dagster.gate.panel import Movement, Night, Panel, cluster_key, drift_ratio
 from rageval_dagster.statistics.comparisons import sign_flip_p_value
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Word = Literal["passed", "regressed", "unclear"]
 
@@ -130,7 +133,7 @@ def verdicts(
                 confirmed is not None
                 and confirmed[night] is not None
                 and confirmed_p_value(confirmed[night] or {}, clusters, len(_scored(nights[night])), tolerance)
-                <= _CONFIRMED_SHARE * levels.confirmed
+                <= _CONFIRMED_SHARE * levels.tonight
             )
             found.append(moved.verdict(sure, levels, spread.variances(known)))
         if step is not None and (still or unchanged is None):
@@ -147,18 +150,16 @@ def confirmed_p_value(
     chance of so many failing documents where those that newly pass and the tolerance account for as many as expected
     (Poisson). Questions of one document are one event.
     """
+    import numpy as np
     from scipy.stats import poisson
 
     net: Counter[Hashable] = Counter()
     for question, sign in confirmed.items():
-        cluster = (clusters or {}).get(question)
-        net[("question", question) if cluster is None else ("cluster", cluster)] -= sign
+        net[cluster_key(question, clusters)] -= sign
     fallen = [fall for fall in net.values() if fall > 0]
     lost = sum(net.values())
     if lost <= tolerance * questions + _ROUNDING or not fallen:
         return 1.0
-    import numpy as np
-
     risen = sum(fall < 0 for fall in net.values())
     expected = risen + tolerance * questions * len(fallen) / sum(fallen)
     chance = float(poisson.sf(len(fallen) - 1, expected))
@@ -223,11 +224,15 @@ class _Moved:
         """The one-sided p value of any fall, where each cluster's part could as well have the other sign."""
         if self.fall <= 0.0:
             return 1.0
-        return sign_flip_p_value(self.tonight.shares * self.fall - self.tonight.errors) / 2.0
+        return sign_flip_p_value(self._parts) / 2.0
+
+    @property
+    def _parts(self) -> "np.ndarray":
+        """[clusters]: what each adds to tonight's fall."""
+        return self.tonight.shares * self.fall - self.tonight.errors
 
     def _may_be_chance(self) -> bool:
-        parts = self.tonight.shares * self.fall - self.tonight.errors
-        spread = math.sqrt(float(parts @ parts) + 2.0 * self.shift)
+        spread = math.sqrt(float(self._parts @ self._parts) + 2.0 * self.shift)
         return _NORMAL.cdf(-self.fall / spread) > CHANCE or self._exact_p_value() > CHANCE
 
     def _resolution(self, level: float) -> float | None:
@@ -243,21 +248,21 @@ class _Moved:
 
 
 class _Levels:
-    """One-sided levels of a look: of tonight's fall, of the lasting fall, and of confirmed questions.
+    """One-sided levels of a look: of tonight's fall (and its confirmed questions), and of the lasting fall.
 
-    For a single look all of alpha is tonight's, or the confirmed questions'. Over many looks tonight's fall gets half
+    For a single look all of alpha is tonight's. Over many looks tonight's fall gets half
     of it and the lasting fall all of it, with which alpha is kept: they mostly alarm together, and the last nights
-    overlap from look to look, which is not counted (tests/gate simulate it).
+    overlap from look to look, which is not counted (`benchmarks/verdicts.py` shows the false alarms).
     """
 
     def __init__(self, alpha: float, looks: int) -> None:
         if not 0.0 < alpha < 1.0 or looks < 1:
             raise ValueError("alpha lies in (0, 1), and there is at least one look")
         if looks == 1:
-            self.tonight = self.confirmed = alpha
+            self.tonight = alpha
             self.lasting = 0.0
             return
-        self.tonight = self.confirmed = level_of_a_look(alpha / 2.0, looks, 0.5)
+        self.tonight = level_of_a_look(alpha / 2.0, looks, 0.5)
         self.lasting = level_of_a_look(alpha, looks, 1.0 / (1.0 + 1.0 / LASTING))
 
 

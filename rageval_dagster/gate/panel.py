@@ -68,7 +68,7 @@ class Panel:
                     self.scores[rows[question], column] = score
         codes: dict[Hashable, int] = {}
         self._cluster = np.array(
-            [codes.setdefault(_cluster_of(question, clusters), len(codes)) for question in rows], dtype=int
+            [codes.setdefault(cluster_key(question, clusters), len(codes)) for question in rows], dtype=int
         )
         self._clusters = len(codes)
         self._asked = ~np.isnan(self.scores)
@@ -78,7 +78,6 @@ class Panel:
 
     def see(self) -> int:
         """Takes the next night into account and gives its number, from 0."""
-
         night = self._seen
         self._seen += 1
         for lag in _lags(night):
@@ -233,7 +232,8 @@ def _lags(night: int) -> list[int]:
     return found
 
 
-def _cluster_of(question: str, clusters: Mapping[str, Hashable] | None) -> Hashable:
+def cluster_key(question: str, clusters: Mapping[str, Hashable] | None) -> Hashable:
+    """What a question fails together with; one without a cluster stands alone, whatever the others are called."""
     cluster = (clusters or {}).get(question)
     return ("question", question) if cluster is None else ("cluster", cluster)
 

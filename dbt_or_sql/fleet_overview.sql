@@ -105,7 +105,8 @@ totals AS (
         SUM(unknown_chunks) AS unknown_chunks,
         SUM(CASE WHEN system_declared IS NULL AND error_count < item_count THEN 1 ELSE 0 END) AS unversioned,
         SUM(CASE WHEN verdict = 'regressed' THEN 1 ELSE 0 END) AS regressed,
-        SUM(CASE WHEN verdict = 'too_few' THEN 1 ELSE 0 END) AS too_few,
+        SUM(CASE WHEN verdict = 'failed' THEN 1 ELSE 0 END) AS failed,
+        SUM(CASE WHEN verdict = 'unclear' THEN 1 ELSE 0 END) AS unclear,
         SUM(CASE WHEN verdict IN ('passed', 'first') THEN 1 ELSE 0 END) AS passed,
         -- The ids have no comma in them, and no two databases count the entries of a list by the same name.
         SUM(
@@ -136,7 +137,8 @@ SELECT
     c.client_id,
     CASE
         WHEN t.regressed > 0 THEN 'regressed'
-        WHEN t.too_few > 0 THEN 'too_few'
+        WHEN t.failed > 0 THEN 'failed'
+        WHEN t.unclear > 0 THEN 'unclear'
         WHEN t.passed > 0 THEN 'passed'
     END AS verdict,
     g.metric_id AS regressed_metric,

@@ -1,7 +1,9 @@
--- One row: a metric of a finished evaluation against its baseline, the run last accepted, on the questions that both
--- have scored. fall is by how much it got worse, whatever its direction; smallest_drop is what could have been seen in
--- 80 % of such comparisons. gated: the gate looks at it (1 or 0). The verdict is the evaluation's, over all metrics of
--- the gate: passed, regressed, or too_few questions to tell.
+-- One row: a metric of a finished evaluation against its baseline, the run last accepted, over all questions that link
+-- the two through the nights between. fall is by how much it got worse, whatever its direction; lasting_fall the mean of
+-- the last four nights; smallest_drop what would have been called a regression in 80 % of such comparisons; n_shared how
+-- many questions were scored both times. gated: the gate looks at it (1 or 0); better: it surely rose (1 or 0). The
+-- decision is the metric's, the verdict the evaluation's over all metrics of the gate: passed, regressed, unclear, or
+-- failed where the system did.
 -- order by: evaluation_id DESC, gated DESC, metric_id
 SELECT
     r.client_id,
@@ -20,10 +22,10 @@ SELECT
     c.mean,
     c.difference,
     CASE WHEN c.higher_is_better THEN -c.difference ELSE c.difference END AS fall,
+    CASE WHEN c.higher_is_better THEN -c.lasting ELSE c.lasting END AS lasting_fall,
+    CASE WHEN c.better THEN 1 ELSE 0 END AS better,
     c.ci_low,
     c.ci_high,
-    c.p_value,
-    c.adjusted_p,
     c.smallest_drop,
     c.metric_version
 FROM metric_comparisons c

@@ -123,6 +123,11 @@ class Item:
         return digest_json({"answerable": self.answerable, "checks": [dict(check) for check in self.checks]})
 
     @property
+    def cluster(self) -> str:
+        """What its score hangs together with: its document, or itself where it has no evidence."""
+        return self.evidence[0].document_id if self.evidence else self.item_id
+
+    @property
     def document_ids(self) -> frozenset[str]:
         return frozenset(evidence.document_id for evidence in self.evidence)
 
@@ -255,8 +260,8 @@ class Result:
 
 OutcomeStatus = Literal["scored", "undefined", "error"]
 
-Decision = Literal["regressed", "improved", "unchanged", "not_comparable"]
-"""What became of a metric between two runs."""
+Decision = Literal["passed", "regressed", "unclear"]
+"""What became of a metric since the reference."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset="evaluation_runs",
         name=name,
-        description=f"Fails where {metric} has fallen against the baseline, significantly over all looks and by more "
-        "than the tolerance. It also passes where it was not measured or the questions are too few, and says so.",
+        description=f"Fails where {metric} has surely fallen by more than the tolerance since the baseline. It also "
+        "passes where it was not measured or where the fall is unclear, and says so.",
         partitions_def=clients_partitions,
     )
     @without_texts
@@ -47,7 +47,7 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
         settings = load_settings().for_client(client_id)
         spec = GateSpec.from_settings(settings)
         judged = judged_newest(database.open(), client_id)
-        finding = finding_of(judged, metric, spec.effect, settings.judge_model)
+        finding = finding_of(judged, metric, settings.judge_model)
         return dg.AssetCheckResult(
             passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR if spec.severity == "error" else dg.AssetCheckSeverity.WARN,

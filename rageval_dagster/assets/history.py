@@ -81,7 +81,6 @@ def evaluation_runs(
             [metric for metric in judging.metrics(client_id, evaluation.k) if metric.id in metric_ids],
             judging.tools(client_id, run_id, afresh=True),
         ),
-        named=bool(plan.dataset_ids),
         progress=log_progress(context, "earlier outcomes computed by changed metrics", database),
         warn=context.log.warning,
     )
@@ -89,7 +88,7 @@ def evaluation_runs(
     note_evaluated(db, client_id, settings.system)
     links = ReportLinks(settings.report_base_url)
     page = run_page(db, reports, judged, links, bench.spec, settings.thresholds)
-    metadata = run_metadata(reports, settings.thresholds) | gate_metadata(judged, bench.spec.effect)
+    metadata = run_metadata(reports, settings.thresholds) | gate_metadata(judged)
     return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
 
 

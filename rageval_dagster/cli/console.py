@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 GATE_FAILED = 1
 """Exit code: a gate failed."""
 
-TOO_FEW = 3
-"""Exit code: too few items to tell."""
+UNCLEAR = 3
+"""Exit code: a gate cannot tell."""
 
 DONE_IN_PART = 4
 """Exit code: done, but part of the input (rows, files, clients) was refused or failed."""

@@ -55,9 +55,7 @@ def evaluate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
     gated: Annotated[
         bool,
-        typer.Option(
-            "--gate", help="Exit with 1 where a metric of the gate regressed, with 3 where too few questions tell."
-        ),
+        typer.Option("--gate", help="Exit with 1 where a metric of the gate regressed, with 3 where that is unclear."),
     ] = False,
     fast: Annotated[
         bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
@@ -93,7 +91,7 @@ def evaluate(
         say(line)
     if done.failed:
         say(f"{plural(done.failed, 'client')} of {done.chosen} failed")
-    verdict = say_gate(settings, [each.judged for each in done.found]) if gated else 0
+    verdict = say_gate([each.judged for each in done.found]) if gated else 0
     if any(leaking) or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if done.failed == done.chosen or done.answered_nothing:

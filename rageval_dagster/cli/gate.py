@@ -1,5 +1,6 @@
 """`rageval runs compare` and `accept`, and what `evaluate --gate` says and exits with."""
 
+import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rageval_dagster.app.opening import open_all
-from rageval_dagster.cli.console import GATE_FAILED, TOO_FEW, cell, print_json, print_table, say
+from rageval_dagster.cli.console import GATE_FAILED, UNCLEAR, cell, print_json, print_table, say
 from rageval_dagster.settings import Settings
 from rageval_dagster.text import named, plural
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from rageval_dagster.storage.evaluations import Evaluation
 
 COMPARISON_COLUMNS = [
-    *("metric", "before", "now", "difference", "95 % interval", "p", "corrected p", "visible from", "questions"),
-    "decision",
+    *("metric", "before", "now", "difference", "95 % interval", "visible from", "shared questions", "decision"),
 ]
 WORST = 5
 MOST_IDS = 10
@@ -69,7 +69,7 @@ def compare(
         print("nothing changed: corpus, index, dataset, system and judge are the same")
     print(f"compared on {plural(len(found.pair.shared), 'shared question')}\n")
     compared = [row for row in found.rows if row.difference is not None]
-    rows = [row for row in found.rows if every or row.gated or (row in compared and row.decision != "unchanged")]
+    rows = [row for row in found.rows if every or row.gated or (row in compared and _has_moved(row))]
     print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both")
     left_out = [row for row in found.rows if row not in rows]
     unchanged = sum(row in compared for row in left_out)
@@ -77,13 +77,7 @@ def compare(
         print(f"{plural(unchanged, 'metric')} unchanged: --all shows them")
     if silent := len(left_out) - unchanged:
         print(f"{plural(silent, 'metric')} not scored in both: --all shows them")
-    print(
-        "\nThe gate's metrics come first, held to a level that holds over 90 looks; the others are corrected for their"
-    )
-    print("number (Benjamini-Hochberg). Visible from: the smallest change that such a comparison finds in 80 of 100.")
-    if any(_holds_zero(row) for row in rows if row.decision in ("regressed", "improved")):
-        print("An interval also allows for changes that none of the questions showed, so that it may hold 0 where the")
-        print("exact test of those that did change finds them to be no chance: p decides.")
+    print("\nThe gate's metrics come first. Visible from: the smallest fall that such a comparison finds in 80 of 100.")
     for row in (row for row in rows if row.remark):
         print(f"{row.metric_id}: {row.remark}")
     if found.worse[:worst]:
@@ -96,34 +90,36 @@ def compare(
         print(f"\n{plural(left, 'question')} more got worse: --worst {len(found.worse)}")
 
 
-def accept(run_id: Annotated[int, typer.Argument(help="The evaluation's number.")]) -> None:
+def accept(
+    run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
+    by: Annotated[str | None, typer.Option(help="Who accepts it; you, by your login name.")] = None,
+) -> None:
     """Makes an evaluation the baseline: later ones of its dataset and system are compared with it."""
     from rageval_dagster.gate.baselines import accept as accept_run
     from rageval_dagster.storage.evaluations import get_evaluation
 
     _, db = open_all()
     evaluation = get_evaluation(db, run_id)
-    accept_run(db, evaluation)
+    accept_run(db, evaluation, by or getpass.getuser())
     print(
         f"run {run_id} is the baseline of {cell(evaluation.client_id)} / {cell(evaluation.dataset_name)} / "
         f"{cell(evaluation.system)} from now on"
     )
 
 
-def say_gate(settings: Settings, judged: "Sequence[Judged]") -> int:
-    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (too few to tell)."""
+def say_gate(judged: "Sequence[Judged]") -> int:
+    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear)."""
     from rageval_dagster.telling.verdicts import sentence
 
     for each in judged:
         evaluation = each.evaluation
-        said = sentence(each, settings.for_client(evaluation.client_id).gate_effect)
-        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {said}")
+        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(each)}")
         for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):
             say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}
     if "regressed" in verdicts:
         return GATE_FAILED
-    return TOO_FEW if "too_few" in verdicts or verdicts == {None} else 0
+    return UNCLEAR if "unclear" in verdicts or verdicts == {None} else 0
 
 
 def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None) -> Iterator[str]:
@@ -131,15 +127,14 @@ def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None)
     from rageval_dagster.gate.spec import seen_from
     from rageval_dagster.telling.verdicts import sentence
 
-    yield sentence(judged, settings.gate_effect)
+    yield sentence(judged)
     yield from newly_failing(judged)
     if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
         seen = "no drop" if visible_drop is None else f"no drop below {seen_from(visible_drop):.2f}"
         yield (
-            f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would show {seen}, and say "
-            f"too_few until one of {settings.gate_effect:g} can be seen (RAGEVAL_GATE_EFFECT): "
-            "rageval datasets generate --sample-size N, or import more, "
-            "best about other documents: questions about one count as one group"
+            f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would surely show {seen}; for "
+            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): rageval datasets generate --sample-size N, or "
+            "import more, best about other documents: questions about one count as one group"
         )
 
 
@@ -179,13 +174,15 @@ def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
         "now": row.mean,
         "difference": "" if row.difference is None else f"{row.difference:+.3f}",
         "95 % interval": interval,
-        "p": "" if row.p_value is None else f"{row.p_value:.2g}",
-        "corrected p": "" if row.adjusted_p is None else f"{row.adjusted_p:.2g}",
         # Of what was found nobody asks how small it might have been.
-        "visible from": _seen_from(row) if row.decision in ("unchanged", "not_comparable") else None,
-        "questions": row.n_shared,
-        "decision": _decided(row),
+        "visible from": None if row.decision == "regressed" or row.better else _seen_from(row),
+        "shared questions": row.n_shared,
+        "decision": f"{row.decision}, better" if row.better else row.decision,
     }
+
+
+def _has_moved(row: "MetricComparison") -> bool:
+    return row.decision != "passed" or row.better
 
 
 def _seen_from(row: "MetricComparison") -> float | None:
@@ -194,25 +191,12 @@ def _seen_from(row: "MetricComparison") -> float | None:
     return None if row.smallest_drop is None else seen_from(row.smallest_drop, 3)
 
 
-def _decided(row: "MetricComparison") -> str:
-    """The decision; where none could be reached, that."""
-    if row.is_unclear:
-        return "unclear"
-    if row.decision == "unchanged" and row.smallest_drop is None:
-        return "too few"
-    return row.decision.replace("_", " ")
-
-
 def _print_documents(documents: "Mapping[str, DocumentChange]") -> None:
     """Which documents are new, were rewritten, changed in part, or were removed."""
     for what in ("new", "rewritten", "changed", "removed"):
         names = [name for name, change in documents.items() if change.what == what]
         if names:
             print(f"  documents {what}: {named(names)}")
-
-
-def _holds_zero(row: "MetricComparison") -> bool:
-    return row.ci_low is not None and row.ci_high is not None and row.ci_low <= 0.0 <= row.ci_high
 
 
 def _print_worse(each: "WorseItem") -> None:

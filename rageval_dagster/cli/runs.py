@@ -11,7 +11,6 @@ from rageval_dagster.cli import gate
 from rageval_dagster.cli.console import SCORE_COLUMNS, cell, dataset_number, print_json, print_table, say, score_rows
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Item, Outcome, Summary
-from rageval_dagster.settings import Settings
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def list_all(
         return
     columns = ["run", "client", "dataset", "system", "k", "status", "questions", "errors", "MRR", "nDCG@10"]
     columns += ["verdict", "baseline", "version", "started"]
-    rows = [row | {"baseline": "yes" if row["baseline"] else None, "verdict": _verdict(settings, row)} for row in rows]
+    rows = [row | {"baseline": "yes" if row["baseline"] else None} for row in rows]
     print_table(rows, columns, "no evaluations yet: rageval evaluate --client NAME")
 
 
@@ -243,17 +242,6 @@ def _rank(question: "Question") -> str:
 
 def _nothing_expected(item: Item) -> str:
     return "(nobody said)" if item.answerable else "(no answer: unanswerable)"
-
-
-def _verdict(settings: Settings, row: Mapping[str, Any]) -> str | None:
-    """The gate's verdict in words; where the system failed on too many questions, that, unless it is a regression."""
-    from rageval_dagster.evaluation.verdict import too_many_errors
-    from rageval_dagster.report.verdict import TROUBLES
-
-    allowed = settings.for_client_or_default(row["client"]).max_error_share
-    if row["verdict"] != "regressed" and too_many_errors(row["errors"], row["questions"], allowed):
-        return TROUBLES["failed"]
-    return row["verdict"] and row["verdict"].replace("_", " ")
 
 
 def _row(evaluation: "Evaluation") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.exporting import results_of
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport
 from rageval_dagster.metrics.registry import matching_ids
 from rageval_dagster.records import Item
 from rageval_dagster.statistics.summaries import Summary, breakdown
@@ -48,7 +48,7 @@ def breakdown_of(db: Database, report: EvaluationReport, by: str, metrics: Seque
     evaluation = report.evaluation
     items = {item_id: result.item for item_id, result in results_of(db, evaluation).items()}
     groups = {item_id: groups_of(item) for item_id, item in items.items()}
-    clusters = {item_id: cluster_of(item) for item_id, item in items.items()}
+    clusters = {item_id: item.cluster for item_id, item in items.items()}
     columns = load_scores(db, evaluation.id, {name: report.summaries[name].metric_version for name in chosen})
     found: dict[str, dict[str, Summary]] = {}
     for name in chosen:

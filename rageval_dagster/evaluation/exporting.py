@@ -7,7 +7,7 @@ from rageval_dagster.benchmark.exporting import written_whole
 from rageval_dagster.benchmark.formats.outputs_writing import OUTPUT_WRITERS, write_outputs
 from rageval_dagster.errors import DatasetError, TextsDeletedError
 from rageval_dagster.evaluation.result_shape import result_shape
-from rageval_dagster.evaluation.summary import cluster_of, report_of
+from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.records import Result
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
@@ -40,7 +40,7 @@ def export_evaluation(db: Database, run_id: int, format_name: str, path: Path | 
             versions = {metric_id: summary.metric_version for metric_id, summary in summaries.items()}
             scores = result_shape(
                 score_storage.load_scores(db, evaluation.id, versions),
-                clusters={item_id: cluster_of(result.item) for item_id, result in results.items()},
+                clusters={item_id: result.item.cluster for item_id, result in results.items()},
                 ceilings={name: summary.ceiling for name, summary in summaries.items() if summary.ceiling is not None},
             )
             draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from rageval_dagster.benchmark.validation import require_valid
-from rageval_dagster.evaluation.bridging import dataset_before
 from rageval_dagster.evaluation.request import EvaluationRequest, chosen_datasets
 from rageval_dagster.identity import digest
 from rageval_dagster.rag.system import RagSystem
@@ -12,7 +11,6 @@ from rageval_dagster.records import Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
-from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
@@ -46,8 +44,6 @@ def open_evaluations(
 ) -> list[Evaluation]:
     """Opens (or resumes, after a crash) every evaluation of a request.
 
-    Where a current dataset shares too few questions with the baseline, the baseline's dataset is evaluated beside it.
-
     What an earlier attempt under this trigger left unfinished and this request does not open (its dataset was renewed
     since) has failed: it is not finished with the questions that it happens to have.
 
@@ -60,9 +56,9 @@ def open_evaluations(
     for dataset in datasets:
         require_valid(dataset)
     opened = []
-    for dataset, systems in [*_datasets_before(db, request, datasets), *((each, request.systems) for each in datasets)]:
+    for dataset in datasets:
         items = benchmark_storage.dataset_items(db, dataset.id)
-        for name in systems:
+        for name in request.systems:
             system = load(name)
             declared = system.declared_version(items[0], request.depth)
             opened.append(
@@ -94,20 +90,6 @@ def open_evaluations(
                 db, evaluation.id, "failed", headline={}, duration_s=None, error_count=evaluation.error_count
             )
     return opened
-
-
-def _datasets_before(
-    db: Database, request: EvaluationRequest, datasets: Sequence[Dataset]
-) -> list[tuple[Dataset, Sequence[str]]]:
-    """The datasets that `dataset_before` names, each with the systems that need it; none for datasets asked for."""
-    if request.dataset_ids:
-        return []
-    found: dict[int, tuple[Dataset, list[str]]] = {}
-    for dataset in datasets:
-        for name in request.systems:
-            if (before := dataset_before(db, dataset, name)) is not None:
-                found.setdefault(before.id, (before, []))[1].append(name)
-    return list(found.values())
 
 
 def evaluations_of(db: Database, request: EvaluationRequest) -> list[Evaluation]:

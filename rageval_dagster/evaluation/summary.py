@@ -89,7 +89,7 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
     items = benchmark_storage.dataset_items(db, evaluation.dataset_id)
     results = result_storage.results_by_item(db, evaluation.id)
     outcomes = score_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
-    clusters = {item.item_id: cluster_of(item) for item in items}
+    clusters = {item.item_id: item.cluster for item in items}
     summaries = [
         _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
     ]
@@ -228,14 +228,6 @@ def _report(
 
 def _prefix(level: str) -> str:
     return "retrieval." if level == "chunk" else "retrieval.document_"
-
-
-def cluster_of(item: Item) -> str:
-    """The cluster that an item's score belongs to: its document, or itself where it has no evidence.
-
-    Questions from one document are not independent.
-    """
-    return item.evidence[0].document_id if item.evidence else item.item_id
 
 
 def mean_ceiling(metric: Metric, column: Mapping[str, Outcome], results: Mapping[str, Result]) -> float | None:

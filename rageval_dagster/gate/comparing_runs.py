@@ -7,7 +7,8 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.evaluation.tools import metric_embedder, tools_of
 from rageval_dagster.gate.causes import GoneItem, blamed, changes, gone_items
-from rageval_dagster.gate.comparison import Pair, compare_metrics, side_by_side
+from rageval_dagster.gate.comparison import Pair, side_by_side
+from rageval_dagster.gate.history import compare_metrics, history_of
 from rageval_dagster.gate.rescoring import rescore
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.registry import metrics_of
@@ -16,7 +17,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.corpus import DocumentChange, documents_changed
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import get_evaluation
+from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_evaluation
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,21 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
             raise RagevalError(f"run {evaluation.id} is {evaluation.status}: only complete runs can be compared")
     own = settings.for_client(now.client_id)
     metrics = metrics_of(own, now.k, metric_embedder(own, db, now.client_id))
-    rescore(db, before, now, metrics, lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"))
+    history = history_of(db, before, now)
+    for each in history.links[:-1]:
+        rescore(
+            db,
+            each,
+            now,
+            history.linked_items(),
+            metrics,
+            lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"),
+        )
     pair = side_by_side(db, before, now)
     spec = GateSpec.from_settings(own)
     gated = spec.gated(pair.scores, now.k, headline_level([scores.summary for scores in pair.scores.values()]))
-    rows = compare_metrics(pair, spec.gate(gated, 1), gated)
+    groups = len({(each.dataset_name, each.system) for each in evaluations_of_trigger(db, now.client_id, now.trigger)})
+    rows = compare_metrics(db, history, pair, gated, spec, groups)
     worse = _worse(db, pair, gated)
     found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
     documents = documents_changed(db, now.client_id, before.started_at, now.started_at)

@@ -12,7 +12,6 @@ from rageval_dagster.rag.failures import kind_of
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
 from rageval_dagster.storage.clients import list_clients
-from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.incidents import Finding, Incident
@@ -26,7 +25,7 @@ from rageval_dagster.storage.standing import (
 )
 
 _OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark")
-_COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "adjusted_p", "n_shared")
+_COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "n_shared")
 
 Reason = Literal["recovered", "accepted", "not_watched"]
 """Why an incident is over: it is well again, somebody accepted it, or nobody measures it any more."""
@@ -178,16 +177,18 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
         metrics = {} if failed else {name: found.erring[name][0] for name in erring}
         details = {**names, "questions": found.item_count, "failed": found.error_count, "metrics": metrics}
         yield Finding(found.client_id, "errors", place, **where, details=details)
-    for row in found.gated if found.verdict == "regressed" else ():
-        if row.decision == "regressed":
-            details = {
-                **names,
-                "metric": row.metric_id,
-                **{name: getattr(row, name) for name in _COMPARED},
-                "changes": [asdict(change) for change in found.changes],
-                "newly_failing": found.newly_failing,
-            }
-            yield Finding(found.client_id, "regression", f"{place}/{row.metric_id}", **where, details=details)
+    fallen = [row for row in found.gated if row.decision == "regressed"] if found.verdict == "regressed" else []
+    if fallen:
+        deepest = max(fallen, key=lambda row: (row.fall or 0.0, row.metric_id))
+        details = {
+            **names,
+            "metric": deepest.metric_id,
+            **{name: getattr(deepest, name) for name in _COMPARED},
+            "other_metrics": [row.metric_id for row in fallen if row is not deepest],
+            "changes": [asdict(change) for change in found.changes],
+            "newly_failing": found.newly_failing,
+        }
+        yield Finding(found.client_id, "regression", place, **where, details=details)
 
 
 def _of_dataset(found: DatasetVerdict) -> Finding:
@@ -215,22 +216,16 @@ def _over(
         return None if found.foreign_chunks is None else {**_because("recovered"), **where}
     if incident.kind == "errors":
         return {**_because("recovered"), **where}
-    if found.verdict is None:
-        return None
+    if found.verdict not in ("first", "passed"):
+        return None  # what is unclear is no recovery
     accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)
     if found.verdict == "first" or accepted_since:
         return {**_because("accepted"), **where}
-    row = _row_of(found.gated, details["metric"])
+    row = next((row for row in found.gated if row.metric_id == details["metric"]), None)
     if row is None:
         return _because("not_watched")
-    if row.decision == "not_comparable":
-        return None
     means = {"baseline_mean": row.baseline_mean, "mean": row.mean}
     return {**_because("recovered"), **where, "verdict": found.verdict, **means}
-
-
-def _row_of(rows: Iterable[MetricComparison], metric_id: str) -> MetricComparison | None:
-    return next((row for row in rows if row.metric_id == metric_id), None)
 
 
 def _because(reason: Reason) -> dict[str, Any]:

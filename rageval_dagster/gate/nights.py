@@ -1,13 +1,12 @@
 """The verdict: whether a metric has fallen since its reference, night by night, from nothing but scores.
 
-`benchmarks/verdicts.py` simulates how sure it is. Production does not stand on it yet: its gate is `gate.comparison`
-and `gate.decision`.
+`benchmarks/gate.py` simulates how sure it is.
 """
 
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -53,7 +52,8 @@ class NightVerdict:
     `fall` is by how much its level fell, over all questions that link the two nights, with its 95 % interval `low` to
     `high`; `lasting` is the mean fall of the last nights. All are None where no chain of questions leads back to the
     reference. `resolution` is the smallest fall that would be called a regression in 80 % of such nights; None where
-    none would. `variances` are as estimated up to this night.
+    none would. `variances` are as estimated up to this night. `better` is whether it rose as surely as a regression
+    falls, `suspected` whether a single look would have called it a regression.
     """
 
     decision: Word
@@ -63,6 +63,8 @@ class NightVerdict:
     lasting: float | None
     resolution: float | None
     variances: Variances
+    better: bool = False
+    suspected: bool = False
 
 
 def verdicts(
@@ -99,46 +101,115 @@ def verdicts(
 
     Raises ValueError for an alpha outside (0, 1), fewer looks than one, or lists of different lengths.
     """
-    for column in (confirmed, unchanged):
-        if column is not None and len(column) != len(nights):
-            raise ValueError(f"{len(nights)} nights need {len(nights)} entries, not {len(column)}")
+    course = _Course(nights, clusters, confirmed, unchanged, prior, tolerance, alpha, looks)
+    found = [course.start()] if nights else []
+    for night in range(1, len(nights)):
+        course.see()
+        same = night > 1 and course.is_as_before(night)
+        found.append(found[-1] if same else course.judged(night))
+        course.learn(night)
+    return found
+
+
+def last_verdict(
+    nights: Sequence[Night],
+    clusters: Mapping[str, Hashable] | None = None,
+    confirmed: Sequence[Mapping[str, int] | None] | None = None,
+    unchanged: Sequence[bool] | None = None,
+    prior: Variances | None = None,
+    tolerance: float = 0.02,
+    alpha: float = 0.05,
+    looks: int = LOOKS,
+) -> NightVerdict:
+    """The last of `verdicts`, without the work for the others.
+
+    Raises ValueError as `verdicts`, and where there is no night.
+    """
     if not nights:
-        return []
-    panel = Panel(nights, clusters)
-    panel.see()
-    spread = _Spread(prior or Variances(), robust=unchanged is None)
-    levels = _Levels(alpha, looks)
-    found = [NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, spread.variances(None))]
-    for _ in nights[1:]:
-        night = panel.see()
-        if _scored(nights[night]) == _scored(nights[night - 1]) and found[-1].fall is not None:
-            spread.add(None)
-            found.append(found[-1])
-            continue
-        known = panel.variances()
-        ratio = drift_ratio(known or spread.start)
+        raise ValueError("there is no night to judge")
+    course = _Course(nights, clusters, confirmed, unchanged, prior, tolerance, alpha, looks)
+    last = len(nights) - 1
+    while last > 1 and course.is_as_before(last):
+        last -= 1
+    if last == 0:
+        return course.start()
+    for night in range(1, last):
+        course.see()
+        course.learn(night)
+    course.see()
+    return course.judged(last)
+
+
+class _Course:
+    """The nights of one metric, seen in order: `see` a night, have it `judged`, `learn` from it what is noise."""
+
+    def __init__(
+        self,
+        nights: Sequence[Night],
+        clusters: Mapping[str, Hashable] | None,
+        confirmed: Sequence[Mapping[str, int] | None] | None,
+        unchanged: Sequence[bool] | None,
+        prior: Variances | None,
+        tolerance: float,
+        alpha: float,
+        looks: int,
+    ) -> None:
+        for column in (confirmed, unchanged):
+            if column is not None and len(column) != len(nights):
+                raise ValueError(f"{len(nights)} nights need {len(nights)} entries, not {len(column)}")
+        self._nights = nights
+        self._clusters = clusters
+        self._confirmed = confirmed
+        self._unchanged = unchanged
+        self._tolerance = tolerance
+        self._looks = looks
+        self._levels = _Levels(alpha, looks)
+        self._single = _Levels(alpha, 1)
+        self._spread = _Spread(prior or Variances(), robust=unchanged is None)
+        self._panel = Panel(nights, clusters)
+        if nights:
+            self._panel.see()
+
+    def start(self) -> NightVerdict:
+        return NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, self._spread.variances(None))
+
+    def is_as_before(self, night: int) -> bool:
+        """Whether a night has the very scores of the night before."""
+        return _scored(self._nights[night]) == _scored(self._nights[night - 1])
+
+    def see(self) -> None:
+        self._panel.see()
+
+    def learn(self, night: int) -> None:
+        if self.is_as_before(night):
+            self._spread.add(None)
+        elif self._unchanged is None or self._unchanged[night]:
+            step = self._panel.step(night)
+            if step is not None:
+                self._spread.add(step)
+
+    def judged(self, night: int) -> NightVerdict:
+        known = self._panel.variances()
         recent = range(max(1, night - LASTING + 1), night + 1)
-        tonight, lasting, step = panel.moved(
-            ratio,
+        tonight, lasting = self._panel.moved(
+            drift_ratio(known or self._spread.start),
             {0: -1.0, night: 1.0},
             {0: -1.0, **dict.fromkeys(recent, 1.0 / len(recent))},
-            {night - 1: -1.0, night: 1.0},
         )
-        still = unchanged is not None and unchanged[night]
+        variances = self._spread.variances(known)
         if tonight is None:
-            found.append(NightVerdict("unclear", None, None, None, None, None, spread.variances(known)))
-        else:
-            moved = _Moved(tonight, lasting, len(recent), spread.shift, tolerance)
-            sure = moved.is_sure(levels, still and looks > 1) or (
-                confirmed is not None
-                and confirmed[night] is not None
-                and confirmed_p_value(confirmed[night] or {}, clusters, len(_scored(nights[night])), tolerance)
-                <= _CONFIRMED_SHARE * levels.tonight
-            )
-            found.append(moved.verdict(sure, levels, spread.variances(known)))
-        if step is not None and (still or unchanged is None):
-            spread.add(step)
-    return found
+            return NightVerdict("unclear", None, None, None, None, None, variances)
+        moved = _Moved(tonight, lasting, len(recent), self._spread.shift, self._tolerance)
+        chance = self._confirmed_chance(night) if moved.is_beyond else 1.0
+        still = self._looks > 1 and self._unchanged is not None and self._unchanged[night]
+        found = moved.verdict(moved.is_sure(self._levels, still, chance), self._levels, variances)
+        suspected = found.decision == "regressed" or moved.is_sure(self._single, False, chance)
+        return replace(found, better=moved.turned.is_sure(self._levels, still, 1.0), suspected=suspected)
+
+    def _confirmed_chance(self, night: int) -> float:
+        confirmed = None if self._confirmed is None else self._confirmed[night]
+        questions = len(_scored(self._nights[night]))
+        return 1.0 if confirmed is None else confirmed_p_value(confirmed, self._clusters, questions, self._tolerance)
 
 
 def confirmed_p_value(
@@ -180,12 +251,25 @@ class _Moved:
     def fall(self) -> float:
         return -self.tonight.change
 
-    def is_sure(self, levels: "_Levels", still: bool) -> bool:
-        return (not still and self._tonight_is_sure(levels.tonight)) or self._lasting_is_sure(levels.lasting)
+    @property
+    def is_beyond(self) -> bool:
+        return self.fall > self.tolerance + _ROUNDING
+
+    @property
+    def turned(self) -> "_Moved":
+        """The same with falls as rises."""
+        return replace(self, tonight=self.tonight.turned, lasting=self.lasting and self.lasting.turned)
+
+    def is_sure(self, levels: "_Levels", still: bool, confirmed: float) -> bool:
+        """Whether it is a regression: tonight's fall, its confirmed questions (their chance) or the lasting fall."""
+        return (
+            (not still and self._tonight_is_sure(levels.tonight))
+            or confirmed <= _CONFIRMED_SHARE * levels.tonight
+            or self._lasting_is_sure(levels.lasting)
+        )
 
     def verdict(self, sure: bool, levels: "_Levels", variances: Variances) -> NightVerdict:
-        beyond = self.fall > self.tolerance + _ROUNDING
-        word: Word = "regressed" if sure else "unclear" if beyond and not self._may_be_chance() else "passed"
+        word: Word = "regressed" if sure else "unclear" if self.is_beyond and not self._may_be_chance() else "passed"
         # One question more or less could have changed: no interval has width 0.
         half = 1.96 * math.sqrt(self._variance(self.tonight, 2.0) + float(self.tonight.shares.max()) ** 2)
         fall = _clipped(self.fall)  # levels that many questions bridge may add up to more than a score can fall
@@ -252,7 +336,7 @@ class _Levels:
 
     For a single look all of alpha is tonight's. Over many looks tonight's fall gets half
     of it and the lasting fall all of it, with which alpha is kept: they mostly alarm together, and the last nights
-    overlap from look to look, which is not counted (`benchmarks/verdicts.py` shows the false alarms).
+    overlap from look to look, which is not counted (`benchmarks/gate.py` shows the false alarms).
     """
 
     def __init__(self, alpha: float, looks: int) -> None:
@@ -317,7 +401,7 @@ class _Spread:
 
 
 def _clipped(fall: float) -> float:
-    return min(max(fall, -1.0), 1.0)
+    return round(min(max(fall, -1.0), 1.0), 12) + 0.0  # no dust of solving, and no -0.0
 
 
 def _scored(night: Night) -> dict[str, float]:

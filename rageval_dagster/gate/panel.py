@@ -38,6 +38,11 @@ class Movement:
     shares: "np.ndarray"
 
     @property
+    def turned(self) -> "Movement":
+        """The same with falls as rises."""
+        return Movement(-self.change, -self.errors, self.shares)
+
+    @property
     def clusters(self) -> float:
         """How many clusters of equal weight would tell as much."""
         return 1.0 / float(self.shares @ self.shares)
@@ -80,9 +85,11 @@ class Panel:
         """Takes the next night into account and gives its number, from 0."""
         night = self._seen
         self._seen += 1
+        asked = self._asked[:, night].nonzero()[0]
+        scores = self.scores[asked, night]
         for lag in _lags(night):
-            both = self._asked[:, night] & self._asked[:, night - lag]
-            differences = self.scores[both, night] - self.scores[both, night - lag]
+            both = self._asked[asked, night - lag]
+            differences = scores[both] - self.scores[asked[both], night - lag]
             if differences.size > 1:
                 deviations = differences - differences.mean()
                 self._squares[lag] = self._squares.get(lag, 0.0) + float(deviations @ deviations)
@@ -113,6 +120,19 @@ class Panel:
             noise, drift = max(float(noise), 0.0), max(float(drift), 0.0)
             fitted = np.maximum(design @ np.array([noise, drift]), 1e-3 * means.max())
         return noise, drift
+
+    def step(self, night: int) -> Movement | None:
+        """From the night before, over the questions asked on both; None without any."""
+        import numpy as np
+
+        both = self._asked[:, night] & self._asked[:, night - 1]
+        count = int(both.sum())
+        if not count:
+            return None
+        differences = self.scores[both, night] - self.scores[both, night - 1]
+        change, clusters = float(differences.mean()), self._cluster[both]
+        errors = np.bincount(clusters, (differences - change) / count, self._clusters)
+        return Movement(change, errors, np.bincount(clusters, minlength=self._clusters) / count)
 
     def moved(self, ratio: float, *contrasts: Mapping[int, float]) -> list[Movement | None]:
         """What each contrast of levels ({night: weight} that sums to 0) is; None where no chain of questions links it.
@@ -217,9 +237,17 @@ def _information(pattern: bytes, ratio: float) -> "np.ndarray":
     The inverse of noise and random walk, with the question's own level taken out. The scale does not matter.
     """
     import numpy as np
+    from scipy.linalg import solveh_banded
 
     at = np.flatnonzero(np.frombuffer(pattern, dtype=bool)).astype(float)
-    precision = np.linalg.inv(np.eye(at.size) + ratio * np.minimum.outer(at, at))
+    # The inverse of a random walk's covariance has three diagonals, and (I + r M)^-1 = I - (I + M^-1 / r)^-1. That the
+    # walk starts a night early makes no difference: the question's own level is free.
+    gaps = 1.0 / np.diff(at, prepend=-1.0) / ratio
+    banded = np.zeros((2, at.size))
+    banded[0, 1:] = -gaps[1:]
+    banded[1] = 1.0 + gaps
+    banded[1, :-1] += gaps[1:]
+    precision = np.eye(at.size) - solveh_banded(banded, np.eye(at.size))
     row = precision.sum(axis=1)
     return precision - np.outer(row, row) / row.sum()
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Sequence
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Progress
-from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
@@ -18,13 +17,14 @@ def rescore(
     db: Database,
     before: Evaluation,
     now: Evaluation,
+    asked: Collection[str],
     metrics: Sequence[Metric],
     tools: Callable[[], Tools],
     progress: Progress | None = None,
 ) -> int:
     """Scores the answers of an earlier evaluation by those of `metrics` whose version is another one since.
 
-    Only the questions that both evaluations share are scored, and only by metrics that both have; the earlier
+    Only questions with these ids (`asked`) are scored, and only by metrics that both evaluations have; the earlier
     evaluation keeps its own scores. An answer that both have, or that was scored before, is not scored again; one whose
     texts were deleted cannot be. Returns how many outcomes were computed.
 
@@ -38,11 +38,10 @@ def rescore(
     ]
     if not changed:
         return 0
-    kept = {item.item_id for item in benchmark_storage.remaining_items(db, now.dataset_id)}
     loaded = {
         result_id: result
         for item_id, (result_id, result) in result_storage.load_results(db, before.id).items()
-        if item_id in kept and not result.texts_deleted
+        if item_id in asked and not result.texts_deleted
     }
     done = score_storage.scored(db, before.client_id, loaded, {metric.id: metric.version for metric in changed})
     lacking = [(result_id, metric) for result_id in loaded for metric in changed if (result_id, metric.id) not in done]

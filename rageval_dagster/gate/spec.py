@@ -1,11 +1,10 @@
 """What a client's settings say of the gate: its metrics, how sure it must be, and what a drop must be to count."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from rageval_dagster.gate.decision import Gate
 from rageval_dagster.settings import Settings
 
 DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
@@ -50,10 +49,6 @@ class GateSpec:
             for name in matching_ids(at_level(pattern, level), known, k) or matching_ids(pattern, known, k)
         ]
         return list(dict.fromkeys(found))
-
-    def gate(self, gated: Sequence[str], groups: int) -> Gate:
-        """What decides on these metrics of one of so many (dataset, system) pairs: alpha holds for all of them."""
-        return Gate(self.alpha, self.tolerance, max(len(gated), 1) * groups)
 
 
 def seen_from(drop: float, digits: int = 2) -> float:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, cluster_of, failures, report_of
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, failures, report_of
 from rageval_dagster.gate.causes import GoneItem, gone_items
+from rageval_dagster.gate.comparison import OTHER_JUDGE
 from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.rag.failures import remedy
@@ -49,8 +50,9 @@ class Figure:
     @property
     def tone(self) -> str:
         """`worse`, `better` or nothing: of the change, where the gate calls it real."""
-        decision = self.comparison.decision if self.comparison is not None else "unchanged"
-        return {"regressed": "worse", "improved": "better"}.get(decision, "")
+        if self.comparison is None:
+            return ""
+        return "worse" if self.comparison.decision == "regressed" else "better" if self.comparison.better else ""
 
     @property
     def is_below(self) -> bool:
@@ -172,8 +174,8 @@ class ClientContents:
     leaderboards: Sequence[Leaderboard]
 
 
-WORST_FIRST: tuple[Tone, ...] = ("worse", "failed", "unclear", "first", "same", "better", "too_few", "unmeasured")
-"""What can tell little comes last: a dataset of three questions shall not stand before all others."""
+WORST_FIRST: tuple[Tone, ...] = ("worse", "failed", "unclear", "first", "same", "better", "unmeasured")
+"""What can tell nothing comes last."""
 
 
 def client_contents(
@@ -239,9 +241,9 @@ def evaluation_contents(
         earlier=[run for run in runs if run != evaluation.id],
         judged=judged,
         verdict=verdict(judged, mentioned_dates(db, judged), report.headline(), spec),
-        more_questions=more_questions(judged.gated, spec.effect, settings.target_items, evaluation.item_count)
-        if judged.judgement.verdict == "too_few"
-        else None,
+        more_questions=None
+        if judged.regressed
+        else more_questions(judged.gated, spec.effect, settings.target_items, evaluation.item_count),
         failures=[
             Failure(reason, count, remedy(reason, evaluation.system))
             for reason, count in failures(db, evaluation).most_common()
@@ -356,10 +358,10 @@ def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> d
         "length of the question": {id: (_length(result.item.question),) for id, result in results.items()},
         "origin": {id: (result.item.origin,) for id, result in results.items()},
     }
-    clusters = {id: cluster_of(result.item) for id, result in results.items()}
+    clusters = {id: result.item.cluster for id, result in results.items()}
     column = {id: outcome for id, outcome in questions.outcomes.get(metric_id, {}).items() if id in results}
     scores = questions.pair.scores.get(metric_id) if questions.pair is not None else None
-    before = scores.before if scores is not None and scores.is_comparable else {}
+    before = scores.before if scores is not None and scores.remark != OTHER_JUDGE else {}
     sign = 1 if report.summaries[metric_id].higher_is_better else -1
     found: dict[str, list[Group]] = {}
     for name, groups_of in by.items():

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from rageval_dagster.evaluation.summary import cluster_of
 from rageval_dagster.report.names import metric_name, number
 from rageval_dagster.statistics.comparisons import benjamini_hochberg, compare
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -67,7 +66,7 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
     sign = 1.0 if next(iter(summaries.values())).higher_is_better else -1.0
     order = sorted(summaries, key=lambda system: (-sign * (summaries[system].mean or 0.0), system))
     items = benchmark_storage.remaining_items(db, evaluations[0].dataset_id)
-    clusters = {item.item_id: cluster_of(item) for item in items}
+    clusters = {item.item_id: item.cluster for item in items}
     pairs = list(combinations(order, 2))
     compared = [compare(scores[worse], scores[better], clusters) for better, worse in pairs]
     adjusted = benjamini_hochberg([1.0 if each.p_value is None else each.p_value for each in compared])

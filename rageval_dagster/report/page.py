@@ -38,11 +38,10 @@ from rageval_dagster.text import TURNS_DIRECTION
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TONES = {
-    "worse": "worse",
-    "better": "better",
-    "same": "as good",
+    "worse": "regressed",
+    "better": "passed, better",
+    "same": "passed",
     "unclear": "unclear",
-    "too_few": "too few questions",
     "first": "first run",
     "unmeasured": "not measured",
     "failed": "system failed",
@@ -298,7 +297,6 @@ def _environment() -> Any:
         "seen_from": seen_from,
         "signed": _signed,
         "percent": _percent,
-        "p_value": _p_value,
         "moment": _moment,
         "metric_name": metric_name,
         "shortened": _shortened,
@@ -323,10 +321,6 @@ def _signed(value: float) -> str:
 
 def _percent(share: float | None) -> str:
     return "0%" if share is None else f"{math.floor(share * 100 + 0.5)}%"
-
-
-def _p_value(value: float | None) -> str:
-    return "" if value is None else "< .0001" if value < 0.0001 else f"{value:.2g}"
 
 
 def _moment(moment: datetime) -> str:

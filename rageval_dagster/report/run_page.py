@@ -105,8 +105,8 @@ def _metrics(db: Database, report: EvaluationReport, judged: Judged | None, thre
 def _difference(row: MetricComparison | None) -> str:
     if row is None or row.difference is None:
         return ""
-    decision = "" if row.decision in ("unchanged", "not_comparable") else f" {row.decision}"
-    return f"{'+' if row.difference >= 0 else ''}{number(row.difference)}{decision}"
+    word = "better" if row.better else row.decision
+    return f"{'+' if row.difference >= 0 else ''}{number(row.difference)} {word}"
 
 
 def _linked(evaluation: Evaluation, item_ids: Sequence[str], links: ReportLinks) -> str:

@@ -8,18 +8,18 @@ from typing import Any, Literal
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.causes import UNVERSIONED
 from rageval_dagster.gate.judging import Judged
-from rageval_dagster.gate.spec import GateSpec, seen_from
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.report.names import VERSIONS, date, metric_name, movement, number, plural
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.incidents import Kind
 from rageval_dagster.storage.scores import Summary
 
-Tone = Literal["worse", "better", "same", "unclear", "too_few", "first", "unmeasured", "failed"]
+Tone = Literal["worse", "better", "same", "unclear", "first", "unmeasured", "failed"]
 Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "stale"]
 
 TROUBLES: dict[Trouble, str] = {
     "leak": "leak",
-    "regression": "worse",
+    "regression": "regressed",
     "failed": "system failed",
     "errors": "errors",
     "failed_run": "failed run",
@@ -42,7 +42,7 @@ class Verdict:
 
 def verdict(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary], spec: GateSpec) -> Verdict:
     """The verdict on an evaluation that was at the gate; first of all, whether its system failed on many questions."""
-    said, evaluation = _of_scores(judged, dates, headline, spec.effect), judged.evaluation
+    said, evaluation = _of_scores(judged, dates, headline), judged.evaluation
     if not too_many_errors(evaluation.error_count, evaluation.item_count, spec.max_error_share):
         return said
     failed = f"The system failed on {evaluation.error_count} of {plural(evaluation.item_count, 'question')}"
@@ -52,15 +52,11 @@ def verdict(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str
     return Verdict(tone, f"{failed}; of the others: {said.sentence[0].lower()}{said.sentence[1:]}")
 
 
-def _of_scores(
-    judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary], effect: float
-) -> Verdict:
+def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[str, Summary]) -> Verdict:
     """What the scores say.
 
     `dates` are those of the evaluations that it mentions, by number; `headline` the metrics that a first run is told
-    by. It is `unclear` where the gate did not call a fall real and yet the metric's own 95 % interval lies below 0:
-    one look at one metric would have called it so, and over many looks that happens by chance. A fall within the
-    tolerance is none.
+    by.
     """
     judgement = judged.judgement
     if judgement.verdict is None:
@@ -70,19 +66,19 @@ def _of_scores(
     since = _since(judged, dates)
     why = ", ".join(what_changed(judgement.changes)) or "nothing changed"
     if judged.regressed:
-        return Verdict("worse", f"Worse since {since}: {_moved(judged.regressed)}; {why}.")
-    # A metric that was held to another's dataset, or judged anew, has no fall of its own to be sure of.
-    compared = [row for row in judged.gated if row.difference is not None]
-    fallen = [row for row in compared if row.is_unclear]
-    improved = [row for row in compared if row.decision == "improved"]
+        return Verdict("worse", f"Regressed since {since}: {_moved(judged.regressed)}; {why}.")
+    unclear = [row for row in judged.gated if row.decision == "unclear"]
+    fallen = [row for row in unclear if row.difference is not None]
     if fallen:
-        return Verdict("unclear", f"Unclear since {since}: {_moved(fallen)}, which may be chance; {why}.")
+        chance = "strongly suspected" if any(row.suspected for row in fallen) else "which may be chance"
+        return Verdict("unclear", f"Unclear since {since}: {_moved(fallen)}, {chance}; {why}.")
+    if unclear:
+        dark = unclear[0]
+        return Verdict("unclear", f"Unclear since {since}: {metric_name(dark.metric_id)}: {dark.remark}; {why}.")
+    improved = [row for row in judged.gated if row.better]
     if improved:
-        return Verdict("better", f"Better since {since}: {_moved(improved)}; {why}.")
-    if judgement.verdict == "too_few":
-        unseen = _unseen(judged, effect)
-        return Verdict("too_few", f"Too few questions to tell whether it got worse since {since}: {unseen}; {why}.")
-    return Verdict("same", f"As good as on {since}: {why}.")
+        return Verdict("better", f"Passed, and better since {since}: {_moved(improved)}; {why}.")
+    return Verdict("same", f"Passed: as good as on {since}: {why}.")
 
 
 def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | None:
@@ -92,7 +88,7 @@ def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | Non
         return "failed"
     if row["verdict"] == "passed":
         return "first" if row["worst_delta"] is None else "same"  # None: there is nothing before
-    tones: dict[str | None, Tone] = {"regressed": "worse", "too_few": "too_few"}
+    tones: dict[str | None, Tone] = {"regressed": "worse", "unclear": "unclear", "failed": "failed"}
     return tones.get(row["verdict"])
 
 
@@ -149,20 +145,6 @@ def _moved(rows: Sequence[MetricComparison]) -> str:
     ]
     more = len(rows) - MOST_NAMED
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
-
-
-def _unseen(judged: Judged, effect: float) -> str:
-    """Of the metric that could have seen least: how great a drop would have had to be, beside the one it must see."""
-    rows = judged.gated
-    dark = next((row for row in rows if row.decision == "not_comparable"), None)
-    if dark is not None:
-        return f"{metric_name(dark.metric_id)}: {dark.remark}"
-    shared = plural(min((row.n_shared for row in rows), default=0), "shared question")
-    drops = [row.smallest_drop for row in rows if row.smallest_drop is not None]
-    if not drops or len(drops) < len(rows):
-        return f"with {shared} no drop could have been seen"
-    wanted = f" (the gate wants {number(effect)}: RAGEVAL_GATE_EFFECT)" if max(drops) > effect else ""
-    return f"with {shared} only a drop of {number(seen_from(max(drops)))} or more would have been seen{wanted}"
 
 
 def _levels(headline: Mapping[str, Summary]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from rageval_dagster.errors import DatasetError, TextsDeletedError
-from rageval_dagster.identity import digest_json
+from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.records import Candidate, Item
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.clients import check_name
@@ -278,11 +278,13 @@ def save_dataset(
                     "item_id": item.item_id,
                     "item_hash": item_hash,
                     "category": item.category,
+                    "marking": item.marking,
+                    "cluster_key": digest(item.cluster),
                     "position": position,
                 }
                 for position, (item, item_hash) in enumerate(zip(distinct, hashes, strict=True))
             ],
-            update=["item_hash", "category"],
+            update=["item_hash", "category", "marking", "cluster_key"],
         )
     return saved
 
@@ -370,6 +372,29 @@ def dataset_items(db: Database, dataset_id: int) -> list[Item]:
 def remaining_items(db: Database, dataset_id: int) -> list[Item]:
     """The items of a dataset whose questions were not deleted, in the order in which they were saved."""
     return [item for item in _items(db, dataset_id) if item is not None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as later nights know it, whether its text is kept or not.
+
+    `key` is the same for the same question judged alike, `cluster` for those of one document.
+    """
+
+    item_id: str
+    key: str
+    cluster: str
+
+
+def questions_asked(db: Database, dataset_ids: Iterable[int]) -> dict[int, dict[str, Asked]]:
+    """The questions of datasets, by dataset and item id."""
+    members = tables.dataset_items.c
+    columns = (members.dataset_id, members.item_id, members.marking, members.cluster_key)
+    found: dict[int, dict[str, Asked]] = {}
+    for dataset_id, item_id, marking, cluster in db.rows_in(sa.select(*columns), members.dataset_id, dataset_ids):
+        key = item_id if marking is None else f"{item_id}:{marking}"
+        found.setdefault(dataset_id, {})[item_id] = Asked(item_id, key, cluster)
+    return found
 
 
 def _items(db: Database, dataset_id: int) -> list[Item | None]:

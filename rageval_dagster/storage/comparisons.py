@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -13,31 +13,31 @@ from rageval_dagster.storage.evaluations import Evaluation, client_of, update_ev
 from rageval_dagster.storage.tables import baselines, evaluation_datasets, evaluation_runs, metric_comparisons
 from rageval_dagster.storage.types import utc_now
 
-Reason = Literal["first", "accepted", "carried_over"]
-Verdict = Literal["first", "passed", "regressed", "too_few"]
+Reason = Literal["first", "accepted", "better"]
+Verdict = Literal["first", "passed", "regressed", "unclear", "failed"]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The evaluation that later ones of a dataset's name and a system are compared with, and why it is that one."""
+    """The reference of a dataset's name and a system: which evaluation, since when, why, and who said so."""
 
     evaluation_id: int
     accepted_at: datetime
     reason: Reason
-
-
-TOLERATED = "the fall is within the tolerance"
-"""What is remarked of such a metric."""
+    accepted_by: str | None = None
 
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """A metric of an evaluation against its baseline, over the questions that both have scored.
+    """A metric of an evaluation against its reference.
 
-    `difference` is current minus baseline with its 95 % interval, `adjusted_p` the p value as it is held to alpha:
-    for a metric that the gate looks at (`gated`) corrected for all metrics and looks, for others by Benjamini-Hochberg.
-    `smallest_drop` is the smallest change for the worse that would have been seen in 80 % of such comparisons, None
-    where none would. All are None where no question is shared; `remark` says why, or what else to know.
+    `difference` is by how much the level changed since then, with its 95 % interval, over all questions that link the
+    two; None where none do. `baseline_mean` is the reference's own mean, `mean` that with the difference added: what
+    the reference's questions would score now. `n_shared` questions were scored both times. `lasting` is the mean
+    difference of the last four nights. `smallest_drop` is the smallest change for the worse that would have been called
+    a regression in 80 % of such comparisons, None where none would. `noise`, `drift` and `shift` are the variances that
+    the verdict stands on. `better` is whether it surely rose; `suspected` whether it would be a regression as a single
+    look. `remark` says what else to know.
     """
 
     metric_id: str
@@ -51,10 +51,14 @@ class MetricComparison:
     difference: float | None
     ci_low: float | None
     ci_high: float | None
-    p_value: float | None
-    adjusted_p: float | None
     smallest_drop: float | None
     decision: Decision
+    lasting: float | None = None
+    noise: float | None = None
+    drift: float | None = None
+    shift: float | None = None
+    better: bool = False
+    suspected: bool = False
     remark: str | None = None
 
     @property
@@ -63,17 +67,6 @@ class MetricComparison:
         if self.difference is None:
             return None
         return -self.difference if self.higher_is_better else self.difference
-
-    @property
-    def looks_worse(self) -> bool:
-        """Whether the 95 % interval holds falls only: one look at one metric would call it worse."""
-        bound = self.ci_high if self.higher_is_better else self.ci_low
-        return bound is not None and (bound < 0 if self.higher_is_better else bound > 0)
-
-    @property
-    def is_unclear(self) -> bool:
-        """Whether it looks worse, and that may be chance: what is within the tolerance is no fall, proven or not."""
-        return self.decision == "unchanged" and self.looks_worse and TOLERATED not in (self.remark or "")
 
 
 @dataclass(frozen=True)
@@ -104,8 +97,8 @@ _COLUMNS = tuple(MetricComparison.__dataclass_fields__)
 
 
 @retried
-def save_baseline(db: Database, evaluation: Evaluation, reason: Reason) -> None:
-    """Makes an evaluation the baseline of its dataset's name and its system, unless it is."""
+def save_baseline(db: Database, evaluation: Evaluation, reason: Reason, accepted_by: str | None = None) -> None:
+    """Makes an evaluation the reference of its dataset's name and its system, unless it is."""
     with db.begin() as connection:
         newest = connection.execute(
             _newest(evaluation.client_id, evaluation.dataset_name, evaluation.system)
@@ -120,15 +113,16 @@ def save_baseline(db: Database, evaluation: Evaluation, reason: Reason) -> None:
                 evaluation_id=evaluation.id,
                 accepted_at=utc_now(),
                 reason=reason,
+                accepted_by=accepted_by,
             )
         )
 
 
 def find_baseline(db: Database, client_id: str, dataset_name: str, system: str) -> Baseline | None:
-    """The baseline of a dataset's name and a system; None before the first complete evaluation."""
+    """The reference of a dataset's name and a system; None before the first complete evaluation."""
     with db.connect() as connection:
         row = connection.execute(_newest(client_id, dataset_name, system)).one_or_none()
-    return None if row is None else Baseline(row.evaluation_id, row.accepted_at, row.reason)
+    return None if row is None else Baseline(*row)
 
 
 def current_baselines(db: Database, client_id: str | None = None) -> set[int]:
@@ -198,20 +192,27 @@ def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int,
 
 
 def last_good(db: Database, evaluation: Evaluation) -> int | None:
-    """The newest complete evaluation before this one, of its dataset's name and system, that had not regressed.
+    """The newest complete evaluation before this one, of its dataset's name and system, that was found to be good."""
+    return _newest_before(db, evaluation, evaluation_runs.c.verdict.in_(["first", "passed"]))
 
-    One in which no metric of the gate could be compared does not count: nothing is known of it.
-    """
-    compared = sa.exists().where(
-        metric_comparisons.c.evaluation_id == evaluation_runs.c.id,
-        metric_comparisons.c.gated,
-        metric_comparisons.c.decision.in_(["unchanged", "improved"]),
+
+def fleet_variances(db: Database, metric_id: str, until: datetime) -> tuple[float, float, float] | None:
+    """The mean noise, drift and shift of a metric over all systems whose scores moved in the week up to then; None
+    without any."""
+    rows, runs = metric_comparisons.c, evaluation_runs.c
+    columns = (rows.noise, rows.drift, rows.shift)
+    newest = (
+        sa.select(sa.func.max(runs.id))
+        .join(metric_comparisons, rows.evaluation_id == runs.id)
+        .where(rows.metric_id == metric_id, rows.gated, runs.finished_at > until - timedelta(days=7))
+        .group_by(runs.client_id, runs.system_name)
     )
-    good = sa.or_(
-        evaluation_runs.c.verdict == "first",
-        sa.and_(evaluation_runs.c.verdict.in_(["passed", "too_few"]), compared),
+    query = sa.select(*(sa.func.avg(column) for column in columns)).where(
+        rows.evaluation_id.in_(newest), rows.metric_id == metric_id, rows.noise > 0
     )
-    return _newest_before(db, evaluation, good)
+    with db.connect() as connection:
+        found = tuple(connection.execute(query).one())
+    return None if None in found else found
 
 
 def judged_before(db: Database, evaluation: Evaluation, baseline_id: int) -> int | None:
@@ -238,7 +239,7 @@ def _newest_before(db: Database, evaluation: Evaluation, condition: sa.ColumnEle
 
 def _newest(client_id: str, dataset_name: str, system: str) -> sa.Select[Any, Any, Any]:
     return (
-        sa.select(baselines.c.evaluation_id, baselines.c.accepted_at, baselines.c.reason)
+        sa.select(*(baselines.c[name] for name in Baseline.__dataclass_fields__))
         .where(
             baselines.c.client_id == client_id,
             baselines.c.dataset_name == dataset_name,

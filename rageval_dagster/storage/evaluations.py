@@ -199,6 +199,20 @@ def unfinished_trigger(db: Database, client_id: str, prefix: str) -> str | None:
     return None
 
 
+def evaluations_between(db: Database, before: Evaluation, now: Evaluation) -> list[Evaluation]:
+    """The complete ones of the same dataset's name and system after one and before the other, oldest first."""
+    runs = evaluation_runs.c
+    query = _EVALUATIONS.where(
+        runs.client_id == now.client_id,
+        runs.system_name == now.system,
+        evaluation_datasets.c.name == now.dataset_name,
+        runs.status == "complete",
+        runs.id > before.id,
+        runs.id < now.id,
+    )
+    return [_evaluation(row) for row in db.rows(query.order_by(runs.id))]
+
+
 def evaluations_of_trigger(db: Database, client_id: str, trigger: str | None = None) -> list[Evaluation]:
     """What one trigger started, or (None) the client's newest, oldest first; those that failed are among them."""
     if trigger is None:

@@ -13,7 +13,7 @@ from rageval_dagster.records import Outcome
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.database import Database, retried, rows_in, same, upsert
 from rageval_dagster.storage.evaluations import client_of, in_dataset
-from rageval_dagster.storage.tables import dataset_items, metric_scores, metric_summaries
+from rageval_dagster.storage.tables import dataset_items, metric_scores, metric_summaries, night_scores
 from rageval_dagster.storage.types import storable, utc_now
 
 _NAMED = ("result_id", "metric_id", "metric_version", "take")
@@ -111,7 +111,7 @@ def load_scores(db: Database, evaluation_id: int, metric_versions: Mapping[str, 
     query = (
         sa.select(items.c.item_id, items.c.takes, *(of[name] for name in (*_NAMED, *_OUTCOME)))
         .select_from(in_dataset().join(metric_scores, same(metric_scores, items, "client_id", "result_id")))
-        .where(items.c.evaluation_id == evaluation_id)
+        .where(items.c.evaluation_id == evaluation_id, of.metric_id.in_(metric_versions))
         .order_by(dataset_items.c.position, items.c.item_id, of.metric_id, of.take)
     )
     found: dict[str, dict[str, Outcome]] = {metric_id: {} for metric_id in metric_versions}
@@ -176,6 +176,41 @@ def load_rescored(
             if row.status != "error" or item_id not in column:
                 column[item_id] = Outcome(row.status, row.value, row.reason, row.detail)
     return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
+
+
+@retried
+def save_night_scores(
+    db: Database, client_id: str, metric_version: str, scores: Mapping[tuple[int, str], Mapping[str, float]]
+) -> None:
+    """Keeps {(evaluation number, metric id): {item id: value}} for the verdicts of later nights."""
+    rows = [
+        {
+            "evaluation_id": evaluation_id,
+            "client_id": client_id,
+            "metric_id": metric_id,
+            "metric_version": metric_version,
+            "scores": dict(values),
+        }
+        for (evaluation_id, metric_id), values in scores.items()
+    ]
+    with db.begin() as connection:
+        upsert(connection, night_scores, rows, update=["scores"])
+
+
+def metric_versions(db: Database, evaluation_ids: Iterable[int], metric_id: str) -> dict[int, str]:
+    """The version by which evaluations measured a metric; without those that did not."""
+    of = metric_summaries.c
+    query = sa.select(of.evaluation_id, of.metric_version).where(of.metric_id == metric_id)
+    return {row.evaluation_id: row.metric_version for row in db.rows_in(query, of.evaluation_id, evaluation_ids)}
+
+
+def load_night_scores(
+    db: Database, evaluation_ids: Iterable[int], metric_id: str, metric_version: str
+) -> dict[int, dict[str, float]]:
+    """{evaluation number: {item id: value}} of those that were kept."""
+    of = night_scores.c
+    query = sa.select(of.evaluation_id, of.scores).where(of.metric_id == metric_id, of.metric_version == metric_version)
+    return {row.evaluation_id: row.scores for row in db.rows_in(query, of.evaluation_id, evaluation_ids)}
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,10 @@ dataset_items = _table(
     _client_id(),
     Column("item_id", hex_digest(), nullable=False),
     Column("item_hash", hex_digest(), nullable=False),
-    Column("category", LongText, nullable=False),  # it outlives the question's text
+    # What outlives the question's text.
+    Column("category", LongText, nullable=False),
+    Column("marking", hex_digest()),  # what is judged out of the ordinary
+    Column("cluster_key", hex_digest(), nullable=False),  # of its document, or of itself
     Column("position", Integer, nullable=False),
     PrimaryKeyConstraint("dataset_id", "item_id"),
 )
@@ -365,7 +368,18 @@ metric_summaries = _table(
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
 )
 
-# A metric of an evaluation against its baseline, over the questions that both have scored.
+# A metric's scores in an evaluation, by question: all that the verdict of a later night needs of this one.
+night_scores = _table(
+    "night_scores",
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("metric_version", identifier(128), nullable=False),
+    Column("scores", JsonText, nullable=False),  # {item id: value}, without what has none
+    PrimaryKeyConstraint("evaluation_id", "metric_id", "metric_version"),
+)
+
+# A metric of an evaluation against its reference.
 metric_comparisons = _table(
     "metric_comparisons",
     Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
@@ -381,10 +395,15 @@ metric_comparisons = _table(
     Column("difference", Double),
     Column("ci_low", Double),
     Column("ci_high", Double),
-    Column("p_value", Double),
-    Column("adjusted_p", Double),
+    Column("lasting", Double),  # the mean change of the last nights
     Column("smallest_drop", Double),
+    # How scores move while nothing changes: variances of a question, of its drift a night, of whole nights.
+    Column("noise", Double),
+    Column("drift", Double),
+    Column("shift", Double),
     Column("decision", identifier(20), nullable=False),
+    Column("better", Boolean, nullable=False),
+    Column("suspected", Boolean, nullable=False),
     Column("remark", identifier(200)),
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
 )
@@ -398,7 +417,8 @@ baselines = _table(
     Column("system_name", identifier(NAME_LENGTH), nullable=False),
     Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
     Column("accepted_at", UtcTime, nullable=False),
-    Column("reason", identifier(20), nullable=False),  # first, accepted, carried_over
+    Column("reason", identifier(20), nullable=False),  # first, accepted, better
+    Column("accepted_by", LongText),  # a person's name; none: nobody said so
     Index(None, "client_id", "dataset_name"),
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rageval_dagster.storage.incidents import Incident
-from rageval_dagster.text import showable
+from rageval_dagster.text import plural, showable
 
 LONGEST_NAME = 80
 MOST_METRICS = 3
@@ -60,10 +60,8 @@ def _against_baseline(details: Mapping[str, Any]) -> str:
     numbers = [f"{_signed(details['difference'])} over {details['n_shared']} shared questions"]
     if details["ci_low"] is not None and details["ci_high"] is not None:
         numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
-    if details["adjusted_p"] is not None:
-        # In words: Slack takes the sign for the beginning of a link.
-        numbers.append("p below 0.0001" if details["adjusted_p"] < 0.0001 else f"p = {details['adjusted_p']:.2g}")
-    return f"{number(details['baseline_mean'])} → {number(details['mean'])} ({', '.join(numbers)})"
+    others = f", and {plural(len(details['other_metrics']), 'other metric')}" if details["other_metrics"] else ""
+    return f"{number(details['baseline_mean'])} → {number(details['mean'])} ({', '.join(numbers)}){others}"
 
 
 def _signed(value: float | None) -> str:

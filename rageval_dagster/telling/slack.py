@@ -16,7 +16,7 @@ LONGEST_SECTION = 2_900
 """Characters; Slack takes 3,000 in a section."""
 
 _OPENED: dict[Kind, str] = {
-    "regression": "Quality fell",
+    "regression": "Regressed",
     "leak": "Leak: chunks of other clients were returned",
     "errors": "Many questions failed",
     "benchmark": "A benchmark fails its rules",
@@ -154,8 +154,7 @@ def _ended(incident: Incident) -> str:
         return "not evaluated any more"
     match incident.kind:
         case "regression":
-            too_few = ", with too few questions to be sure" if over["verdict"] == "too_few" else ""
-            return f"{number(over['mean'])} in {evaluation}, baseline {number(over['baseline_mean'])}{too_few}"
+            return f"{number(over['mean'])} in {evaluation}, baseline {number(over['baseline_mean'])}"
         case "leak":
             return f"none in {evaluation}"
         case "errors":

@@ -36,13 +36,13 @@ def evaluated(
     values: Mapping[str, float | None],
     version: str = "1",
     items: Sequence[Item] = (),
-    **versions: str | None,
+    **versions: str | bool | None,
 ) -> EvaluationReport:
     """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error.
 
     `versions` are other ones for `open_run`.
     """
-    evaluation = open_run(db, dataset, trigger, **versions)  # pyright: ignore[reportArgumentType]
+    evaluation = open_run(db, dataset, trigger, **{"reference": False, **versions})  # pyright: ignore[reportArgumentType]
     items = [item for item in items or ITEMS if item.item_id in values]
     retrievals = [retrieval_of(item, salt=trigger) for item in items]
     keys = {item.item_id: retrieval_key(evaluation, item.item_id) for item in items}

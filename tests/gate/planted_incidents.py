@@ -58,10 +58,8 @@ def compared(metric_id: str, regressed: bool) -> MetricComparison:
         difference=-0.111 if regressed else 0.003,
         ci_low=-0.15,
         ci_high=-0.07,
-        p_value=0.00004,
-        adjusted_p=0.0004,
         smallest_drop=0.05,
-        decision="regressed" if regressed else "unchanged",
+        decision="regressed" if regressed else "passed",
     )
 
 

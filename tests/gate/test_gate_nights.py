@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.gate import NightVerdict, verdicts
+from rageval_dagster.gate import NightVerdict, last_verdict, verdicts
 
 Nights = list[dict[str, float | None]]
 
@@ -51,6 +51,13 @@ def test_a_night_is_judged_by_the_nights_up_to_it(nights: Nights, unchanged: lis
     until = min(until, len(nights))
     found = verdicts(nights, unchanged=unchanged[: len(nights)])
     assert found[:until] == verdicts(nights[:until], unchanged=unchanged[:until])
+
+
+@settings(deadline=None)
+@given(nights_of_few, st.lists(st.booleans(), min_size=7, max_size=7), st.sampled_from([1, 90]))
+def test_the_last_verdict_alone_is_the_last_of_all(nights: Nights, unchanged: list[bool], looks: int) -> None:
+    still = unchanged[: len(nights)]
+    assert last_verdict(nights, unchanged=still, looks=looks) == verdicts(nights, unchanged=still, looks=looks)[-1]
 
 
 @settings(deadline=None)

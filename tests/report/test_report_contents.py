@@ -101,10 +101,8 @@ def compared(smallest_drop: float | None, n: int = 40, difference: float | None 
         difference=difference,
         ci_low=-0.1,
         ci_high=0.1,
-        p_value=1.0,
-        adjusted_p=1.0,
         smallest_drop=smallest_drop,
-        decision="unchanged",
+        decision="passed",
     )
 
 

@@ -117,7 +117,7 @@ def test_a_failing_system_and_a_failing_judge_are_told_with_their_numbers(sqlite
     judged = {MRR: 0.8, "claims.faithfulness": 0.9, "judge.overall": 0.7}
     with WebhookServer() as server:
         settings = settings_with(server.url, tmp_path)
-        down = evaluate(sqlite_db, failed=3, verdict="too_few")
+        down = evaluate(sqlite_db, failed=3, verdict="failed")
         assert look_and_tell(sqlite_db, settings) == 1
         well = evaluate(sqlite_db)
         assert look_and_tell(sqlite_db, settings) == 1

@@ -59,7 +59,7 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
     by.
     """
     judgement = judged.judgement
-    if judgement.verdict is None:
+    if judgement.verdict is None or (judgement.verdict == "failed" and judgement.baseline_id is None):
         return Verdict("unmeasured", "Too little could be scored to say how good it is.")
     if judgement.verdict == "first":
         return Verdict("first", f"First run: {_levels(headline)}; later runs are held against it.")

@@ -36,6 +36,7 @@ from rageval_dagster.storage.tables import (
     metric_comparisons,
     metric_scores,
     metric_summaries,
+    night_scores,
     qa_candidates,
     retrievals,
     reuse_keys,
@@ -54,15 +55,18 @@ class RetentionReport:
     """Over how many clients, and how many rows of each table are gone or have lost their texts.
 
     `busy` counts the clients that somebody worked on: their turn is the next time. `failures` says what went wrong.
+    `kept` counts what is old enough to go and stays, because a baseline needs it: evaluations with their scores, and
+    baselines with their texts.
     """
 
     clients: int = 0
     busy: int = 0
     failures: list[str] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
 
     def metadata(self) -> dict[str, int]:
-        return {"clients": self.clients, "busy": self.busy, "failed": len(self.failures), **self.rows}
+        return {"clients": self.clients, "busy": self.busy, "failed": len(self.failures), **self.rows, **self.kept}
 
 
 def retain_all(
@@ -79,8 +83,15 @@ def retain_all(
         try:
             own = settings.for_client(client_id)
             with keep_lease(db, client_id, lease_holder("retention")) if client_id in known else nullcontext():
-                report.rows += delete_scores(db, client_id, now - timedelta(days=own.retention_days_scores))
-                report.rows += delete_texts(db, client_id, now - timedelta(days=own.retention_days_text), judged)
+                scores, words = (
+                    now - timedelta(days=days) for days in (own.retention_days_scores, own.retention_days_text)
+                )
+                keep_texts = own.retention_days_text > 0  # with 0 nobody wants any to be kept
+                report.rows += delete_scores(db, client_id, scores)
+                report.rows += delete_texts(db, client_id, words, judged, keep_texts)
+                report.kept["evaluations_kept_for_baselines"] += _count(db, _since_baselines(client_id), scores)
+                if keep_texts:
+                    report.kept["baselines_kept_with_texts"] += _count(db, _baselines(client_id), words)
             report.clients += 1
         except LeaseHeldError:
             report.busy += 1
@@ -101,15 +112,21 @@ def _asked_models(db: Database) -> set[str]:
 def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:
     """Deletes the client's evaluations that ended before a time, and what only they had; {table: rows}.
 
-    What later evaluations are compared with stays as long as it is the baseline. Needs the client's lease, like
-    `delete_texts`. Transactions are short, and doing it again deletes nothing more.
+    A baseline stays as long as it is one, and of the evaluations since then what links it with now: their scores by
+    question, their verdicts, and their rows. Needs the client's lease, like `delete_texts`. Transactions are short, and
+    doing it again deletes nothing more.
     """
     rows: Counter[str] = Counter()
     runs = evaluation_runs.c
-    old = sa.select(runs.id).where(runs.client_id == client_id, _ended < before, runs.id.not_in(_baselines(client_id)))
-    for table in (run_items, metric_summaries, metric_comparisons, baselines):
+    past = sa.and_(runs.client_id == client_id, _ended < before)
+    linking = _since_baselines(client_id)
+    old = sa.select(runs.id).where(past, runs.id.not_in(_baselines(client_id)))
+    gone = sa.select(runs.id).where(past, runs.id.not_in(linking))
+    for table in (run_items, metric_summaries):
         _delete(db, table, table.c.evaluation_id.in_(old))
-    rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(old))
+    for table in (night_scores, metric_comparisons, baselines):
+        _delete(db, table, table.c.evaluation_id.in_(gone))
+    rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(gone))
     rows["evaluation_datasets"] = _delete_datasets(db, client_id, before)
     used = _used(db, client_id)
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
@@ -141,6 +158,36 @@ def _baselines(client_id: str) -> sa.Select[int]:
     return sa.select(rows.evaluation_id).where(rows.id.in_(newest))
 
 
+def _count(db: Database, evaluations: sa.Select[int], before: datetime) -> int:
+    """How many of these evaluations ended before a time."""
+    query = sa.select(sa.func.count()).where(evaluation_runs.c.id.in_(evaluations), _ended < before)
+    return db.rows(query)[0][0]
+
+
+def _since_baselines(client_id: str) -> sa.Select[int]:
+    """The baselines of now, and the complete evaluations since then of their datasets' names and systems."""
+    first, names = baselines.alias(), evaluation_datasets.alias()
+    runs = evaluation_runs.c
+    return (
+        sa.select(runs.id)
+        .join(names, names.c.id == runs.dataset_id)
+        .join(
+            first,
+            sa.and_(
+                first.c.client_id == runs.client_id,
+                first.c.dataset_name == names.c.name,
+                first.c.system_name == runs.system_name,
+                first.c.evaluation_id <= runs.id,
+            ),
+        )
+        .where(
+            runs.client_id == client_id,
+            runs.status == "complete",
+            first.c.evaluation_id.in_(_baselines(client_id)),
+        )
+    )
+
+
 def _delete_datasets(db: Database, client_id: str, before: datetime) -> int:
     """The versions of datasets, last checked before a time, that are not current and that no evaluation has."""
     rows, runs = evaluation_datasets.c, evaluation_runs.c
@@ -153,14 +200,18 @@ def _delete_datasets(db: Database, client_id: str, before: datetime) -> int:
     return _delete(db, evaluation_datasets, rows.id.in_(unused))
 
 
-def delete_texts(db: Database, client_id: str, before: datetime, judged: Collection[str] = ()) -> Counter[str]:
+def delete_texts(
+    db: Database, client_id: str, before: datetime, judged: Collection[str] = (), keep_baselines: bool = True
+) -> Counter[str]:
     """Deletes the client's texts that nothing used since a time; ids and scores stay; {table: rows}.
 
-    Used is what an evaluation since then has, however old it is itself. Current datasets keep their questions.
+    Used is what an evaluation since then has, however old it is itself. Current datasets keep their questions, and with
+    `keep_baselines` baselines keep their texts: should the judge change, they are judged anew.
     """
     rows: Counter[str] = Counter()
     _start_unfinished_anew(db, client_id, before)
-    used = _used(db, client_id, before)
+    lasting = _baselines(client_id) if keep_baselines else None
+    used = _used(db, client_id, before, lasting)
     # The keys come first: nothing that has lost its texts may be reused.
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
     rows["item_results"] = _sweep(
@@ -184,7 +235,7 @@ def delete_texts(db: Database, client_id: str, before: datetime, judged: Collect
     rows["texts"] = _sweep(db, texts.c.text_hash, client_id, sa.true(), lambda row: row[0] not in shown)
     rows["llm_cache"] = _delete_old(db, llm_cache.c.made_at, client_id, before)
     rows["embedding_cache"] = _delete_old(db, embedding_cache.c.made_at, client_id, before)
-    return +(rows + _delete_questions(db, client_id, before, judged))
+    return +(rows + _delete_questions(db, client_id, before, judged, lasting))
 
 
 def _blank_superseded(db: Database, client_id: str, before: datetime, used: Collection[str]) -> int:
@@ -225,12 +276,14 @@ def _start_unfinished_anew(db: Database, client_id: str, before: datetime) -> No
         start_anew(db, row.id)
 
 
-def _delete_questions(db: Database, client_id: str, before: datetime, judged: Collection[str]) -> Counter[str]:
+def _delete_questions(
+    db: Database, client_id: str, before: datetime, judged: Collection[str], lasting: sa.Select[int] | None
+) -> Counter[str]:
     """Of datasets that are neither current nor used since, and of candidates for none of the current ones."""
     current = {dataset.id for dataset in current_datasets(db, client_id)}
     kept = current | {dataset.id for dataset in list_datasets(db, client_id) if dataset.checked_at >= before}
     runs, members = evaluation_runs.c, dataset_items.c
-    used = sa.select(runs.dataset_id).where(runs.client_id == client_id, _ended >= before)
+    used = sa.select(runs.dataset_id).where(runs.client_id == client_id, _is_used(before, lasting))
     with db.connect() as connection:
         kept.update(connection.execute(used).scalars())
         rows = connection.execute(
@@ -258,12 +311,20 @@ def _delete_questions(db: Database, client_id: str, before: datetime, judged: Co
     )
 
 
-def _used(db: Database, client_id: str, since: datetime | None = None) -> set[str]:
-    """The ids of the retrievals and results that the client's evaluations have, those that ended since a time."""
+def _is_used(since: datetime, lasting: sa.Select[int] | None) -> sa.ColumnElement[bool]:
+    recent = _ended >= since
+    return recent if lasting is None else sa.or_(recent, evaluation_runs.c.id.in_(lasting))
+
+
+def _used(
+    db: Database, client_id: str, since: datetime | None = None, lasting: sa.Select[int] | None = None
+) -> set[str]:
+    """The ids of the retrievals and results that the client's evaluations have: those that ended since a time, or are
+    among the `lasting` ones."""
     of_runs = run_items.join(evaluation_runs, evaluation_runs.c.id == run_items.c.evaluation_id)
     wanted = evaluation_runs.c.client_id == client_id
     if since is not None:
-        wanted = sa.and_(wanted, _ended >= since)
+        wanted = sa.and_(wanted, _is_used(since, lasting))
     columns = (run_items.c.retrieval_id, run_items.c.result_id)
     query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))
     return {row[0] for row in db.rows(query) if row[0] is not None}

@@ -1,10 +1,10 @@
 """Why an incident was opened, in a line: for messages, the terminal and the page of all clients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rageval_dagster.storage.incidents import Incident
-from rageval_dagster.text import plural, showable
+from rageval_dagster.text import showable
 
 LONGEST_NAME = 80
 MOST_METRICS = 3
@@ -24,7 +24,7 @@ def reason(incident: Incident, write: Write = one_line) -> str:
     details = incident.details
     match incident.kind:
         case "regression":
-            return _against_baseline(details)
+            return _against_baseline(details, write)
         case "leak":
             return f"{details['chunks']} in evaluation {incident.evaluation_id}"
         case "errors":
@@ -51,17 +51,23 @@ def _failed(details: Mapping[str, Any], write: Write) -> str:
         why = f", mostly {write(mostly)}" if (mostly := details.get("reason")) else ""
         return f"the system failed on {details['failed']} of {questions}{why}"
     worst = sorted(details["metrics"].items(), key=lambda entry: (-entry[1], entry[0]))
-    named = [f"{write(metric)} on {count}" for metric, count in worst[:MOST_METRICS]]
-    named += [f"{len(worst) - MOST_METRICS} more"] if len(worst) > MOST_METRICS else []
-    return f"of {questions} these could not be scored: {', '.join(named)}"
+    named = [f"{write(metric)} on {count}" for metric, count in worst]
+    return f"of {questions} these could not be scored: {_some(named, str)}"
 
 
-def _against_baseline(details: Mapping[str, Any]) -> str:
+def _against_baseline(details: Mapping[str, Any], write: Write) -> str:
     numbers = [f"{_signed(details['difference'])} over {details['n_shared']} shared questions"]
     if details["ci_low"] is not None and details["ci_high"] is not None:
         numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
-    others = f", and {plural(len(details['other_metrics']), 'other metric')}" if details["other_metrics"] else ""
-    return f"{number(details['baseline_mean'])} → {number(details['mean'])} ({', '.join(numbers)}){others}"
+    others = details["other_metrics"]
+    also = f"; also fell: {_some(others, write)}" if others else ""
+    return f"{number(details['baseline_mean'])} → {number(details['mean'])} ({', '.join(numbers)}){also}"
+
+
+def _some(names: Sequence[str], write: Write) -> str:
+    """The first of several names, and how many more there are."""
+    more = len(names) - MOST_METRICS
+    return ", ".join([*map(write, names[:MOST_METRICS]), *([f"{more} more"] if more > 0 else [])])
 
 
 def _signed(value: float | None) -> str:

@@ -35,6 +35,11 @@ def sentence(judged: Judged) -> str:
     if judgement.verdict == "first":
         return "the baseline that later runs are compared with"
     changed = f"; {changed_since(judgement.changes)}" if judgement.changes else ""
+    if judgement.verdict == "failed":
+        evaluation = judged.evaluation
+        others = f"; of the others: {', '.join(map(movement, judged.gated))}" if judged.gated else ""
+        failed = f"{evaluation.error_count} of {evaluation.item_count} questions"
+        return f"failed: the system failed on {failed}{others}{changed}"
     if not judged.gated:
         return f"{judgement.verdict}: the gate's metrics were not measured{changed}"
     begun = f"{judgement.verdict} against run {judgement.baseline_id}"

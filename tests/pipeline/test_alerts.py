@@ -121,7 +121,7 @@ def test_a_run_that_ended_makes_its_client_be_looked_at(
     assert webhook.messages == []
     ended(instance, failed=False)
     cursor = look(instance, cursor).cursor
-    assert webhook.headlines == ["*Quality fell: `acme`*"]
+    assert webhook.headlines == ["*Regressed: `acme`*"]
     # What is open is looked at whether anything ran or not: somebody may have accepted it.
     evaluate(db)
     for _ in range(2):

@@ -125,7 +125,7 @@ def serious_violations(page: Page) -> list[tuple[str, str]]:
 @pytest.mark.core
 def test_the_first_screen_says_what_happened(report: Path, open_page: Open) -> None:
     page = open_page(report)
-    assert page.locator(".verdict").inner_text().startswith("Worse since ")
+    assert page.locator(".verdict").inner_text().startswith("Regressed since ")
     assert "MRR 1.00 to .70; the documents changed" in page.locator(".verdict").inner_text()
     assert page.locator(".verdict").bounding_box()["y"] < 300  # pyright: ignore[reportOptionalSubscript]
     assert page.locator("h1").inner_text() == NAME

@@ -67,7 +67,7 @@ def test_a_report_of_yesterday_is_made_anew_from_what_is_left(db: Database, sett
     path = write_client_report(db, settings, "acme")
     with_texts = path.read_text()
     now = datetime.now(UTC)
-    delete_texts(db, "acme", now + timedelta(days=1), ())
+    delete_texts(db, "acme", now + timedelta(days=1), keep_baselines=False)
     assert renew_old_reports(db, settings, now) == []
     assert path.read_text() == with_texts
     old = (now - timedelta(days=2)).timestamp()

@@ -22,7 +22,7 @@ def test_the_verdict_stands_first_and_questions_link_into_the_report(sqlite_db: 
     page = page_of(sqlite_db, ReportLinks("https://reports.example/rag/"))
     heading, verdict, *_ = page.split("\n\n")
     assert heading == "### human / dense (run 2)"
-    assert verdict.startswith("**Worse since ")
+    assert verdict.startswith("**Regressed since ")
     assert "MRR 1.00 to .62" in verdict.replace("&#46;", ".")
     file = report_file("acme")
     assert f"https://reports.example/rag/{file}#run=2&question=" in page

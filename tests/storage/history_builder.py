@@ -203,6 +203,7 @@ def hold_against(db: Database, evaluation: Evaluation, baseline: Evaluation) -> 
     )
     comparisons.save_baseline(db, baseline, "first")
     comparisons.save_comparisons(db, evaluation.id, [row])
+    score_storage.save_night_scores(db, evaluation.client_id, "1", {(baseline.id, MRR): {}, (evaluation.id, MRR): {}})
 
 
 def finish(

@@ -21,7 +21,14 @@ from rageval_dagster.storage.incidents import Finding, close_all, open_all, open
 from rageval_dagster.storage.leases import acquire_lease
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_scores, delete_texts, retain_all
-from rageval_dagster.storage.scores import load_scores, load_summaries, save_scores, save_summaries
+from rageval_dagster.storage.scores import (
+    load_night_scores,
+    load_scores,
+    load_summaries,
+    save_night_scores,
+    save_scores,
+    save_summaries,
+)
 from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
 from rageval_dagster.storage.types import utc_now
 from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, row_counts, summary, work
@@ -152,7 +159,7 @@ def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> N
 
 def test_zero_days_deletes_all_but_the_current_questions(sqlite_db: Database) -> None:
     plant(sqlite_db, "acme")
-    delete_texts(sqlite_db, "acme", utc_now())
+    delete_texts(sqlite_db, "acme", utc_now(), keep_baselines=False)
     left = row_counts(sqlite_db)
     assert [left[name] for name in ("texts", "reuse_keys", "llm_cache", "embedding_cache")] == [0, 0, 0, 0]
     assert left["benchmark_items"] == 3
@@ -241,21 +248,25 @@ def test_scores_go_with_the_evaluations_that_had_them(db: Database) -> None:
 
 def test_the_baseline_stays_as_long_as_it_is_one(db: Database) -> None:
     dataset = make_dataset(db, "acme", make_items(3))
-    former, baseline = (evaluated(db, dataset, night, OLD, salt=night) for night in ("one", "two"))
-    evaluated(db, dataset, "three", OLD, salt="three")
+    former, baseline, later = (evaluated(db, dataset, night, OLD, salt=night) for night in ("one", "two", "three"))
+    save_night_scores(db, "acme", "1", {(each.id, MRR): {"item": 1.0} for each in (former, baseline, later)})
     for evaluation in (former, baseline):
         save_baseline(db, evaluation, "accepted")
     everything_is_old(db)
     kept = (load_scores(db, baseline.id, {MRR: "1"}), load_summaries(db, baseline.id))
     deleted = delete_scores(db, "acme", since())
-    assert (deleted["evaluation_runs"], deleted["item_results"]) == (2, 6)
-    assert [each.id for each in evaluations.list_evaluations(db, "acme")] == [baseline.id]
+    assert (deleted["evaluation_runs"], deleted["item_results"]) == (1, 6)
+    assert [each.id for each in evaluations.list_evaluations(db, "acme")] == [later.id, baseline.id]
+    # What was after it leads back to it, question by question.
+    assert set(load_night_scores(db, [former.id, baseline.id, later.id], MRR, "1")) == {baseline.id, later.id}
     assert (load_scores(db, baseline.id, {MRR: "1"}), load_summaries(db, baseline.id)) == kept
     left = find_baseline(db, "acme", dataset.name, "dense")
     assert left is not None
     assert (left.evaluation_id, row_counts(db)["baselines"]) == (baseline.id, 1)
-    # Its texts are deleted as all others that nothing used since.
+    # Its texts stay for a judge that changes, unless nobody wants any to be kept.
     delete_texts(db, "acme", since())
+    assert texts_of(db, baseline) != set()
+    delete_texts(db, "acme", since(), keep_baselines=False)
     assert texts_of(db, baseline) == set()
 
 
@@ -323,8 +334,8 @@ def test_each_client_has_its_own_days_and_nobodys_mistake_stops_the_others(sqlit
         texts = metadata.tables["texts"].c.client_id
         assert set(connection.execute(sa.select(texts)).scalars()) == {"acme", "broken", "globex"}
     later = retain_all(sqlite_db, settings, now=utc_now() + timedelta(days=31))
-    assert later.rows["texts"] == 60
-    assert set(later.metadata()) >= {"clients", "busy", "failed", "texts"}
+    assert (later.rows["texts"], later.kept["baselines_kept_with_texts"]) == (0, 2)
+    assert set(later.metadata()) >= {"clients", "busy", "failed", "baselines_kept_with_texts"}
     assert retain_all(sqlite_db, settings, now=utc_now() + timedelta(days=31)).rows == {}
 
 

@@ -145,7 +145,7 @@ def live(project: Project, count: int) -> int:
     corpus = Corpus(names, dict.fromkeys(range(count), 0), random.Random(SEED))
     project.ingest(CLIENT, corpus.documents(), chunk_size=500)
     wrong: list[str] = []
-    too_few: list[int] = []
+    unclear: list[int] = []
     for day in range(1, DAYS + 1):
         started = time.perf_counter()
         happened = "first" if day == 1 else corpus.live_a_day(day) if day not in (BROKEN, MENDED) else "none"
@@ -164,14 +164,14 @@ def live(project: Project, count: int) -> int:
         caught = verdict == "regressed" and cause == "index"
         if (day == BROKEN and not caught) or (day != BROKEN and verdict == "regressed") or verdict is None:
             wrong.append(f"day {day}: {verdict}, laid to {cause}")
-        too_few += [day] if verdict == "too_few" else []
+        unclear += [day] if verdict == "unclear" else []
         renewed = ", questions renewed" if day in RENEWALS else ""
         print(f"day {day:2} {happened}{renewed}: {verdict}  [{time.perf_counter() - started:.1f} s]", flush=True)
         for row in judged.gated:
             print(f"       {movement(row)}")
         print(f"       {changed_since(judged.judgement.changes)}")
     print(f"\nMissed, or falsely alarmed: {'; '.join(wrong) or 'nothing'}")
-    print(f"Days with too few shared questions to tell, which alarm nobody: {', '.join(map(str, too_few)) or 'none'}")
+    print(f"Days that are unclear, which alarm nobody: {', '.join(map(str, unclear)) or 'none'}")
     return 1 if wrong else 0
 
 

@@ -18,9 +18,9 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_between
 from rageval_dagster.storage.scores import Summary
 
-NOT_IN_REFERENCE = "the reference did not measure it"
+NOT_IN_BASELINE = "the baseline did not measure it"
 NOT_MEASURED = "it was not measured this time"
-NO_LINK = "no chain of questions leads back to the reference"
+NO_LINK = "no chain of questions leads back to the baseline"
 TOLERATED = "the fall is within the tolerance"
 SUSPECTED = "strongly suspected: as a single look it would be a regression"
 LEAST_COVERED = 0.8
@@ -179,7 +179,7 @@ class _Judge:
         """Of a metric of the gate that only one of the two measured: it is not passed over."""
         measured = self.pair.summaries.get(name)
         scores = Scores(measured or self.pair.earlier[name], {}, {})
-        return self._row(scores, True, [], None, NOT_MEASURED if measured is None else NOT_IN_REFERENCE)
+        return self._row(scores, True, [], None, NOT_MEASURED if measured is None else NOT_IN_BASELINE)
 
     def _row(
         self,

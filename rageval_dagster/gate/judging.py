@@ -119,6 +119,9 @@ def _judge(db: Database, report: EvaluationReport, bench: Bench, groups: int) ->
     _rescored(db, history, bench)
     judged = _held_against(db, history, bench, groups)
     _save(db, judged)
+    surely_better = judged.judgement.verdict == "passed" and any(row.better for row in judged.gated)
+    if bench.spec.accept_better and surely_better and may_be_baseline(db, report, bench.spec):
+        comparison_storage.save_baseline(db, evaluation, "better")
     return judged
 
 

@@ -25,6 +25,7 @@ class GateSpec:
     severity: Literal["error", "warning"]
     max_error_share: float
     k: int
+    accept_better: bool = False
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "GateSpec":
@@ -36,6 +37,7 @@ class GateSpec:
             severity=settings.gate_severity,
             max_error_share=settings.max_error_share,
             k=settings.k,
+            accept_better=settings.auto_accept == "better",
         )
 
     def gated(self, metric_ids: Iterable[str], k: int, level: str) -> list[str]:

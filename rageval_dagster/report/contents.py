@@ -24,7 +24,14 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
-from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.comparisons import (
+    Baseline,
+    Change,
+    MetricComparison,
+    Reading,
+    find_baseline,
+    readings,
+)
 from rageval_dagster.storage.corpus import DocumentChange, documents_changed
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, list_evaluations
@@ -142,6 +149,8 @@ class EvaluationContents:
     figures: Sequence[Figure]
     advice: Sequence[Advised]
     quadrants: Mapping[Quadrant, int]
+    baseline: Baseline | None
+    readings: Sequence[Reading]
     told_by: str | None
     cannot_tell: Sequence[str]
     groups: Mapping[str, Sequence[Group]]
@@ -261,6 +270,8 @@ def evaluation_contents(
             *advised(report.summaries, evaluation.k, settings.thresholds),
         ],
         quadrants=counted(questions.quadrants),
+        baseline=find_baseline(db, evaluation.client_id, evaluation.dataset_name, evaluation.system),
+        readings=[] if judged.judgement.baseline_id is None else readings(db, evaluation, judged.judgement.baseline_id),
         told_by=None if rightness is None else f"{metric_name(rightness)} of at least {number(RIGHT)}",
         cannot_tell=_cannot_tell(report, judged, health, questions),
         groups={} if grouped is None or redact else _groups(questions, grouped, report),

@@ -249,8 +249,9 @@ class Settings(BaseModel):
         None, (), "metric ids that the gate looks at; none: hit rate, MRR, and claims.faithfulness", "client"
     )
     gate_effect: Annotated[float, Field(gt=0, le=1)] = _setting(
-        "RAGEVAL_GATE_EFFECT", 0.25, "a drop that the gate must be able to see, more than 0, at most 1", "client"
+        "RAGEVAL_GATE_EFFECT", 0.25, "a drop that you want to be able to see, more than 0, at most 1", "client"
     )
+    auto_accept: Literal["never", "better"] = _setting("RAGEVAL_AUTO_ACCEPT", "never", "never or better", "client")
     gate_severity: Literal["error", "warning"] = _setting(
         "RAGEVAL_GATE_SEVERITY", "error", "error or warning", "client"
     )

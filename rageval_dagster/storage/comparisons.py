@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -94,6 +95,50 @@ class Judgement:
 
 
 _COLUMNS = tuple(MetricComparison.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A night's changes since the baseline: {metric id: (difference, low, high)} of the gate's metrics that have one.
+
+    `released` is whether the system has another version than on the night before.
+    """
+
+    evaluation_id: int
+    started_at: datetime
+    verdict: Verdict | None
+    released: bool
+    changes: Mapping[str, tuple[float, float, float]]
+
+
+def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Reading]:
+    """What the evaluations up to this one read against that baseline, oldest first."""
+    runs, rows = evaluation_runs.c, metric_comparisons.c
+    columns = (rows.metric_id, rows.difference, rows.ci_low, rows.ci_high)
+    query = (
+        sa.select(runs.id, runs.started_at, runs.verdict, runs.system_version, *columns)
+        .join(metric_comparisons, sa.and_(rows.evaluation_id == runs.id, rows.gated))
+        .join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
+        .where(
+            runs.client_id == evaluation.client_id,
+            runs.system_name == evaluation.system,
+            evaluation_datasets.c.name == evaluation.dataset_name,
+            rows.baseline_id == baseline_id,
+            runs.id <= evaluation.id,
+        )
+        .order_by(runs.id, rows.metric_id)
+    )
+    found: list[Reading] = []
+    before: str | None = None
+    nights = groupby(db.rows(query), key=lambda row: (row.id, row.started_at, row.verdict, row.system_version))
+    for (id, started_at, verdict, version), night in nights:
+        changes = {
+            row.metric_id: (row.difference, row.ci_low, row.ci_high) for row in night if row.difference is not None
+        }
+        released = bool(found) and version != before
+        found.append(Reading(id, started_at, verdict, released, changes))
+        before = version
+    return found
 
 
 @retried

@@ -13,6 +13,7 @@ from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.text import plural
 
 ENOUGH, ENOUGH_IF_BLIND = 0.5, 0.8
 """The share of an evaluation's questions that the baseline has to know: always, and where little could be seen."""
@@ -41,12 +42,18 @@ def accept(db: Database, evaluation: Evaluation) -> None:
     """Makes an evaluation the baseline of its dataset's name and its system.
 
     Raises:
-        RagevalError: it is not complete, or its system answered nothing.
+        RagevalError: it is not complete, or its system leaked or answered nothing.
     """
     if evaluation.status != "complete":
         raise RagevalError(
             f"evaluation {evaluation.id} is {evaluation.status}: only a complete one can be the baseline; evaluate the "
             "client again"
+        )
+    if evaluation.foreign_chunks:
+        raise RagevalError(
+            f"in evaluation {evaluation.id} the system returned {plural(evaluation.foreign_chunks, 'chunk')} of other "
+            f"clients: a run that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names them; mend "
+            "the system and evaluate the client again"
         )
     if evaluation.answered_nothing:
         raise RagevalError(

@@ -209,10 +209,11 @@ def client_contents(
     )
     boards = leaderboards(db, list(newest.values()), objective)
     shown = [each.evaluation for each in found]
-    now = [each for each in shown if each.system in settings.system] or shown
+    newest_trigger = max(shown, key=lambda each: each.id).trigger if shown else None
+    now = [each for each in shown if each.system in settings.system or each.trigger == newest_trigger]
     alarms = [
-        *client_alarms(db, client_id),
         *(leak_alarm(db, each) for each in now),
+        *client_alarms(db, client_id),
         # Where there is but one, its verdict, which stands right below, begins with that.
         *(failure_alarm(each, settings.max_error_share) for each in now if len(shown) > 1),
     ]

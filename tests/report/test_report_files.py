@@ -139,7 +139,7 @@ FELL, FAILED = {"verdict": "regressed", "regressed": [MRR]}, {"failed": 3, "verd
 EVERYTHING = {
     "both": {**FELL, "foreign": 2},
     "down": {"failed": 3, "means": {MRR: None}},
-    "fell": FELL,
+    "fell": {**FELL, "failed": 2},
     "leaking": {"foreign": 1},
     "well": {},
 }
@@ -151,7 +151,7 @@ EVERYTHING = {
         (
             EVERYTHING,
             "The systems of 2 clients returned other clients' passages: both, leaking; 2 of 5 clients got worse: both, "
-            "fell; the system of 1 client failed: down (on all questions).",
+            "fell; the systems of 2 clients failed: fell (on 2 of 3 questions), down (on all questions).",
         ),
         (
             {"a": FAILED, "b": {**FAILED, "failed": 2}, "well": {"verdict": "passed"}},

@@ -33,8 +33,6 @@ from rageval_dagster.storage.evaluations import unfinished_trigger
 if TYPE_CHECKING:
     from rageval_dagster.automation.launch import Launched
 
-LEAK_CHECK = "no_foreign_chunks"
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -257,8 +255,7 @@ def _run(settings: Settings, db: Database, client_id: str, plan: Plan, tell: Tel
     trigger = unfinished_trigger(db, client_id, prefix) or f"{prefix}{uuid.uuid4()}"
     tell(f"{client_id}: evaluating")
     launched = run_job(settings, client_id, trigger, plan, tell, EVALUATION_JOB)
-    # What a leak stops comes after the evaluation itself, which is complete.
-    if launched.failure is not None and launched.blocked_by != LEAK_CHECK:
+    if launched.failure is not None:
         raise RagevalError(f"{client_id}: {launched.failure}")
     return reports_of(db, client_id, trigger)
 

@@ -11,6 +11,16 @@ from rageval_dagster.report.leaderboard import OBJECTIVE
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.standing import runs_left_behind
+
+
+def note_left_behind(settings: Settings, db: Database, tell: Tell = untold) -> None:
+    """Notes the runs that died, or failed where no daemon looks: reports, page of all clients and incidents say so."""
+    if runs_left_behind(db):
+        from rageval_dagster.automation.alerts import note_left_behind as note
+
+        if trouble := note(db, settings):
+            tell(trouble)
 
 
 def write_reports(
@@ -32,6 +42,7 @@ def write_reports(
     """
     if client is not None:
         require_client(settings, client, tell)
+    note_left_behind(settings, db, tell)
     metric_id = OBJECTIVE
     if objective is not None:
         metrics = declared_metrics(settings, options_of(settings, settings.k))

@@ -95,10 +95,11 @@ def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabas
     return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions, blocking=True)
+@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
 @without_texts
 def no_foreign_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
     """No system returned a chunk of another client."""
+    # It blocks nothing: what comes after it only shows the numbers, and the leak before them.
     return _strays(database, database.client_of(context.partition_key), "foreign", dg.AssetCheckSeverity.ERROR)
 
 

@@ -1,17 +1,24 @@
-"""Telling people: the sensor that looks what is wrong or well again, and the same at the end of a command's run."""
+"""Telling people: the sensor that looks what is wrong or well again, and the same at the end of a command's run.
+
+A run that failed or died cannot report itself. `note_runs` does for it: called by the command that launched the run, by
+the sensor for runs of the daemon, and by the next command for those that nobody saw end.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from rageval_dagster.assets.checks import FRESH
+from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.gate.incidents import EndedRun, Freshness
 from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
@@ -20,6 +27,9 @@ from rageval_dagster.storage.incidents import Incident
 INTERVAL_S = 60
 OVERLAP = timedelta(seconds=60)
 """Runs that ended so long before the last look are looked at again: clocks and transactions are not exact."""
+
+FAILED_TAG = "rageval/failed_at"
+"""The step in which a run failed, at the head of its page in Dagster."""
 
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
 _CHECK_FAILED = "DagsterAssetCheckFailedError"
@@ -49,9 +59,10 @@ def alert_sensor() -> dg.SensorDefinition:
         known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)
         note_runs(context.instance, db, ended)
+        trouble = _renew_pages(db, settings, before)
         for found in review_freshness(db, settings, now):
             report_freshness(context.instance, found)
-        if trouble := _renew_page(db, settings, before):
+        if trouble:
             context.log.warning(trouble)
         delivery = tell(db, settings)
         if delivery.trouble:
@@ -74,39 +85,70 @@ def after_run(instance: dg.DagsterInstance, db: Database, settings: Settings, cl
     try:
         before = open_incidents(db)
         review(db, settings, {client_id}, utc_now())
-        note_runs(instance, db, {client_id})
-        unmade = _renew_page(db, settings, before)
+        note_runs(instance, db, {client_id} | _end_left_behind(instance, db))
+        unmade = _renew_pages(db, settings, before)
         return "; ".join(filter(None, [unmade, tell(db, settings).trouble])) or None
     except RagevalError as error:
         return f"incidents were not looked at: {error}"
 
 
-def _renew_page(db: Database, settings: Settings, before: Sequence[Incident]) -> str | None:
-    """Makes the page of all clients anew where an incident was opened or closed; gives a line if that fails.
-
-    The runs make it where they succeed; one that fails says so nowhere else on it.
-    """
-    from rageval_dagster.report.files import write_fleet_report
+def note_left_behind(db: Database, settings: Settings) -> str | None:
+    """For commands, since nobody else may look: notes the runs that ended unseen. Gives a line on what went wrong."""
     from rageval_dagster.storage.incidents import open_incidents
 
-    if {each.id for each in open_incidents(db)} == {each.id for each in before}:
+    before = open_incidents(db)
+    prepare_dagster_home(settings)
+    with dg.DagsterInstance.get() as instance:
+        note_runs(instance, db, _end_left_behind(instance, db))
+    return _renew_pages(db, settings, before)
+
+
+def _end_left_behind(instance: dg.DagsterInstance, db: Database) -> set[str]:
+    """The clients of the runs that ended unseen; Dagster is told of those whose process died."""
+    from rageval_dagster.storage.standing import runs_left_behind
+
+    left = runs_left_behind(db)
+    for run_id in left.values():
+        end_dead_run(instance, run_id)
+    return set(left)
+
+
+def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident]) -> str | None:
+    """Makes the page of all clients anew where incidents changed, and the report of each client whose run or benchmark
+    fails now, or failed before; gives a line if that fails.
+
+    The runs make them where they succeed.
+    """
+    from rageval_dagster.report.files import write_client_report, write_fleet_report
+    from rageval_dagster.storage.incidents import open_incidents
+
+    was, now = ({(each.id, each.run_id): each for each in found} for found in (before, open_incidents(db)))
+    changed = [each for key, each in {**was, **now}.items() if (key in was) != (key in now)]
+    if not changed:
         return None
     try:
+        for client_id in sorted({each.client_id for each in changed if each.kind in ("failed_run", "benchmark")}):
+            write_client_report(db, settings, client_id)
         write_fleet_report(db, settings)
     except RagevalError as error:
-        return f"the page of all clients was not made anew: {error}"
+        return f"the reports were not made anew: {error}"
     return None
 
 
 def note_runs(instance: dg.DagsterInstance, db: Database, client_ids: set[str]) -> None:
-    """Opens or closes the incident of each client's newest run."""
+    """Opens or closes the incident of each client's newest run; the page of one that failed in Dagster says so, too."""
     from rageval_dagster.gate.incidents import note_run
     from rageval_dagster.storage.types import utc_now
+    from rageval_dagster.telling.alarms import client_alarms
 
     for client_id in sorted(client_ids):
         run = _newest_ended(instance, client_id)
-        if run is not None:
-            note_run(db, client_id, run, utc_now())
+        if run is None or not note_run(db, client_id, run, utc_now()):
+            continue
+        instance.add_run_tags(run.run_id, {FAILED_TAG: run.step or "before its first step"})
+        for alarm in client_alarms(db, client_id)[:1]:
+            told = f"{client_id}: {alarm.sentence} Run it again: {alarm.command}"
+            instance.report_engine_event(told, instance.get_run_by_id(run.run_id))
 
 
 def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
@@ -163,19 +205,32 @@ def _newest_ended(instance: dg.DagsterInstance, client_id: str) -> EndedRun | No
     ]
     if not records:
         return None
-    run = max(records, key=lambda record: record.end_time or 0).dagster_run
-    if run.status == dg.DagsterRunStatus.SUCCESS:
-        return EndedRun(run.run_id, failed=False)
-    return _failed(instance, run.run_id)
+    newest = max(records, key=lambda record: record.end_time or 0)
+    if newest.dagster_run.status == dg.DagsterRunStatus.SUCCESS:
+        return EndedRun(newest.dagster_run.run_id, failed=False)
+    ended_at = None if newest.end_time is None else datetime.fromtimestamp(newest.end_time, UTC)
+    return replace(_failed(instance, newest.dagster_run.run_id), ended_at=ended_at)
 
 
 def _failed(instance: dg.DagsterInstance, run_id: str) -> EndedRun:
-    """Where a run failed: the first step that did, with the class of the error at the root, never its message."""
-    step = error = check = None
-    wanted = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
+    """Where a run failed: the first step that did, with the class of the error at the root, never its message.
+
+    Where none did, its process died in the step that it had begun.
+    """
+    step = error = check = at = None
+    wanted = {
+        dg.DagsterEventType.STEP_START,
+        dg.DagsterEventType.STEP_SUCCESS,
+        dg.DagsterEventType.STEP_FAILURE,
+        dg.DagsterEventType.ASSET_CHECK_EVALUATION,
+    }
     for entry in instance.all_logs(run_id, of_type=wanted):
         event = entry.get_dagster_event()
-        if event.is_step_failure and step is None:
+        if event.is_step_start:
+            at = event.step_key
+        elif event.is_step_success:
+            at = None
+        elif event.is_step_failure and step is None:
             step = event.step_key
             cause = event.step_failure_data.error
             while cause is not None and cause.cause is not None:
@@ -185,4 +240,6 @@ def _failed(instance: dg.DagsterInstance, run_id: str) -> EndedRun:
             evaluation = event.asset_check_evaluation_data
             if evaluation.blocking and not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
                 check = check or evaluation.check_name
+    if step is None and at is not None:
+        return EndedRun(run_id, True, at, died=True)
     return EndedRun(run_id, True, step, error, check if error == _CHECK_FAILED else None)

@@ -9,7 +9,7 @@ from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB, evalu
 from rageval_dagster.automation.requests import TRIGGER_TAG
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.resources import HistoryDatabase
-from rageval_dagster.resources.lease import end_dead_run, run_of
+from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
 
 INTERVAL_S = 30
@@ -41,7 +41,7 @@ def dead_run_sensor() -> dg.SensorDefinition:
 
         # The runs first: one that ends in between is then seen without a lease, and not again at the next look.
         started = context.instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-        leases = {run_of(lease.holder): lease for lease in held_leases(database.open())}
+        leases = {lease.run_id: lease for lease in held_leases(database.open())}
         since = time.time() - UNLEASED_S
         unleased = {
             record.dagster_run.run_id

@@ -25,14 +25,12 @@ CODE_LOCATION = "rageval_dagster"
 class Launched:
     """A finished run: its id in Dagster, and where it failed, the step and the message.
 
-    `blocked_by` is the check that let no later step run; what was before it is done. `untold` says why people could not
-    be told what came of it.
+    `untold` says why people could not be told what came of it.
     """
 
     run_id: str
     failed_step: str | None = None
     message: str | None = None
-    blocked_by: str | None = None
     untold: str | None = None
 
     @property
@@ -88,7 +86,7 @@ def _execute(
     ).create_origins()
     origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin(job.name)
     run = instance.create_run_for_job(job_def=job, run_config=config, tags=tags, remote_job_origin=origin)
-    failed_step = message = blocked_by = None
+    failed_step = message = None
     for event in execute_run_iterator(InMemoryJob(job), run, instance):
         if event.is_step_start and event.step_key:
             on_step(event.step_key)
@@ -96,11 +94,7 @@ def _execute(
             failed_step, message = event.step_key, _innermost(event.step_failure_data.error)
         elif event.is_run_failure and message is None:
             message = _innermost(event.job_failure_data.error) or event.message
-        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            evaluation = event.asset_check_evaluation_data
-            if evaluation.blocking and not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
-                blocked_by = blocked_by or evaluation.check_name
-    return Launched(run.run_id, failed_step, message, blocked_by)
+    return Launched(run.run_id, failed_step, message)
 
 
 def _innermost(error: Any) -> str | None:

@@ -276,7 +276,6 @@ def headline_row(report: "EvaluationReport") -> dict[str, Any]:
 
 def evaluation_json(settings: Settings, found: "Found") -> dict[str, Any]:
     """The shape that `--json` prints for one evaluation."""
-    from rageval_dagster.app.evaluate import LEAK_CHECK
     from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds
 
     report, evaluation = found.report, found.report.evaluation
@@ -299,7 +298,7 @@ def evaluation_json(settings: Settings, found: "Found") -> dict[str, Any]:
             {"name": "few_errors", "passed": errors.passed, **errors.metadata},
             {"name": "good_values", "passed": good.passed, **good.metadata},
             {
-                "name": LEAK_CHECK,
+                "name": "no_foreign_chunks",
                 "passed": not found.leaked,
                 "chunk_ids": sorted({stray.chunk_id for stray in found.leaked}),
                 "question_ids": sorted({stray.item_id for stray in found.leaked}),

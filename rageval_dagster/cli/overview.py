@@ -29,6 +29,7 @@ def status(
     people are told of and is not over yet stands below, with the reason.
     """
     from rageval_dagster.app.clients import require_client
+    from rageval_dagster.app.report import note_left_behind
     from rageval_dagster.report.verdict import gravity, troubles_of_client
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
@@ -36,6 +37,7 @@ def status(
     settings, db = open_all()
     if client is not None:
         require_client(settings, client, say)
+    note_left_behind(settings, db, say)
     incidents = open_incidents(db, None if client is None else [client])
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:

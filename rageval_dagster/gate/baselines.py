@@ -8,6 +8,7 @@ from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.text import plural
 
 
 def may_be_baseline(db: Database, report: EvaluationReport, spec: GateSpec) -> bool:
@@ -33,12 +34,18 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
     """Makes an evaluation the reference of its dataset's name and its system, as this person said.
 
     Raises:
-        RagevalError: it is not complete, or its system answered nothing.
+        RagevalError: it is not complete, or its system leaked or answered nothing.
     """
     if evaluation.status != "complete":
         raise RagevalError(
             f"evaluation {evaluation.id} is {evaluation.status}: only a complete one can be the baseline; evaluate the "
             "client again"
+        )
+    if evaluation.foreign_chunks:
+        raise RagevalError(
+            f"in evaluation {evaluation.id} the system returned {plural(evaluation.foreign_chunks, 'chunk')} of other "
+            f"clients: a run that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names them; mend "
+            "the system and evaluate the client again"
         )
     if evaluation.answered_nothing:
         raise RagevalError(

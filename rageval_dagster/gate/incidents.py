@@ -33,13 +33,18 @@ Reason = Literal["recovered", "accepted", "not_watched"]
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run of a client that ended; where it failed, at which step, by which class of error, or by which check."""
+    """A run of a client that ended; where it failed, at which step, by which class of error, or by which check.
+
+    `died` is whether its process did, in the middle of the step.
+    """
 
     run_id: str
     failed: bool
     step: str | None = None
     error: str | None = None
     check: str | None = None
+    died: bool = False
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -140,20 +145,33 @@ def freshness(db: Database, settings: Settings, client_id: str, now: datetime) -
     return Freshness(client_id, at is not None and now - at <= timedelta(hours=hours), hours, at)
 
 
-def note_run(db: Database, client_id: str, run: EndedRun, now: datetime) -> None:
-    """Opens an incident where a client's newest run failed, unless one is open; closes it where the run succeeded.
+def note_run(db: Database, client_id: str, run: EndedRun, now: datetime) -> bool:
+    """Opens an incident where a client's newest run failed; closes it where the run succeeded.
 
-    A check that ended the run has an incident of its own, which `review` opened before: that is enough.
+    One that is open names the newest failed run from now on; people are told once. A benchmark whose check ended the
+    run has an incident of its own, which `review` opened before: that is enough.
+
+    Returns:
+        Whether it failed and was not noted before.
     """
     known = incident_storage.open_incidents(db, [client_id])
+    failing = [found for found in known if found.kind == "failed_run"]
     if not run.failed:
         over = {**_because("recovered"), "run_id": run.run_id}
-        incident_storage.close_all(db, [(found, over) for found in known if found.kind == "failed_run"], now)
-        return
-    if run.check is not None and any(found.kind in _OF_EVALUATIONS for found in known):
-        return
-    details = {name: value for name, value in asdict(run).items() if name in ("step", "error", "check") and value}
+        incident_storage.close_all(db, [(found, over) for found in failing], now)
+        return False
+    if run.check is not None and any(found.kind == "benchmark" for found in known):
+        return False
+    details = {
+        name: value for name, value in asdict(run).items() if name in ("step", "error", "check", "died") and value
+    }
+    details["ended_at"] = (run.ended_at or now).isoformat()
+    if run.run_id in [found.run_id for found in failing]:
+        return False
+    for found in failing:
+        incident_storage.replace_run(db, found, run.run_id, details)
     _open_new(db, [Finding(client_id, "failed_run", run_id=run.run_id, details=details)], known, now)
+    return True
 
 
 def _settings_of(settings: Settings, client_id: str) -> Settings | None:

@@ -38,6 +38,7 @@ from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, l
 from rageval_dagster.storage.results import latencies
 from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
+from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
 
 MOST_GROUPS = 12
 FIRST_NUMBERS = 5
@@ -176,9 +177,10 @@ class EvaluationContents:
 
 @dataclass(frozen=True)
 class ClientContents:
-    """What a client's report says: its newest evaluations, those that got worse first."""
+    """What a client's report says: first the alarms, then its newest evaluations, those that got worse first."""
 
     client_id: str
+    alarms: Sequence[Alarm]
     evaluations: Sequence[EvaluationContents]
     leaderboards: Sequence[Leaderboard]
 
@@ -192,8 +194,8 @@ def client_contents(
 ) -> ClientContents:
     """The newest complete evaluation of each of a client's datasets by each system, without retired datasets.
 
-    Those of the systems that the settings evaluate come first, of these those that got worse, and of several such the
-    one with the most questions.
+    Those of the systems that the settings evaluate come first, of these those that leak, then those that got worse, and
+    of several such the one with the most questions.
 
     `settings` are the client's own. With `redact` there are ids and numbers only. By `objective`, a metric's id,
     systems on the same questions are ranked.
@@ -210,13 +212,23 @@ def client_contents(
     found.sort(
         key=lambda each: (
             each.evaluation.system not in settings.system,
+            not each.evaluation.foreign_chunks,
             WORST_FIRST.index(each.verdict.tone),
             -each.evaluation.item_count,
             -each.evaluation.id,
         )
     )
     boards = leaderboards(db, list(newest.values()), objective)
-    return ClientContents(client_id, found, boards)
+    shown = [each.evaluation for each in found]
+    newest_trigger = max(shown, key=lambda each: each.id).trigger if shown else None
+    now = [each for each in shown if each.system in settings.system or each.trigger == newest_trigger]
+    alarms = [
+        *(leak_alarm(db, each) for each in now),
+        *client_alarms(db, client_id),
+        # Where there is but one, its verdict, which stands right below, begins with that.
+        *(failure_alarm(each, settings.max_error_share) for each in now if len(shown) > 1),
+    ]
+    return ClientContents(client_id, [each for each in alarms if each is not None], found, boards)
 
 
 def _changed_since(db: Database, judged: Judged) -> Evaluation | None:

@@ -29,7 +29,8 @@ def write_client_report(
     Raises:
         RagevalError: the folder of reports cannot be written.
     """
-    contents = client_contents(db, settings.for_client(client_id), client_id, redact, objective)
+    # One whose own settings are wrong has a report all the more: it says that its runs fail.
+    contents = client_contents(db, settings.for_client_or_default(client_id), client_id, redact, objective)
     path = report_path(settings.report_dir, client_id, redact)
     _write(path, client_page(contents, redact, FLEET_FILE))
     return path

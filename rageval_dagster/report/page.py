@@ -21,7 +21,7 @@ from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.links import report_file
-from rageval_dagster.report.names import VERSIONS, interval, listed, metric_name, number, plural
+from rageval_dagster.report.names import VERSIONS, interval, metric_name, number, plural
 from rageval_dagster.report.triage import QUADRANTS
 from rageval_dagster.report.verdict import (
     TROUBLES,
@@ -33,6 +33,7 @@ from rageval_dagster.report.verdict import (
 )
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.incidents import Incident
+from rageval_dagster.telling.alarms import is_failed_run
 from rageval_dagster.telling.reasons import reason
 from rageval_dagster.text import TURNS_DIRECTION
 
@@ -47,11 +48,11 @@ TONES = {
     "failed": "system failed",
 }
 _SAID: dict[Trouble, tuple[str, str]] = {
-    "regression": ("{} of {} got worse", "{} of {} got worse"),
     "leak": (
-        "the system of {} client returned other clients' chunks",
-        "the systems of {} clients returned other clients' chunks",
+        "the system of {} client returned other clients' passages",
+        "the systems of {} clients returned other clients' passages",
     ),
+    "regression": ("{} of {} got worse", "{} of {} got worse"),
     "failed": ("the system of {} client failed", "the systems of {} clients failed"),
     "errors": ("many questions of {} client could not be scored", "many questions of {} clients could not be scored"),
     "failed_run": ("the last run of {} client failed", "the last runs of {} clients failed"),
@@ -96,9 +97,11 @@ def fleet_page(
     Behind the clients that leak or got worse stand those with which something else is wrong. Those `with_report`, by
     name, link to their own pages in the same folder.
     """
+    evaluated = {row["client_id"]: row["evaluated_at"] for row in overview}
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:
-        of_client[incident.client_id].append(incident)
+        if incident.kind != "failed_run" or is_failed_run(incident, evaluated.get(incident.client_id)):
+            of_client[incident.client_id].append(incident)
     rows = [_fleet_row(row, of_client[row["client_id"]], row["client_id"] in with_report, settings) for row in overview]
     rows.sort(key=lambda row: gravity(row["troubles"]))
     return _rendered(
@@ -125,37 +128,35 @@ def _rendered(page: str, **values: Any) -> str:
     return writable(found)
 
 
-def fleet_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with how many clients, and with which; whether any got worse is said in any case."""
-    said = []
+def fleet_sentence(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """What is wrong with how many clients, and with which, as links to their reports; where nothing is, that."""
+    said: list[Markup] = []
     for trouble, (one, many) in _SAID.items():
         clients = [row for row in rows if trouble in row["troubles"]]
         if clients:
             counted = (one if len(clients) == 1 else many).format(len(clients), plural(len(rows), "client"))
-            said.append(
-                f"{counted}: {_failed(clients) if trouble == 'failed' else listed(_clients(clients), MOST_CLIENTS)}"
-            )
-    # Not capitalize(), which would make the rest, and the clients' names in it, small.
-    begun = "; ".join(said)
-    begun = f"{begun[0].upper()}{begun[1:]}. " if begun else ""
-    known = any("regression" in row["troubles"] for row in rows)
-    return (begun if known else f"{begun}No client is known to have got worse.").rstrip()
+            counted = counted if said else f"{counted[0].upper()}{counted[1:]}"
+            said.append(Markup("{}: {}").format(counted, _clients(clients, trouble)))
+    return Markup("; ").join(said) + "." if said else Markup("No client is known to have got worse.")
 
 
-def _clients(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [row["client"] for row in rows]
-
-
-def _failed(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The clients with on how many questions; once, where it was on all of each."""
-    if all(row["errors"] == row["questions"] for row in rows):
-        return f"{listed(_clients(rows), MOST_CLIENTS)} (on all questions)"
+def _clients(rows: Sequence[Mapping[str, Any]], trouble: Trouble) -> Markup:
+    """The clients, each with on how many questions its system failed, or that its run died; once, where it was on all
+    questions of each."""
+    on_all = trouble == "failed" and all(row["errors"] == row["questions"] for row in rows)
     said = []
-    for row in rows:
+    for row in rows[:MOST_CLIENTS]:
         failed, of = row["errors"], row["questions"]
-        share = "all questions" if failed == of else f"{failed:,} of {plural(of, 'question')}"
-        said.append(f"{row['client']} (on {share})")
-    return listed(said, MOST_CLIENTS)
+        more = ""
+        if trouble == "failed" and not on_all:
+            more = " (on all questions)" if failed == of else f" (on {failed:,} of {plural(of, 'question')})"
+        if trouble == "failed_run" and row["died"]:
+            more = " (its process died)"
+        name = Markup('<a href="{}">{}</a>').format(row["file"], row["client"]) if row["file"] else row["client"]
+        said.append(Markup("{}{}").format(name, more))
+    left = len(rows) - MOST_CLIENTS
+    end = (f" and {left} more" if left > 0 else "") + (" (on all questions)" if on_all else "")
+    return Markup(", ").join(said) + end
 
 
 def _word(row: Mapping[str, Any], troubles: Sequence[Trouble], tone: Tone | None) -> str:
@@ -189,6 +190,7 @@ def _fleet_row(
         "vanished": row["vanished_at"] is not None,
         "pending": bool(row["pending_changes"]),
         "troubles": troubles,
+        "died": any(each.details.get("died") for each in incidents),
         "tone": "worse" if gravity(troubles) == 0 else "below" if troubles else "",
         "verdict": _word(row, troubles, tone),
         "incidents": _opened(incidents, row),

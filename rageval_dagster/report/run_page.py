@@ -16,6 +16,7 @@ from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
 from rageval_dagster.storage.views import read_view
+from rageval_dagster.telling.alarms import Alarm, failure_alarm, leak_alarm
 
 QUESTIONS_SHOWN = 5
 MOST_ADVICE = 3
@@ -29,10 +30,21 @@ def run_page(
     spec: GateSpec,
     thresholds: Mapping[str, float] = NO_THRESHOLDS,
 ) -> str:
-    """A part for each evaluation of a trigger, in their order; where a report is served, question ids link into it."""
+    """A part for each evaluation of a trigger, in their order; where a report is served, question ids link into it.
+
+    Leaks and systems that failed come before all of them.
+    """
     at_gate = {each.evaluation.id: each for each in judged}
-    parts = [_part(db, report, at_gate.get(report.evaluation.id), links, spec, thresholds) for report in reports]
+    ran = [report.evaluation for report in reports]
+    alarms = [leak_alarm(db, each) for each in ran] + [failure_alarm(each, spec.max_error_share) for each in ran]
+    parts = [_alarm(each, ran[0].client_id, links) for each in alarms if each is not None]
+    parts += [_part(db, report, at_gate.get(report.evaluation.id), links, spec, thresholds) for report in reports]
     return "\n\n".join(parts) or "Nothing was evaluated."
+
+
+def _alarm(alarm: Alarm, client_id: str, links: ReportLinks) -> str:
+    url = None if alarm.evaluation_id is None else links.evaluation(client_id, alarm.evaluation_id)
+    return f"**{escaped(alarm.sentence, 600)}** " + (f"[Open the report]({url})" if url else f"`{alarm.command}`")
 
 
 def mentioned_dates(db: Database, judged: Judged) -> dict[int, datetime]:

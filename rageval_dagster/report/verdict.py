@@ -99,11 +99,12 @@ def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_erro
     it cannot tell, the incident stands.
     """
     tone = tone_of_client(row, max_error_share)
+    failed = too_many_errors(row["errors"] or 0, row["items"] or 0, max_error_share)
     found: dict[Trouble, bool] = {
         "leak": bool(row["foreign_chunks"]) or ("leak" in kinds and row["foreign_chunks"] is None),
         "regression": tone == "worse" or ("regression" in kinds and row["verdict"] != "passed"),
-        "failed": tone == "failed",
-        "errors": "errors" in kinds and tone != "failed",
+        "failed": failed,
+        "errors": "errors" in kinds and not failed,
         "failed_run": "failed_run" in kinds,
         "benchmark": "benchmark" in kinds,
         "stale": "stale" in kinds,

@@ -17,11 +17,6 @@ WAIT_S = 60.0
 """How long a run waits for another one of the same client, or for an ingestion, to end."""
 
 
-def run_of(holder: str) -> str | None:
-    """The Dagster run that holds a lease under this name; None where it is none."""
-    return holder.rpartition(":run ")[2] if ":run " in holder else None
-
-
 def end_dead_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
     """Tells Dagster of a run whose process died, or lost its lease, that it failed; gives it unless it ended before.
 
@@ -53,7 +48,7 @@ class ClientLease(dg.ConfigurableResource):
             yield self
             return
         from rageval_dagster.storage.clients import ensure_client
-        from rageval_dagster.storage.leases import keep_lease, lease_holder
+        from rageval_dagster.storage.leases import keep_lease, lease_holder, run_of
 
         db, client_id = self.database.open(), self.database.client_of(key)
         before = ensure_client(db, client_id).dead_holder

@@ -102,6 +102,14 @@ def open_all(db: Database, findings: Sequence[Finding], now: datetime) -> None:
 
 
 @retried
+def replace_run(db: Database, incident: Incident, run_id: str, details: Mapping[str, Any]) -> None:
+    """Lets an open incident be of another run from now on; who was told of it is told nothing new."""
+    update = sa.update(incidents).where(incidents.c.id == incident.id, incidents.c.open_key.is_not(None))
+    with db.begin() as connection:
+        connection.execute(update.values(run_id=run_id, details=dict(details)))
+
+
+@retried
 def close_all(db: Database, ended: Sequence[tuple[Incident, Mapping[str, Any]]], now: datetime) -> None:
     """Closes incidents, each with what ended it; one that is closed already stays as it is."""
     if not ended:

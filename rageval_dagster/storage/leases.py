@@ -47,10 +47,20 @@ class HeldLease:
         """Whether nobody works under it any more: it expired, or its process is gone."""
         return self.expires_at <= utc_now() or died(self.holder)
 
+    @property
+    def run_id(self) -> str | None:
+        """The Dagster run that holds it; None where it is none."""
+        return run_of(self.holder)
+
 
 def lease_holder(purpose: str) -> str:
     """The name under which this process holds a lease: where it runs, its number and start, and what for."""
     return f"{_place()}:{os.getpid()}.{_start_of(os.getpid()) or ''}:{purpose}"
+
+
+def run_of(holder: str) -> str | None:
+    """The Dagster run that holds a lease under this name; None where it is none."""
+    return holder.rpartition(":run ")[2] if ":run " in holder else None
 
 
 def held_leases(db: Database) -> list[HeldLease]:

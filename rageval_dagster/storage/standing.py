@@ -10,6 +10,8 @@ from sqlalchemy.engine import Connection
 
 from rageval_dagster.storage.comparisons import Change, MetricComparison, Verdict
 from rageval_dagster.storage.database import Database, in_batches, rows_in
+from rageval_dagster.storage.incidents import open_incidents
+from rageval_dagster.storage.leases import held_leases
 from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons, metric_summaries
 
 
@@ -119,6 +121,21 @@ def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVer
     for row in db.rows_in(query, datasets.client_id, client_ids):
         newest[row.client_id, row.name] = DatasetVerdict(*row)
     return list(newest.values())
+
+
+def runs_left_behind(db: Database) -> dict[str, str]:
+    """The Dagster runs that ended unseen, by client: they hold a lease that is dead, or left the client's newest
+    evaluation unfinished while nobody works on it. Those that an open incident names already are left out.
+    """
+    runs, leases = evaluation_runs.c, held_leases(db)
+    newest = sa.select(sa.func.max(runs.id)).group_by(runs.client_id)
+    query = sa.select(runs.client_id, runs.dagster_run_id)
+    rows = db.rows(query.where(runs.id.in_(newest), runs.status == "running", runs.dagster_run_id.is_not(None)))
+    left = {row.client_id: row.dagster_run_id for row in rows}
+    left |= {lease.client_id: lease.run_id for lease in leases if lease.run_id is not None}
+    at_work = {lease.client_id for lease in leases if not lease.is_dead}
+    noted = {each.run_id for each in open_incidents(db)}
+    return {client_id: run for client_id, run in left.items() if client_id not in at_work and run not in noted}
 
 
 def evaluated_since(db: Database, since: datetime) -> dict[str, datetime]:

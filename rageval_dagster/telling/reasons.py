@@ -30,14 +30,21 @@ def reason(incident: Incident, write: Write = one_line) -> str:
         case "errors":
             return f"{_failed(details, write)}, evaluation {incident.evaluation_id}"
         case "benchmark":
-            rules = [f"{write(rule)} ({count})" for rule, count in sorted(details["rules"].items()) if count]
-            return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
+            return broken_rules(details["rules"], write)
         case "failed_run":
-            step = f"at {write(details['step'])}" if "step" in details else "before its first step"
+            step = f"at step {write(details['step'])}" if "step" in details else "before its first step"
             why = [write(details[name]) for name in ("error", "check") if name in details]
-            return f"{' '.join([step, *why])}, Dagster run {write(incident.run_id or '')}"
+            why += ["its process died"] if details.get("died") else []
+            because = f" ({', '.join(why)})" if why else ""
+            return f"{step}{because}, Dagster run {write(incident.run_id or '')}"
         case "stale":
             return f"last complete evaluation {details['last_evaluated']}, wanted every {details['fresh_hours']:g} h"
+
+
+def broken_rules(failures: Mapping[str, int], write: Write) -> str:
+    """The rules that a benchmark breaks, with how many items, and what follows."""
+    rules = [f"{write(rule)} ({count})" for rule, count in sorted(failures.items()) if count]
+    return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
 
 
 def number(value: float | None) -> str:

@@ -28,12 +28,12 @@ def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project,
     assert failed.split()[:4] == ["failed", "run", "globex", "-"]
     assert re.split("  +", regression)[-2] == "no"
     assert "0.812 → 0.701 (-0.111 over 200 shared questions" in regression
-    assert re.split("  +", failed)[-2:] == ["no", "at retrieval_results SettingsError, Dagster run run-1"]
+    assert re.split("  +", failed)[-2:] == ["no", "at step retrieval_results (SettingsError), Dagster run run-1"]
     found = {row["client_id"]: row["incidents"] for row in json.loads(run("status", "--json").out)}
     assert [each["kind"] for each in found["acme"]] == ["regression"]
     assert found["acme"][0]["details"]["mean"] == 0.701
     assert [each["run_id"] for each in found["globex"]] == ["run-1"]
-    assert found["globex"][0]["reason"] == "at retrieval_results SettingsError, Dagster run run-1"
+    assert found["globex"][0]["reason"] == "at step retrieval_results (SettingsError), Dagster run run-1"
     evaluate(db)
     note_run(db, "globex", EndedRun("run-2", False), utc_now())
     review(db, settings, {"acme", "globex"}, utc_now())

@@ -251,22 +251,27 @@ def test_failing_runs_are_one_incident_until_one_succeeds(db: Database) -> None:
     ensure_client(db, "acme")
     note_run(db, "acme", EndedRun("run-0", False), NOW)
     assert everything(db) == []
-    note_run(db, "acme", FAILED, NOW)
-    note_run(db, "acme", EndedRun("run-2", True), NOW)
+    assert note_run(db, "acme", FAILED, NOW)
+    assert not note_run(db, "acme", FAILED, NOW)
     [found] = everything(db)
-    assert (found.run_id, found.details) == ("run-1", {"step": "retrieval_runs", "error": "StoreError"})
-    note_run(db, "acme", EndedRun("run-3", False), NOW)
+    assert (found.run_id, found.details["step"], found.details["error"]) == ("run-1", "retrieval_runs", "StoreError")
+    assert note_run(db, "acme", EndedRun("run-2", True, "metric_scores", died=True), NOW)
+    [newest] = everything(db)
+    assert (newest.id, newest.run_id, newest.opened_at) == (found.id, "run-2", found.opened_at)
+    assert (newest.details["step"], newest.details["died"], "error" in newest.details) == ("metric_scores", True, False)
+    assert not note_run(db, "acme", EndedRun("run-3", False), NOW)
     [closed] = everything(db)
     assert closed.details["over"] == {"reason": "recovered", "run_id": "run-3"}
     note_run(db, "acme", FAILED, NOW)
     assert len(open_incidents(db)) == 1
 
 
-def test_a_run_that_a_leak_ended_is_told_as_the_leak(db: Database, settings: Settings) -> None:
-    evaluate(db, foreign=1)
-    assert seen(db, settings) == [("leak", "synthetic/dense")]
-    by_check = EndedRun("run-1", True, "evaluation_runs", "DagsterAssetCheckFailedError", "no_foreign_chunks")
+def test_a_run_that_a_benchmark_ended_is_told_as_the_benchmark(db: Database, settings: Settings) -> None:
+    ensure_client(db, "acme")
+    dataset_with(db, "acme", "synthetic", valid=False)
+    assert seen(db, settings) == [("benchmark", "synthetic")]
+    by_check = EndedRun("run-1", True, "validated_benchmark", "DagsterAssetCheckFailedError", "no_duplicates")
     note_run(db, "acme", by_check, NOW)
-    assert [each.kind for each in open_incidents(db)] == ["leak"]
+    assert [each.kind for each in open_incidents(db)] == ["benchmark"]
     note_run(db, "acme", FAILED, NOW)
-    assert [each.kind for each in open_incidents(db)] == ["leak", "failed_run"]
+    assert [each.kind for each in open_incidents(db)] == ["benchmark", "failed_run"]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.evaluation.leaks import stray_chunks
-from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.gate.judging import judged_newest
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.views import read_view
@@ -106,13 +105,11 @@ def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, a
 
 
 @pytest.mark.core
-def test_another_clients_passage_fails_the_blocking_check_and_is_named(loaded: Project, assistant: OtherRag) -> None:
+def test_another_clients_passage_is_named_and_stored_nowhere(loaded: Project, assistant: OtherRag) -> None:
     loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
     assistant.extra = [{"ref": "idx-999999", "body": FOREIGN, "source": "x"}]
-    launched = loaded.evaluate("acme", "command:leak")
-    assert launched.blocked_by == "no_foreign_chunks"
+    report = loaded.report("acme", "command:leak")
     db = loaded.database()
-    [report] = reports_of(db, "acme", "command:leak")
     assert report.evaluation.status == "complete"
     assert (report.summaries["retrieval.foreign_hits"].mean or 0) > 0
     strays = stray_chunks(db, [report.evaluation], "foreign")

@@ -10,12 +10,15 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page
 
+from rageval_dagster.gate.incidents import EndedRun, note_run
 from rageval_dagster.records import Evidence, Item, Outcome
 from rageval_dagster.report.files import write_client_report, write_fleet_report
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
+from rageval_dagster.storage.evaluations import update_evaluation
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.scores import save_scores, save_summaries
+from rageval_dagster.storage.types import utc_now
 from tests.gate import gated_history
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items, summary
@@ -337,6 +340,36 @@ def test_too_few_questions_come_with_what_to_do(sqlite_db: Database, settings: S
     assert "rageval datasets import" in remedy
     assert "EVALUATION_TARGET_ITEMS (200)" in remedy
     assert "would show a drop of .25 (RAGEVAL_GATE_EFFECT)" in remedy
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_leak_and_a_failed_run_stand_before_the_verdict(
+    sqlite_db: Database, settings: Settings, open_page: Open, width: int
+) -> None:
+    items = make_items(20)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for system in ("dense", "assistant"):
+        held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks(items), items=items, system=system))
+    update_evaluation(sqlite_db, 2, foreign_chunks=3)
+    note_run(sqlite_db, "acme", EndedRun("run-1", True, "metric_scores", died=True), utc_now())
+    page = open_page(write_client_report(sqlite_db, settings, "acme"), "#run=1", width=width)
+    leak, failed = page.locator(".alarms p").all_inner_texts()
+    assert leak.startswith("System assistant returned 3 passages of other clients for ")
+    assert failed.startswith("The last run failed at step metric_scores (its process died), Dagster run run-1. ")
+    top = page.locator(".alarms").bounding_box(), page.locator(".verdict:visible").bounding_box()
+    assert top[0]["y"] < top[1]["y"]  # pyright: ignore[reportOptionalSubscript]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious_violations(page) == []
+    page.click(".alarms a")
+    assert shown_runs(page) == ["2"]
+    fleet = open_page(write_fleet_report(sqlite_db, settings), width=width)
+    assert fleet.locator(".verdict").inner_text() == (
+        "The system of 1 client returned other clients' passages: acme; the last run of 1 client failed: acme (its "
+        "process died)."
+    )
+    assert serious_violations(fleet) == []
+    fleet.locator(".verdict a").first.click()
+    fleet.wait_for_selector("html[data-ready] .alarms", state="attached")
 
 
 def test_redacted_it_holds_no_question_or_answer(history: Database, settings: Settings, open_page: Open) -> None:

@@ -86,7 +86,7 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
             "• `human`: `no_duplicates` (2), `quote_in_document` (1); it is not evaluated until that is mended\n"
             f"Next: `rageval datasets show {bad}`",
             "*A run failed: `acme`*\n"
-            "• `acme`: at `metric_scores` `LanguageModelError`, Dagster run `run-1`\n"
+            "• `acme`: at step `metric_scores` (`LanguageModelError`), Dagster run `run-1`\n"
             "Next: `rageval doctor`, `rageval evaluate --client acme`",
             "*Leak: chunks of other clients were returned: `acme`*\n"
             f"• `synthetic` / `dense`: 3 in evaluation {leaking.id}\n"

@@ -12,7 +12,7 @@ from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.benchmark.coverage import LACKS
 from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import RagevalError, SettingsError
+from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.fast import FastReport, evaluate_fast
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks
@@ -135,6 +135,8 @@ def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, t
     for client_id in usable:
         try:
             reports += _run(settings, db, client_id, trigger, plan, tell)
+        except InterruptedRunError:
+            raise
         except RagevalError as error:
             if chosen == 1:
                 raise
@@ -311,7 +313,8 @@ def _run(
     if launched.failure is not None and launched.blocked_by != LEAK_CHECK:
         opened = [each for each in evaluations_of_trigger(db, client_id, trigger) if each.unfinished]
         how = f"; to go on with it: rageval evaluate --resume {opened[-1].id}" if opened else ""
-        raise RagevalError(f"{client_id}: {launched.failure}{how}")
+        kind = InterruptedRunError if launched.interrupted else RagevalError
+        raise kind(f"{client_id}: {launched.failure}{how}")
     return reports_of(db, client_id, trigger)
 
 

@@ -187,6 +187,7 @@ def test_an_interrupted_command_says_how_to_go_on(loaded: Project, system: Other
     told = ended(interrupted)
     assert (told.code, told.out) == (2, "")
     assert "Traceback" not in told.err
+    assert "metric_scores: interrupted" in told.err
     number = resumed_by(told.err)
     ask(loaded, "Which engineer")
     refused = rageval("evaluate", "--resume", number)

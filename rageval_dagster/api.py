@@ -15,9 +15,9 @@ from rageval_dagster.app.datasets import generate_dataset
 from rageval_dagster.app.evaluate import Plan, evaluate
 from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import DatabaseError, RagevalError
+from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError
 from rageval_dagster.evaluation.summary import failures
-from rageval_dagster.settings import Settings
+from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
@@ -157,7 +157,10 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         with _or_unknown():
             dataset = benchmark_storage.get_dataset(db, request.dataset_id)
         _check_free(db, dataset.client_id)
-        system = settings.for_client(dataset.client_id).system[0]
+        try:
+            system = load_settings().for_client(dataset.client_id).system[0]  # what the worker will read
+        except SettingsError as error:
+            raise HTTPException(503, f"rageval: {showable(str(error))}") from None
         done = _done(evaluate, dataset.client_id, Plan([dataset.id], [system], request.k))
         newest = done.found[-1]
         if done.answered_nothing and not newest.leaked:

@@ -19,11 +19,13 @@ from rageval_dagster.resources import (
     Judging,
     QuestionGenerator,
     RagSystems,
+    RunSettings,
 )
 
 _database = HistoryDatabase()
-_store = DocumentStore()
-_embedding = Embedding(database=_database)
+_settings = RunSettings(database=_database)
+_store = DocumentStore(settings=_settings)
+_embedding = Embedding(database=_database, settings=_settings)
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
@@ -33,13 +35,14 @@ defs = dg.Definitions(
     sensors=[document_store_sensor(), dead_run_sensor(), alert_sensor()],
     resources={
         "database": _database,
+        "settings": _settings,
         "store": _store,
         "lease": ClientLease(database=_database),
-        "plan": EvaluationPlan.configure_at_launch(),
+        "plan": EvaluationPlan(settings=_settings),
         "embedding": _embedding,
-        "judging": Judging(database=_database, embedding=_embedding),
-        "generator": QuestionGenerator(database=_database),
-        "systems": RagSystems(database=_database, store=_store),
+        "judging": Judging(database=_database, settings=_settings, embedding=_embedding),
+        "generator": QuestionGenerator(database=_database, settings=_settings),
+        "systems": RagSystems(database=_database, store=_store, settings=_settings),
     },
     loggers={"console": dg.colored_console_logger.configured({"log_level": "INFO"}), "progress": progress_logger},
     # Models load once: one process a run. Parallelism is across clients.

@@ -41,6 +41,10 @@ class DatabaseAwayError(DatabaseError):
     """The history database stopped answering in the middle; what was going on can be done again."""
 
 
+class InterruptedRunError(RagevalError):
+    """Somebody stopped a command in the middle of a run."""
+
+
 class LeaseHeldError(RagevalError):
     """Another run is working on this client just now."""
 

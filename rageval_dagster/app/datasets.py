@@ -1,7 +1,7 @@
 """Benchmarks: generated from documents, imported from files, reviewed, and taken out of use."""
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rageval_dagster.app.clients import meant_instead
@@ -19,6 +19,7 @@ from rageval_dagster.storage.benchmark import Dataset, current_datasets, list_da
 from rageval_dagster.storage.clients import get_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import keep_lease, lease_holder
+from rageval_dagster.storage.run_requests import freeze
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ def generate_dataset(
     plan = Plan(dataset_name=name, sample_size=sample_size, strategy=strategy, renew=True)
     spec = BenchmarkSpec.from_settings(settings.for_client(client), size=sample_size, strategy=strategy)
     before = {(dataset.id, dataset.checked_at) for dataset in current_datasets(db, client)}
-    launched = run_job(settings, client, f"command:{uuid.uuid4()}", plan, tell, BENCHMARK_JOB)
+    trigger = f"command:{uuid.uuid4()}"
+    freeze(db, settings, {client: trigger}, asdict(plan))
+    launched = run_job(settings, client, trigger, plan, tell, BENCHMARK_JOB)
     if launched.failure is not None:
         raise RagevalError(f"{client}: {launched.failure}")
     for dataset in current_datasets(db, client):

@@ -1,9 +1,10 @@
 """Evaluating clients: by a run of the evaluation job each, by recorded answers only, or a forecast of what it takes."""
 
+import shlex
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.app.clients import chosen_clients
@@ -11,7 +12,7 @@ from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.benchmark.coverage import LACKS
 from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import RagevalError, SettingsError
+from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.fast import FastReport, evaluate_fast
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks
@@ -20,15 +21,15 @@ from rageval_dagster.evaluation.summary import EvaluationReport, failures, metri
 from rageval_dagster.evaluation.verdict import with_too_many_errors
 from rageval_dagster.gate.judging import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import GateSpec
-from rageval_dagster.identity import digest_json
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.rag.systems import check_system_name
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.benchmark import get_dataset
+from rageval_dagster.storage.benchmark import current_datasets, get_dataset
 from rageval_dagster.storage.caches import Usage, model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import unfinished_trigger
+from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_evaluation
+from rageval_dagster.storage.run_requests import freeze, requested
 
 if TYPE_CHECKING:
     from rageval_dagster.automation.launch import Launched
@@ -45,6 +46,16 @@ class Plan:
     strategy: str = ""
     dataset_name: str = ""
     renew: bool = False
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run to go on with: whose it is, what it was asked to do and by which trigger, and with which settings."""
+
+    client_id: str
+    trigger: str
+    plan: Plan
+    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -107,18 +118,23 @@ class Rescored:
 def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Evaluated:
     """Evaluates a client, or (None) all in the store: a run of the evaluation job each, which shows up in the UI.
 
-    What an earlier call with the same choices left unfinished is resumed. Of several clients one that fails is told,
-    and the others go on.
+    Each call asks for new runs, with the settings given, whatever becomes of rageval.toml while they wait or work. Of
+    several clients one that fails is told, and the others go on.
 
     Raises:
-        RagevalError: the plan or the settings cannot be used, or the only client's run failed: at which step and why.
+        RagevalError: the plan or the settings cannot be used, or the only client's run failed: at which step and why,
+            and how to go on with it.
     """
     chosen, usable, left_out = _choose(settings, db, client, plan, True, tell)
+    trigger = f"command:{uuid.uuid4()}"
+    freeze(db, settings, dict.fromkeys(usable, trigger), asdict(plan))
     reports: list[EvaluationReport] = []
     failed = chosen - len(usable)
     for client_id in usable:
         try:
-            reports += _run(settings, db, client_id, plan, tell)
+            reports += _run(settings, db, client_id, trigger, plan, tell)
+        except InterruptedRunError:
+            raise
         except RagevalError as error:
             if chosen == 1:
                 raise
@@ -126,6 +142,44 @@ def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, t
             tell(f"{client_id}: {error}")
     found = [look_at(settings, db, report, just_made=True) for report in reports]
     return Evaluated(found, chosen, failed, left_out, _spent(db, reports))
+
+
+def unfinished(settings: Settings, db: Database, run_id: int) -> Unfinished:
+    """The run to which an unfinished evaluation belongs, by the evaluation's number.
+
+    Raises:
+        RagevalError: it cannot be gone on with: why, and what to do.
+    """
+    evaluation = get_evaluation(db, run_id)
+    client_id, trigger = evaluation.client_id, evaluation.trigger
+    anew = f"start anew: rageval evaluate --client {shlex.quote(client_id)}"
+    if not evaluation.unfinished and evaluation.status == "complete":
+        raise RagevalError(f"run {run_id} is complete: rageval runs show {run_id}")
+    if evaluation.status == "failed":
+        raise RagevalError(f"run {run_id} was given up: a later one is complete, or its questions were renewed; {anew}")
+    kept = requested(db, settings, client_id, trigger)
+    if kept is None:
+        raise RagevalError(f"what run {run_id} was asked for is not kept any more; {anew}")
+    own, plan = kept
+    # Of each name the newest: a baseline's dataset that is asked beside it is an older one.
+    asked = {each.dataset_name: each.dataset_id for each in evaluations_of_trigger(db, client_id, trigger)}
+    renewed = set(asked.values()) - {each.id for each in current_datasets(db, client_id)}
+    if renewed and not plan.get("dataset_ids"):
+        raise RagevalError(f"the questions of run {run_id} were renewed since; {anew}")
+    known = {each.name for each in fields(Plan)}
+    return Unfinished(client_id, trigger, Plan(**{name: each for name, each in plan.items() if name in known}), own)
+
+
+def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
+    """Goes on with a run, as `evaluate` began it.
+
+    Raises:
+        RagevalError: as `evaluate`.
+    """
+    _choose(run.settings, db, run.client_id, run.plan, True, tell)
+    reports = _run(run.settings, db, run.client_id, run.trigger, run.plan, tell)
+    found = [look_at(run.settings, db, report, just_made=True) for report in reports]
+    return Evaluated(found, 1, 0, False, _spent(db, reports))
 
 
 def forecasts(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Forecasts:
@@ -245,18 +299,19 @@ def _check_plan(settings: Settings, db: Database, client_ids: Sequence[str], pla
             raise RagevalError(f"dataset {dataset_id} belongs to client {owner!r}: name it with --client")
 
 
-def _run(settings: Settings, db: Database, client_id: str, plan: Plan, tell: Tell) -> list[EvaluationReport]:
-    """Runs the job for one client and gives its reports."""
+def _run(
+    settings: Settings, db: Database, client_id: str, trigger: str, plan: Plan, tell: Tell
+) -> list[EvaluationReport]:
+    """Runs the job for one client and gives its reports; where it fails, it says how to go on with it."""
     from rageval_dagster.automation.jobs import EVALUATION_JOB
 
-    own = settings.for_client(client_id)
-    choices = {**asdict(plan), "k": plan.k or own.k, "systems": plan.systems or own.system}
-    prefix = f"command:{digest_json(choices)[:12]}:"
-    trigger = unfinished_trigger(db, client_id, prefix) or f"{prefix}{uuid.uuid4()}"
     tell(f"{client_id}: evaluating")
     launched = run_job(settings, client_id, trigger, plan, tell, EVALUATION_JOB)
     if launched.failure is not None:
-        raise RagevalError(f"{client_id}: {launched.failure}")
+        opened = [each for each in evaluations_of_trigger(db, client_id, trigger) if each.unfinished]
+        how = f"; to go on with it: rageval evaluate --resume {opened[-1].id}" if opened else ""
+        kind = InterruptedRunError if launched.interrupted else RagevalError
+        raise kind(f"{client_id}: {launched.failure}{how}")
     return reports_of(db, client_id, trigger)
 
 

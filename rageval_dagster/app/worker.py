@@ -38,7 +38,7 @@ def in_worker(
             return pool.submit(_call, use_case, *args, **kwargs).result()
         except BrokenProcessPool:
             raise WorkerDiedError(
-                "the process that worked on this died, perhaps for want of memory; ask again: it goes on where it was"
+                "the process that worked on this died, perhaps for want of memory; ask again"
             ) from None
 
 
@@ -49,7 +49,7 @@ def _call(use_case: Callable[Concatenate[Settings, Database, P], Result], *args:
         with textless_errors():  # the server logs what it does not know
             return use_case(*open_all(), *args, **kwargs)
     except KeyboardInterrupt:  # Ctrl-C reaches the server's workers, too
-        raise RagevalError("interrupted; ask again: it goes on where it was") from None
+        raise RagevalError("interrupted; ask again") from None
 
 
 def _end_with_parent() -> None:

@@ -8,7 +8,7 @@ from rageval_dagster.assets.gate_checks import gate_checks
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.benchmark.rules import RULES, RuleResult
 from rageval_dagster.records import Owner
-from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources import HistoryDatabase, RunSettings
 from rageval_dagster.resources.textless import without_texts
 
 MAX_IDS = 50
@@ -66,31 +66,33 @@ def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) 
 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
 @without_texts
-def few_errors(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+def few_errors(
+    context: dg.AssetCheckExecutionContext, database: HistoryDatabase, settings: RunSettings
+) -> dg.AssetCheckResult:
     """No more than RAGEVAL_MAX_ERROR_SHARE of any metric's outcomes are errors."""
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import error_share
-    from rageval_dagster.settings import load_settings
 
     client_id = database.client_of(context.partition_key)
     reports = reports_of(database.open(), client_id)
-    finding = error_share(reports, load_settings().for_client(client_id).max_error_share)
+    finding = error_share(reports, settings.read().for_client(client_id).max_error_share)
     return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
 
 
 @dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
 @without_texts
-def good_values(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+def good_values(
+    context: dg.AssetCheckExecutionContext, database: HistoryDatabase, settings: RunSettings
+) -> dg.AssetCheckResult:
     """The headline metrics, a judge model's, those with a threshold, and the user's own reach their good values.
 
     Precision is held to its ceiling times the good value.
     """
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import thresholds
-    from rageval_dagster.settings import load_settings
 
     client_id = database.client_of(context.partition_key)
-    own = load_settings().for_client(client_id).thresholds
+    own = settings.read().for_client(client_id).thresholds
     finding = thresholds(reports_of(database.open(), client_id), own)
     return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
 

@@ -7,9 +7,8 @@ import dagster as dg
 from rageval_dagster.assets.columns import client_asset
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.assets.progress import log_progress
-from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase
+from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase, RunSettings
 from rageval_dagster.resources.textless import without_texts
-from rageval_dagster.settings import load_settings
 
 
 @dg.observable_source_asset(group_name="corpus", tags={"dagster/kind/chroma": ""}, partitions_def=clients_partitions)
@@ -31,6 +30,7 @@ def corpus_version(
     store: DocumentStore,
     lease: ClientLease,
     plan: EvaluationPlan,
+    settings: RunSettings,
 ) -> Iterator[dg.MaterializeResult]:
     """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
     from rageval_dagster.evaluation.changes import scan_client
@@ -40,7 +40,7 @@ def corpus_version(
         database.open(),
         store.open(),
         client_id,
-        load_settings().for_client(client_id).system,
+        settings.read().system,
         log_progress(context, "chunks scanned", database),
     )
     context.log_event(

@@ -12,8 +12,8 @@ from rageval_dagster.resources import (
     HistoryDatabase,
     Judging,
     RagSystems,
+    RunSettings,
 )
-from rageval_dagster.settings import load_settings
 
 
 @client_asset("evaluation", "retrievals", deps=[validated_benchmark], kinds={"chroma", "sql"})
@@ -84,6 +84,7 @@ def metric_scores(
     lease: ClientLease,
     plan: EvaluationPlan,
     judging: Judging,
+    settings: RunSettings,
 ) -> dg.MaterializeResult:
     """Every metric of every question, each with a typed outcome: scored, undefined or error, never made up."""
     from rageval_dagster.evaluation.scoring import run_scoring
@@ -91,7 +92,7 @@ def metric_scores(
 
     db, client_id = database.open(), database.client_of(context.partition_key)
     tools = judging.tools(client_id, context.run.run_id)
-    max_age = load_settings().for_client(client_id).llm_cache_max_age_days
+    max_age = settings.read().llm_cache_max_age_days
     report = each_evaluation(
         db,
         evaluations_of(db, plan.request(client_id)),

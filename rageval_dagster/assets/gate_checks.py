@@ -4,7 +4,7 @@ import dagster as dg
 
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.gate.spec import DEFAULT_GATE, GateSpec
-from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources import HistoryDatabase, RunSettings
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
 
@@ -39,15 +39,17 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
         partitions_def=clients_partitions,
     )
     @without_texts
-    def check(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+    def check(
+        context: dg.AssetCheckExecutionContext, database: HistoryDatabase, settings: RunSettings
+    ) -> dg.AssetCheckResult:
         from rageval_dagster.gate.judging import judged_newest
         from rageval_dagster.telling.verdicts import finding_of
 
         client_id = database.client_of(context.partition_key)
-        settings = load_settings().for_client(client_id)
-        spec = GateSpec.from_settings(settings)
+        own = settings.read().for_client(client_id)
+        spec = GateSpec.from_settings(own)
         judged = judged_newest(database.open(), client_id)
-        finding = finding_of(judged, metric, settings.judge_model)
+        finding = finding_of(judged, metric, own.judge_model)
         return dg.AssetCheckResult(
             passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR if spec.severity == "error" else dg.AssetCheckSeverity.WARN,

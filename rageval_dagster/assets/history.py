@@ -15,6 +15,7 @@ from rageval_dagster.resources import (
     HistoryDatabase,
     Judging,
     RagSystems,
+    RunSettings,
 )
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
@@ -43,6 +44,7 @@ def evaluation_runs(
     plan: EvaluationPlan,
     judging: Judging,
     systems: RagSystems,
+    settings: RunSettings,
 ) -> dg.MaterializeResult:
     """One row of history per evaluation: versions, counts, headline metrics with intervals, what became of them."""
     from rageval_dagster.evaluation.changes import note_evaluated
@@ -58,18 +60,18 @@ def evaluation_runs(
     from rageval_dagster.telling.verdicts import gate_metadata
 
     db, client_id = database.open(), database.client_of(context.partition_key)
-    settings = load_settings().for_client(client_id)
+    own = settings.read()
     reports = finish_all(
         db,
         evaluations_of(db, plan.request(client_id)),
         lambda evaluation: judging.metrics(client_id, evaluation.k),
     )
     # Before the verdicts: a run that was killed after them is not done again.
-    set_systems(db, client_id, settings.system)
+    set_systems(db, client_id, own.system)
     run_id = context.run.run_id
     load = systems.loader(client_id, run_id, afresh=True)
     bench = Bench(
-        spec=GateSpec.from_settings(settings),
+        spec=GateSpec.from_settings(own),
         metrics_of=lambda evaluation: judging.metrics(client_id, evaluation.k),
         tools=lambda: judging.tools(client_id, run_id),
         ask_again=lambda evaluation, items, metric_ids: ask_again(
@@ -85,10 +87,10 @@ def evaluation_runs(
         warn=context.log.warning,
     )
     judged = judge_all(db, reports, bench)
-    note_evaluated(db, client_id, settings.system)
-    links = ReportLinks(settings.report_base_url)
-    page = run_page(db, reports, judged, links, bench.spec, settings.thresholds)
-    metadata = run_metadata(reports, settings.thresholds) | gate_metadata(judged)
+    note_evaluated(db, client_id, own.system)
+    links = ReportLinks(own.report_base_url)
+    page = run_page(db, reports, judged, links, bench.spec, own.thresholds)
+    metadata = run_metadata(reports, own.thresholds) | gate_metadata(judged)
     return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
 
 

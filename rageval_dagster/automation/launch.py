@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.events import RunFailureReason
 from dagster._core.execution.api import execute_run_iterator
 from dagster._core.remote_origin import RemoteRepositoryOrigin
 from dagster._core.workspace.load_target import ModuleTarget
@@ -25,13 +26,14 @@ CODE_LOCATION = "rageval_dagster"
 class Launched:
     """A finished run: its id in Dagster, and where it failed, the step and the message.
 
-    `untold` says why people could not be told what came of it.
+    `untold` says why people could not be told what came of it. `interrupted`: somebody stopped it.
     """
 
     run_id: str
     failed_step: str | None = None
     message: str | None = None
     untold: str | None = None
+    interrupted: bool = False
 
     @property
     def failure(self) -> str | None:
@@ -87,14 +89,17 @@ def _execute(
     origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin(job.name)
     run = instance.create_run_for_job(job_def=job, run_config=config, tags=tags, remote_job_origin=origin)
     failed_step = message = None
+    interrupted = False
     for event in execute_run_iterator(InMemoryJob(job), run, instance):
         if event.is_step_start and event.step_key:
             on_step(event.step_key)
         elif event.is_step_failure and message is None:
             failed_step, message = event.step_key, _innermost(event.step_failure_data.error)
+        elif event.is_run_failure and event.job_failure_data.failure_reason == RunFailureReason.UNEXPECTED_TERMINATION:
+            message, interrupted = "interrupted", True
         elif event.is_run_failure and message is None:
             message = _innermost(event.job_failure_data.error) or event.message
-    return Launched(run.run_id, failed_step, message)
+    return Launched(run.run_id, failed_step, message, interrupted=interrupted)
 
 
 def _innermost(error: Any) -> str | None:

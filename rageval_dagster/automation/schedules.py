@@ -58,17 +58,20 @@ def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
         context: dg.ScheduleEvaluationContext, database: HistoryDatabase
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         from rageval_dagster.storage.clients import list_clients
+        from rageval_dagster.storage.run_requests import freeze
 
         settings = load_settings()
         if not settings.enabled:
             yield dg.SkipReason("EVALUATION_ENABLED is false")
             return
         slot = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
-        present = [client.client_id for client in list_clients(database.open()) if client.vanished_at is None]
+        db, trigger = database.open(), f"schedule:{slot}"
+        present = [client.client_id for client in list_clients(db) if client.vanished_at is None]
         due = [client_id for client_id in present if time_of(settings, client_id) == cron]
         ensure_partitions(context.instance, due)  # the sensor may not have met them yet
+        freeze(db, settings, dict.fromkeys(due, trigger), {})
         for client_id in due:
-            yield run_request(client_id, f"schedule:{slot}", run_key=f"{client_id}:{slot}")
+            yield run_request(client_id, trigger, run_key=f"{client_id}:{slot}")
         if not due:
             yield dg.SkipReason("no clients yet: ingest documents first")
 

@@ -9,7 +9,7 @@ import dagster as dg
 
 from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.automation.jobs import evaluation_job
-from rageval_dagster.automation.requests import AskedFor, missing_partitions
+from rageval_dagster.automation.requests import TRIGGER_TAG, AskedFor, missing_partitions
 from rageval_dagster.automation.schedules import time_of
 from rageval_dagster.errors import StoreError
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
@@ -47,17 +47,22 @@ def document_store_sensor() -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:
         from rageval_dagster.corpus.watching import BUDGET_S, Cursor, look_around
+        from rageval_dagster.storage.run_requests import freeze
 
         settings = load_settings()
         if not settings.enabled:
             return dg.SkipReason("EVALUATION_ENABLED is false")
+        db = database.open()
         try:
             documents = store.open(patience_s=BUDGET_S)
-            seen = look_around(database.open(), documents, Cursor.read(context.cursor), settings, time.time())
+            seen = look_around(db, documents, Cursor.read(context.cursor), settings, time.time())
         except StoreError as error:
             return dg.SkipReason(str(error))
         to_add = missing_partitions(context.instance, [*seen.outstanding, *seen.stale])
-        requests = list(islice(_requests(context.instance, settings, seen), REQUESTS))
+        asked = dict(islice(_requests(context.instance, settings, seen), REQUESTS))
+        requests = list(asked.values())
+        triggers = {client_id: request.tags[TRIGGER_TAG] for client_id, request in asked.items()}
+        freeze(db, settings, triggers, {"only_if_changed": True})
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _described(seen, len(documents.refused())),
@@ -68,8 +73,8 @@ def document_store_sensor() -> dg.SensorDefinition:
     return sensor
 
 
-def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") -> Iterator[dg.RunRequest]:
-    """For each change that is not evaluated yet, then for some of the scans that are due."""
+def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") -> Iterator[tuple[str, dg.RunRequest]]:
+    """With its client, for each change that is not evaluated yet, then for some of the scans that are due."""
     changes = {client_id: f"change:{change_seq}" for client_id, change_seq in seen.outstanding.items()}
     scans = {client_id: f"rescan:{due.since:%Y-%m-%dT%H:%M:%S}:{due.round}" for client_id, due in seen.stale.items()}
     asked = AskedFor(instance, {*changes.values(), *scans.values()})
@@ -80,7 +85,7 @@ def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") ->
             request = asked.next_attempt(client_id, trigger, run_key, MAX_ATTEMPTS)
             if request is not None:
                 requested.add(client_id)
-                yield request
+                yield client_id, request
     rescans = 0
     for client_id, trigger in scans.items():
         if client_id in requested or asked.has_run(client_id) or time_of(settings, client_id) is None:
@@ -90,7 +95,7 @@ def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") ->
         request = asked.next_attempt(client_id, trigger, f"{client_id}:{trigger}", attempts)
         if request is not None and rescans < RESCANS:
             rescans += 1
-            yield request
+            yield client_id, request
 
 
 def _described(seen: "Look", refused: int) -> str:

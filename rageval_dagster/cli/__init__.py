@@ -15,5 +15,5 @@ def main() -> None:
         print(f"rageval: {showable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("rageval: interrupted; run the command again, it resumes", file=sys.stderr)
+        print("rageval: interrupted; run the command again", file=sys.stderr)
         sys.exit(2)

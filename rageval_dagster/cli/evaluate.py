@@ -60,6 +60,13 @@ def evaluate(
     fast: Annotated[
         bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
     ] = False,
+    resume: Annotated[
+        int | None,
+        typer.Option(
+            metavar="RUN",
+            help="Go on with an unfinished run by its number, with the settings that it was asked for with.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON an evaluation.")] = False,
 ) -> None:
     """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
@@ -69,7 +76,9 @@ def evaluate(
     if fast and (dry_run or gated or sample_size is not None or strategy is not None):
         raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
     plan = app.Plan(dataset or [], system or [], k or 0, sample_size or 0, strategy or "")
-    if every == (client is not None):
+    if resume is not None and (plan != app.Plan() or every or client is not None or dry_run or fast):
+        raise RagevalError("--resume goes on with what was asked for: it goes with --gate and --json only")
+    if resume is None and every == (client is not None):
         raise RagevalError("name a client with --client NAME, or take --all of them")
     settings, db = open_all()
     if fast:
@@ -78,7 +87,11 @@ def evaluate(
     if dry_run:
         _print_forecasts(app.forecasts(settings, db, client, plan, say), as_json)
         return
-    done = app.evaluate(settings, db, client, plan, say)
+    if resume is not None:
+        run = app.unfinished(settings, db, resume)
+        settings, done = run.settings, app.resume(db, run, say)
+    else:
+        done = app.evaluate(settings, db, client, plan, say)
     if as_json:
         print_json_lines(evaluation_json(settings, each) for each in done.found)
     else:

@@ -46,12 +46,16 @@ def list_all(
         require_client(settings, client, say)
     evaluations = list_evaluations(db, client_id=client, dataset_id=dataset, limit=limit)
     judgements = load_judgements(db, [evaluation.id for evaluation in evaluations])
-    held = {lease.client_id for lease in held_leases(db)}
+    at_work = {lease.holder.rpartition(":run ")[2] for lease in held_leases(db) if not lease.is_dead}
     held_against = current_baselines(db, client)
     rows = [
         _row(evaluation)
         | {"verdict": judgements[evaluation.id].verdict, "baseline": evaluation.id in held_against}
-        | ({} if evaluation.client_id in held or evaluation.status != "running" else {"status": "interrupted"})
+        | (
+            {"status": "interrupted"}
+            if evaluation.status == "running" and evaluation.dagster_run_id not in at_work
+            else {}
+        )
         for evaluation in evaluations
     ]
     if as_json:

@@ -4,6 +4,7 @@ from rageval_dagster.resources.database import HistoryDatabase
 from rageval_dagster.resources.lease import ClientLease
 from rageval_dagster.resources.models import Embedding, Judging, QuestionGenerator
 from rageval_dagster.resources.plan import EvaluationPlan
+from rageval_dagster.resources.settings import RunSettings
 from rageval_dagster.resources.store import DocumentStore
 from rageval_dagster.resources.systems import RagSystems
 
@@ -16,4 +17,5 @@ __all__ = [
     "Judging",
     "QuestionGenerator",
     "RagSystems",
+    "RunSettings",
 ]

@@ -1,15 +1,17 @@
 """What a run is asked to do, as configuration that all its assets share."""
 
 import dagster as dg
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.evaluation.request import EvaluationRequest, make_request
-from rageval_dagster.settings import load_settings
+from rageval_dagster.resources.settings import RunSettings
 
 
 class EvaluationPlan(dg.ConfigurableResource):
-    """The choices of one run; everything left empty is what the settings say."""
+    """The choices of one run; everything left empty is what its settings say."""
+
+    settings: dg.ResourceDependency[RunSettings]
 
     trigger: str = Field(default="", description="What started the evaluation; empty: this run.")
     dataset_ids: list[int] = Field(default=[], description="Datasets to evaluate; empty: all current ones.")
@@ -21,18 +23,11 @@ class EvaluationPlan(dg.ConfigurableResource):
     renew: bool = Field(default=False, description="Make a new dataset even if the current one is recent.")
     only_if_changed: bool = Field(default=False, description="End early if the scan finds no change.")
 
-    _run_id: str = PrivateAttr(default="")
-
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        run = context.run
-        # A run re-executed from failure keeps its first run's trigger, and so resumes that evaluation.
-        self._run_id = (run.root_run_id or run.run_id) if run is not None else "direct"
-
     def request(self, client_id: str) -> EvaluationRequest:
         return make_request(
-            load_settings().for_client(client_id),
+            self.settings.read().for_client(client_id),
             client_id,
-            trigger=self.trigger or f"run:{self._run_id}",
+            trigger=self.settings.trigger,
             k=self.k or None,
             systems=self.systems,
             dataset_ids=self.dataset_ids,
@@ -40,7 +35,7 @@ class EvaluationPlan(dg.ConfigurableResource):
 
     def benchmark(self, client_id: str) -> BenchmarkSpec:
         return BenchmarkSpec.from_settings(
-            load_settings().for_client(client_id),
+            self.settings.read().for_client(client_id),
             name=self.dataset_name,
             size=self.sample_size,
             strategy=self.strategy,

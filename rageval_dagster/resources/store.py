@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from rageval_dagster.settings import load_settings
+from rageval_dagster.resources.settings import RunSettings
 
 if TYPE_CHECKING:
     from rageval_dagster.corpus.store import ChromaStore
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 class DocumentStore(dg.ConfigurableResource):
     """Opens the Chroma of the settings freshly: a process that queried before would answer from its old index."""
 
+    settings: dg.ResourceDependency[RunSettings]
+
     def open(self, patience_s: float = math.inf) -> "ChromaStore":
         from rageval_dagster.corpus.store import open_store
 
-        return open_store(load_settings(), patience_s)
+        return open_store(self.settings.read(), patience_s)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from rageval_dagster.resources.database import HistoryDatabase
+from rageval_dagster.resources.settings import RunSettings
 from rageval_dagster.resources.store import DocumentStore
-from rageval_dagster.settings import load_settings
 
 if TYPE_CHECKING:
     from rageval_dagster.evaluation.stages import SystemLoader
@@ -17,10 +17,11 @@ class RagSystems(dg.ConfigurableResource):
 
     database: dg.ResourceDependency[HistoryDatabase]
     store: dg.ResourceDependency[DocumentStore]
+    settings: dg.ResourceDependency[RunSettings]
 
     def answers_max_age_days(self, client_id: str) -> float | None:
         """How long a model's answers are reused, since hosted models drift; None: the answerer without a model."""
-        settings = load_settings().for_client(client_id)
+        settings = self.settings.read().for_client(client_id)
         return settings.llm_cache_max_age_days if settings.answer_model else None
 
     def loader(self, client_id: str, run_id: str, afresh: bool = False) -> "SystemLoader":
@@ -33,7 +34,7 @@ class RagSystems(dg.ConfigurableResource):
         from rageval_dagster.metrics.assessment import assess_answer
         from rageval_dagster.rag.systems import load_system
 
-        db, store, settings = self.database.open(), self.store.open(), load_settings().for_client(client_id)
+        db, store, settings = self.database.open(), self.store.open(), self.settings.read().for_client(client_id)
         settings = settings.past_caches() if afresh else settings
         return lru_cache(maxsize=None)(
             lambda name: load_system(name, settings, db, store, client_id, assess_answer, run_id)

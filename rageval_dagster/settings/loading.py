@@ -4,6 +4,7 @@ From the strongest to the weakest: a client's table in rageval.toml, the environ
 rageval.toml, the built-in default.
 """
 
+import copy
 import difflib
 import os
 import tomllib
@@ -32,11 +33,15 @@ _OTHER_VARIABLES = {CONFIG_VARIABLE, "RAGEVAL_TEST_POSTGRES_URL", "RAGEVAL_TEST_
 
 @dataclass(frozen=True)
 class _Layer:
-    """Values by field name, each with the words that name its place; and what is wrong with other entries."""
+    """Values by field name, each with the words that name its place; and what is wrong with other entries.
+
+    `variables` are the names of those that hold its secrets.
+    """
 
     values: Mapping[str, Any]
     places: Mapping[str, str]
     problems: Sequence[str] = ()
+    variables: Mapping[str, str] | None = None
 
 
 class _Variables(dict[str, str]):
@@ -69,6 +74,7 @@ class SettingsSource:
         # Each is read when it is asked for: one client's mistake stops no other.
         self._clients = _table_of(document.get("clients", {}), "[clients]", self.config_file)
         self._made: dict[str | None, Settings] = {}
+        self._frozen: dict[str, Settings] = {}
 
     def settings(self, client_id: str | None = None) -> Settings:
         """The settings of a client, or those that hold for all.
@@ -76,21 +82,49 @@ class SettingsSource:
         Raises:
             SettingsError: of everything that is wrong its place and what it takes.
         """
+        if client_id in self._frozen:
+            return self._frozen[client_id]
         key = client_id if client_id in self._clients else None
         if key not in self._made:
-            layers = self._layers(key)
-            values, places = _merged(layers)
-            problems = [problem for layer in layers for problem in layer.problems]
-            try:
-                settings = Settings.model_validate(values)
-            except ValidationError as error:
-                raise SettingsError("; ".join([*problems, *_explained(error, values, places)])) from None
-            if problems:
-                raise SettingsError("; ".join(problems))
+            settings = _validated(*_merged(layers := self._layers(key)), layers)
             if key is not None and settings.client_field is None:
                 self._check_collection(key, settings.collection)
             self._made[key] = settings.bound(self)
         return self._made[key]
+
+    def to_freeze(self, client_id: str) -> dict[str, Any]:
+        """What of a client's settings decides what a run measures, as JSON takes it, without what is by default.
+
+        Of a secret it is the name of its variable.
+        """
+        settings = self.settings(client_id)
+        names = set(Settings.of_a_run())
+        secrets = {name for name in names if is_secret(Settings.model_fields[name].annotation)}
+        variables: dict[str, str] = {}
+        for layer in self._layers(client_id if client_id in self._clients else None):
+            variables |= layer.variables or {}
+        return {
+            **settings.model_dump(mode="json", include=names - secrets, exclude_defaults=True),
+            **{f"{name}_env": variable for name, variable in variables.items() if name in secrets},
+        }
+
+    def frozen(self, client_id: str, values: Mapping[str, Any]) -> Settings:
+        """A client's settings with those that `to_freeze` gave as they were then; all else is as it is now.
+
+        They stay the client's, whichever settings are asked for them.
+        """
+        layers = self._layers(client_id if client_id in self._clients else None)
+        then = self._read_table(values, "as the run was asked for")
+        now, places = _merged(layers)
+        names = set(Settings.of_a_run())
+        source = copy.copy(self)
+        settings = _validated(
+            {**{name: value for name, value in now.items() if name not in names}, **then.values},
+            {**places, **then.places},
+            [*layers, then],
+        )
+        source._frozen = {client_id: settings.bound(source)}
+        return source._frozen[client_id]
 
     @property
     def client_names(self) -> tuple[str, ...]:
@@ -146,6 +180,7 @@ class SettingsSource:
 
     def _read_variables(self, variables: Mapping[str, str], place: str) -> _Layer:
         values: dict[str, Any] = {}
+        secrets: dict[str, str] = {}
         for name, field in Settings.model_fields.items():
             if field.alias is None:
                 continue
@@ -156,11 +191,14 @@ class SettingsSource:
                 values[name] = kind(variables[field.alias].strip())
             elif file_name and is_secret(field.annotation):
                 values[name] = _read_secret(field.alias, file_name)
-        return _Layer(values, dict.fromkeys(values, place))
+            if name in values and is_secret(field.annotation):
+                secrets[name] = field.alias
+        return _Layer(values, dict.fromkeys(values, place), variables=secrets)
 
     def _read_table(self, table: Any, place: str, client: bool = False) -> _Layer:
         where = f"{self.config_file.name} {place}"
         values: dict[str, Any] = {}
+        secrets: dict[str, str] = {}
         problems: list[str] = []
         for key, value in _table_of(table, place, self.config_file).items():
             name = key.removesuffix("_env") if key.endswith("_env") else key
@@ -180,10 +218,10 @@ class SettingsSource:
             elif not secret:
                 values[name] = value
             elif (found := self.secret(value) if isinstance(value, str) else None) is not None:
-                values[name] = found
+                values[name], secrets[name] = found, value
             else:
                 problems.append(f"{where}: {key} names {unset(str(value))}")
-        return _Layer(values, dict.fromkeys(values, where), problems)
+        return _Layer(values, dict.fromkeys(values, where), problems, secrets)
 
 
 def load_settings(
@@ -228,6 +266,17 @@ def _merged(layers: Iterable[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
             else:
                 values[name], places[name] = value, layer.places[name]
     return values, places
+
+
+def _validated(values: dict[str, Any], places: dict[str, str], layers: Sequence[_Layer]) -> Settings:
+    problems = [problem for layer in layers for problem in layer.problems]
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError("; ".join([*problems, *_explained(error, values, places)])) from None
+    if problems:
+        raise SettingsError("; ".join(problems))
+    return settings
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

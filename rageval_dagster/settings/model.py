@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,16 @@ def _listed(value: Any) -> Any:
 
 
 _MODELS = ("generator_model", "answer_model", "judge_model")
+
+_NOT_FROZEN = {
+    *("enabled", "schedule", "settle_s", "rescan_hours", "fresh_hours", "alert_webhook_url"),
+    *("chroma_url", "chroma_path", "chroma_token", "chroma_headers", "chroma_tenant", "chroma_database"),
+    *("include", "exclude", "collection", "client_field"),
+    *("llm", "redact", "retention_days_text", "retention_days_scores"),
+    *("llm_concurrency", "llm_timeout_s", "llm_max_attempts", "llm_max_cost_usd", "llm_max_tokens", "budget"),
+}
+"""What a run takes as it is when it works, not when it was asked for: when and where things are, who is told, what may
+be spent, and what protects documents."""
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
@@ -109,6 +120,10 @@ class Source(Protocol):
     def collections(self) -> dict[str, str]: ...
 
     def described(self, client_id: str | None) -> list[Setting]: ...
+
+    def to_freeze(self, client_id: str) -> dict[str, Any]: ...
+
+    def frozen(self, client_id: str, values: Mapping[str, Any]) -> "Settings": ...
 
     def secret(self, variable: str) -> SecretStr | None: ...
 
@@ -282,6 +297,11 @@ class Settings(BaseModel):
     def of_the_file(cls) -> list[str]:
         """The names of the settings that [defaults] in rageval.toml may set."""
         return [name for name in cls.model_fields if _scope(cls, name) in ("client", "file")]
+
+    @classmethod
+    def of_a_run(cls) -> list[str]:
+        """The names of the settings that decide what a run measures and how that is judged."""
+        return [name for name in cls.of_the_file() if name not in _NOT_FROZEN]
 
     @classmethod
     def tables(cls) -> list[str]:

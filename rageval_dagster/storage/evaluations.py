@@ -67,6 +67,11 @@ class Evaluation:
     """Whether it was at the gate, whatever came of it."""
 
     @property
+    def unfinished(self) -> bool:
+        """Whether there is something left to do: it is running, or interrupted before it was at the gate."""
+        return self.status == "running" or (self.status == "complete" and not self.judged)
+
+    @property
     def answered_nothing(self) -> bool:
         """Whether the system failed on every question: nothing is known of it, not even its version."""
         return 0 < self.item_count == self.error_count
@@ -191,14 +196,6 @@ def evaluations_by_id(db: Database, ids: Iterable[int]) -> dict[int, Evaluation]
     return {found.id: found for found in map(_evaluation, rows)}
 
 
-def unfinished_trigger(db: Database, client_id: str, prefix: str) -> str | None:
-    """The newest trigger that starts with `prefix` and has a running evaluation."""
-    for evaluation in list_evaluations(db, client_id, status="running"):
-        if evaluation.trigger.startswith(prefix):
-            return evaluation.trigger
-    return None
-
-
 def evaluations_between(db: Database, before: Evaluation, now: Evaluation) -> list[Evaluation]:
     """The complete ones of the same dataset's name and system after one and before the other, oldest first."""
     runs = evaluation_runs.c
@@ -224,6 +221,7 @@ def evaluations_of_trigger(db: Database, client_id: str, trigger: str | None = N
     return sorted(found, key=lambda evaluation: evaluation.id)
 
 
+@retried
 def finish_evaluation(
     db: Database,
     id: int,
@@ -235,22 +233,40 @@ def finish_evaluation(
     foreign_chunks: int | None = None,
     unknown_chunks: int | None = None,
 ) -> None:
-    """Closes an evaluation as complete or failed; what has a default and is None stays as it was."""
+    """Closes an evaluation as complete or failed; what has a default and is None stays as it was.
+
+    Older ones of the dataset's name and the system that nobody went on with have failed once one is complete.
+    """
     given = {
         "judge_version": judge_version,
         "foreign_chunks": foreign_chunks,
         "unknown_chunks": unknown_chunks,
     }
-    update_evaluation(
-        db,
-        id,
-        status=status,
-        headline=dict(headline),
-        duration_s=duration_s,
-        error_count=error_count,
-        finished_at=utc_now(),
+    runs, now = evaluation_runs.c, utc_now()
+    values = {
+        "status": status,
+        "headline": dict(headline),
+        "duration_s": duration_s,
+        "error_count": error_count,
+        "finished_at": now,
         **{name: value for name, value in given.items() if value is not None},
-    )
+    }
+    with db.begin() as connection:
+        connection.execute(sa.update(evaluation_runs).where(runs.id == id).values(**values))
+        if status == "complete":
+            own = read_evaluation(connection, id)
+            versions = sa.select(evaluation_datasets.c.id).where(
+                evaluation_datasets.c.client_id == own.client_id, evaluation_datasets.c.name == own.dataset_name
+            )
+            left = (
+                runs.client_id == own.client_id,
+                runs.system_name == own.system,
+                runs.status == "running",
+                runs.id < id,
+                runs.trigger_key != own.trigger,
+                runs.dataset_id.in_(versions),
+            )
+            connection.execute(sa.update(evaluation_runs).where(*left).values(status="failed", finished_at=now))
 
 
 def add_cost(db: Database, id: int, cost_usd: float) -> None:

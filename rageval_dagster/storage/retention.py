@@ -41,6 +41,7 @@ from rageval_dagster.storage.tables import (
     retrievals,
     reuse_keys,
     run_items,
+    run_requests,
     texts,
 )
 from rageval_dagster.storage.types import utc_now
@@ -143,7 +144,13 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     newest = sa.select(sa.func.max(drawn_at)).where(chunk_samples.c.client_id == client_id)
     last = db.rows(newest)[0][0] or before
     rows["chunk_samples"] = _delete_old(db, drawn_at, client_id, min(before, last))
-    times = (llm_calls.c.called_at, corpus_changes.c.found_at, document_changes.c.found_at, incidents.c.closed_at)
+    times = (
+        run_requests.c.requested_at,
+        llm_calls.c.called_at,
+        corpus_changes.c.found_at,
+        document_changes.c.found_at,
+        incidents.c.closed_at,
+    )
     for time in times:
         rows[time.table.name] = _delete_old(db, time, client_id, before)
     return +rows
@@ -235,6 +242,7 @@ def delete_texts(
     rows["texts"] = _sweep(db, texts.c.text_hash, client_id, sa.true(), lambda row: row[0] not in shown)
     rows["llm_cache"] = _delete_old(db, llm_cache.c.made_at, client_id, before)
     rows["embedding_cache"] = _delete_old(db, embedding_cache.c.made_at, client_id, before)
+    rows["run_requests"] = _delete_old(db, run_requests.c.requested_at, client_id, before)
     return +(rows + _delete_questions(db, client_id, before, judged, lasting))
 
 

@@ -270,6 +270,17 @@ evaluation_runs = _table(
     Index("ix_evaluation_runs_finished_at", "finished_at"),
 )
 
+# What a run was asked to do, and with which settings, by what it was asked for; secrets by their variables' names only.
+run_requests = _table(
+    "run_requests",
+    _client_id(),
+    Column("trigger_key", identifier(NAME_LENGTH), nullable=False),
+    Column("settings", JsonText, nullable=False),
+    Column("plan", JsonText, nullable=False),
+    Column("requested_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "trigger_key"),
+)
+
 # Which earlier result a (system, input) key stands for, so that it need not be made again. Errors have no key.
 reuse_keys = _table(
     "reuse_keys",

@@ -128,19 +128,6 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert results.exists()
 
 
-@pytest.mark.slow
-def test_a_command_resumes_only_its_own_choices(loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as broken:
-        broken.setattr("rageval_dagster.evaluation.scoring.compute_scores", lambda *_: 1 / 0)
-        ended = run("evaluate", "--client", "acme")
-    refused(ended, "metric_scores", "ZeroDivisionError")
-    assert "Not executing" not in ended.err
-    other = run("evaluate", "--client", "acme", "--k", "3")
-    assert "rageval runs show 2" in other.out
-    assert "rageval runs show 1" not in other.out
-    assert "rageval runs show 1" in run("evaluate", "--client", "acme").out
-
-
 def test_ingestion_counts_its_change_so_that_the_sensor_need_not_wait(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

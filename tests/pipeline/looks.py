@@ -6,16 +6,20 @@ from typing import Any
 import dagster as dg
 
 from rageval_dagster.definitions import defs
-from rageval_dagster.resources import DocumentStore, HistoryDatabase
+from rageval_dagster.resources import DocumentStore, HistoryDatabase, RunSettings
 
-RESOURCES = {"database": HistoryDatabase(), "store": DocumentStore()}
+RESOURCES = {
+    "database": HistoryDatabase(),
+    "store": DocumentStore(settings=RunSettings(database=HistoryDatabase())),
+}
 
 
 def look(name: str, instance: dg.DagsterInstance, cursor: str | None = None) -> Any:
     """What a sensor gives."""
     sensor = defs.resolve_sensor_def(name)
     wanted = {key: RESOURCES[key] for key in sensor.required_resource_keys}
-    return sensor(dg.build_sensor_context(instance=instance, cursor=cursor, resources=wanted))
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=wanted) as context:
+        return sensor(context)
 
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:

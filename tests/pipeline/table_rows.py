@@ -9,8 +9,8 @@ from rageval_dagster.storage.tables import metadata
 
 # Times, costs and Dagster's own ids; `trigger_key` holds a command's invocation.
 UNLIKE = {"dagster_run_id", "duration_s", "latency_s", "cost_usd", "trigger_key", "evaluation_id", "lease_token"}
-# Every call of a model is a row, also one that was made again; what was told of runs that failed on the way.
-UNLIKE_TABLES = {"llm_calls", "schema_info", "incidents"}
+# Every call of a model is a row, also one that was made again; what was told of runs that failed on the way; who asked.
+UNLIKE_TABLES = {"llm_calls", "schema_info", "incidents", "run_requests"}
 
 
 def rows_of(db: Database, client_id: str | None = None) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rageval_dagster.records import Candidate
+from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import benchmark, caches, corpus
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage.benchmark import Sample
@@ -14,6 +15,7 @@ from rageval_dagster.storage.corpus import ManifestEntry, Passages
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.incidents import Finding, open_all
+from rageval_dagster.storage.run_requests import freeze
 from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import JsonText, LongText, utc_now
 from tests.storage import history_builder
@@ -47,6 +49,7 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     history_builder.finish(db, evaluation, {history_builder.MRR: 0.75})
     history_builder.hold_against(db, evaluation, evaluation)
     client_storage.set_systems(db, client, [evaluation.system])
+    freeze(db, load_settings({}), {client: evaluation.trigger}, {})
     open_all(db, [Finding(client, "stale")], utc_now())
     return evaluation
 

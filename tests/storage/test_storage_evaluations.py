@@ -127,6 +127,18 @@ def test_an_unfinished_evaluation_is_resumed_and_a_complete_one_is_left(db: Data
     assert complete.finished_at is not None
 
 
+def test_what_nobody_went_on_with_has_failed_once_a_later_one_is_complete(db: Database) -> None:
+    items = make_items(2)
+    dataset = make_dataset(db, "acme", items)
+    left = [open_run(db, dataset, "command:1"), open_run(db, dataset, "command:1", system="bm25")]
+    renewed = make_dataset(db, "acme", make_items(3), name=dataset.name)
+    finish(db, open_run(db, renewed, "command:2"), {MRR: 0.5})
+    later = open_run(db, renewed, "command:3")
+    status = {each.id: each.status for each in evaluations.list_evaluations(db, "acme")}
+    assert [status[each.id] for each in left] == ["failed", "running"], "nothing is known of the other system"
+    assert status[later.id] == "running"
+
+
 def test_an_evaluation_resumed_on_another_corpus_starts_its_items_anew(db: Database) -> None:
     items = make_items(2)
     dataset = make_dataset(db, "acme", items)
@@ -154,8 +166,6 @@ def test_evaluations_are_told_apart_and_listed_newest_first(db: Database) -> Non
     assert [run.id for run in evaluations.list_evaluations(db, trigger="schedule:1", dataset_id=other.id)] == [
         runs[3].id
     ]
-    assert evaluations.unfinished_trigger(db, "acme", "schedule:") == "schedule:1"
-    assert evaluations.unfinished_trigger(db, "acme", "command:") is None
     assert {found.trigger for found in evaluations.evaluations_of_trigger(db, "acme")} == {"change:1"}
     assert evaluations.evaluations_of_trigger(db, "nobody") == []
 

@@ -17,7 +17,7 @@ from tests.pipeline.test_models import with_models
 from tests.storage.history_builder import row_counts
 
 HEAVY = ("torch", "sentence_transformers", "transformers", "great_expectations", "pandas", "openai")
-OWN = {"run_requests", "evaluation_runs", "run_items", "metric_summaries", "metric_comparisons"}
+OWN = {"run_requests", "evaluation_runs", "run_items", "metric_summaries", "metric_comparisons", "night_scores"}
 """The tables that a run adds rows to which is like the one before."""
 
 NIGHT = """

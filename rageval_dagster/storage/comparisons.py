@@ -129,13 +129,15 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
         .order_by(runs.id, rows.metric_id)
     )
     found: list[Reading] = []
-    before: str | None = None
+    before = next(
+        (row.system_version for row in db.rows(sa.select(runs.system_version).where(runs.id == baseline_id))), None
+    )
     nights = groupby(db.rows(query), key=lambda row: (row.id, row.started_at, row.verdict, row.system_version))
     for (id, started_at, verdict, version), night in nights:
         changes = {
             row.metric_id: (row.difference, row.ci_low, row.ci_high) for row in night if row.difference is not None
         }
-        released = bool(found) and version != before
+        released = before is not None and version != before
         found.append(Reading(id, started_at, verdict, released, changes))
         before = version
     return found

@@ -357,3 +357,15 @@ def test_a_built_in_system_is_never_asked_again(db: Database) -> None:
 
     [judged] = held(db, evaluated(db, dataset, "command:2", ranks(ITEMS, wrong=4), reference=True), ask_again=never)
     assert len(judged.judgement.newly_failing) == 4
+
+
+def test_a_run_that_is_surely_better_is_accepted_by_itself_where_that_is_wanted(db: Database) -> None:
+    spec = replace(SPEC, accept_better=True)
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "command:1", ranks(ITEMS, wrong=30)), spec=spec)
+    held(db, evaluated(db, dataset, "command:2", ranks(ITEMS, wrong=29)), spec=spec)
+    assert baseline_of(db) == (1, "first"), "a little better is not surely better"
+    [better] = held(db, evaluated(db, dataset, "command:3", ranks(ITEMS)), spec=spec)
+    assert baseline_of(db) == (better.evaluation.id, "better")
+    [back] = held(db, evaluated(db, dataset, "command:4", ranks(ITEMS, wrong=30)), spec=spec)
+    assert (back.judgement.verdict, back.judgement.baseline_id) == ("regressed", better.evaluation.id)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.gate.baselines import accept
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.report.charts import trend_chart
@@ -20,8 +21,8 @@ from rageval_dagster.storage.corpus import ManifestEntry, Passages, delete_manif
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import save_summaries
 from rageval_dagster.storage.types import utc_now
-from tests.gate.gated_history import SPEC, evaluated, held
-from tests.storage.history_builder import make_dataset, summary
+from tests.gate.gated_history import SPEC, evaluated, held, ranks
+from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 SETTINGS = load_settings({})
 
@@ -186,3 +187,21 @@ def test_difficulty_tells_what_was_not_found_from_what_was_not_measured(
     held(sqlite_db, report, spec=SPEC)
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     assert re.findall(r"<li>Difficulty: (.*?)</li>", page) == ([] if said is None else [said])
+
+
+def test_the_change_since_the_baseline_is_told_night_by_night(sqlite_db: Database) -> None:
+    items = make_items(60)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for night, wrong, system in (("n1", 0, "v1"), ("n2", 6, "v1"), ("n3", 12, "v2"), ("n4", 24, "v2")):
+        report = evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items, system_version=system)
+        held(sqlite_db, report)
+        if night == "n2":
+            accept(sqlite_db, report.evaluation, "Ann <script>")
+    [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
+    changes = [night.changes[MRR][0] for night in contents.readings]
+    assert changes == pytest.approx([-0.1, -0.3]), "since run 2, which was accepted"
+    assert [night.released for night in contents.readings] == [True, False]
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert "accepted by Ann &lt;script&gt; on " in page
+    assert f"rageval runs accept {contents.evaluation.id}" in page
+    assert "−.20</td>" in page, "since the run before"

@@ -186,9 +186,10 @@ def _newly_failing(db: Database, pair: Pair, gated: Sequence[str], bench: Bench)
     scores = {name: pair.scores[name] for name in gated if name in pair.scores}
     scores = {name: each for name, each in scores.items() if each.remark != OTHER_JUDGE}
     wrong = {name: set(each.newly_wrong()) for name, each in scores.items()}
-    suspects = sorted(set().union(*wrong.values()))[:MOST_ASKED_AGAIN]
+    suspects = sorted(set().union(*wrong.values()))
     if pair.now.system_reference:
         return tuple(suspects)
+    suspects = suspects[:MOST_ASKED_AGAIN]
     known = _asked_before(db, pair, suspects)
     asked = [item_id for item_id in suspects if item_id not in known]
     try:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -52,6 +53,7 @@ class Customer:
         (project.folder / "their_search.py").write_text(SYSTEM, encoding="utf-8")
         monkeypatch.setenv("PYTHONPATH", f"{project.folder}{os.pathsep}{ROOT}")
         monkeypatch.syspath_prepend(str(project.folder))
+        monkeypatch.delitem(sys.modules, "their_search", raising=False)  # another test's
         Path("rageval.toml").write_text(
             '[clients.acme]\nsystem = "search"\nk = 3\n[clients.acme.systems.search]\nkind = "callable"\n'
             'function = "their_search:answer"\n',
@@ -121,7 +123,7 @@ def test_documents_replaced_in_the_middle_of_a_fall_launder_nothing(
     customer = Customer(project, run, monkeypatch, range(120))
     assert customer.evaluate().code == 0
     customer.hide(range(0, 120, 5))
-    assert customer.evaluate().code in (0, 1, 3)  # every fifth document is not found any more
+    assert customer.evaluate().code in (1, 3), "every fifth document is not found any more"
     customer.replace(range(70), range(120, 190))
     customer.hide(range(70, 120, 2))
     fallen = customer.evaluate()

@@ -67,7 +67,7 @@ class RetentionReport:
     kept: Counter[str] = field(default_factory=Counter)
 
     def metadata(self) -> dict[str, int]:
-        return {"clients": self.clients, "busy": self.busy, "failed": len(self.failures), **self.rows, **self.kept}
+        return {"clients": self.clients, "busy": self.busy, "failed": len(self.failures), **self.rows, **+self.kept}
 
 
 def retain_all(

@@ -161,7 +161,7 @@ def unfinished(settings: Settings, db: Database, run_id: int) -> Unfinished:
     if kept is None:
         raise RagevalError(f"what run {run_id} was asked for is not kept any more; {anew}")
     own, plan = kept
-    # Of each name the newest: a baseline's dataset that is asked beside it is an older one.
+    # Of each name the newest: a run may have renewed its questions on the way.
     asked = {each.dataset_name: each.dataset_id for each in evaluations_of_trigger(db, client_id, trigger)}
     renewed = set(asked.values()) - {each.id for each in current_datasets(db, client_id)}
     if renewed and not plan.get("dataset_ids"):

@@ -68,7 +68,7 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
             db,
             each,
             now,
-            history.linked_items(),
+            history.linked_items,
             metrics,
             lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"),
         )

@@ -32,6 +32,10 @@ class Scores:
     remark: str | None = None
 
     @property
+    def is_comparable(self) -> bool:
+        return self.remark != OTHER_JUDGE
+
+    @property
     def judge_changed(self) -> bool:
         """Whether the metric has another version than it had."""
         return self.remark in (JUDGED_ANEW, OTHER_JUDGE)

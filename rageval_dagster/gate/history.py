@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from rageval_dagster.evaluation.summary import is_by_model
-from rageval_dagster.gate.comparison import OTHER_JUDGE, Pair, Scores
-from rageval_dagster.gate.nights import LOOKS, NightVerdict, Variances, last_verdict
+from rageval_dagster.gate.comparison import Pair, Scores
+from rageval_dagster.gate.nights import LOOKS, Course, NightVerdict, Variances
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
@@ -51,10 +52,11 @@ class History:
     asked: Mapping[int, Mapping[str, Asked]]
     links: Sequence[Evaluation]
 
-    @property
+    @cached_property
     def clusters(self) -> dict[str, str]:
         return {each.key: each.cluster for items in self.asked.values() for each in items.values()}
 
+    @cached_property
     def linked_items(self) -> set[str]:
         """The ids of the questions that more than one of the links asks."""
         times: dict[str, int] = {}
@@ -128,10 +130,10 @@ class _Judge:
         scores = pair.scores.get(name)
         if scores is None:
             return self._unmeasured(name)
-        if scores.remark == OTHER_JUDGE:
-            return self._row(scores, gated, [], None, OTHER_JUDGE)
+        if not scores.is_comparable:
+            return self._row(scores, gated, [], None, scores.remark)
         evaluations, nights = self._nights(scores, gated)
-        found = last_verdict(
+        found = Course(
             nights if scores.summary.higher_is_better else [_turned(night) for night in nights],
             self.history.clusters,
             confirmed=self._confirmed(scores, len(nights)),
@@ -140,7 +142,7 @@ class _Judge:
             tolerance=self.spec.tolerance,
             alpha=self.alpha,
             looks=self.looks,
-        )
+        ).last()
         return self._row(scores, gated, nights, found, scores.remark)
 
     def _nights(self, scores: Scores, gated: bool) -> tuple[list[Evaluation], list[dict[str, float]]]:

@@ -8,7 +8,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport, headline_level
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline
 from rageval_dagster.gate.causes import blamed, changes
-from rageval_dagster.gate.comparison import OTHER_JUDGE, Pair, Scores, side_by_side
+from rageval_dagster.gate.comparison import Pair, Scores, side_by_side
 from rageval_dagster.gate.history import History, compare_metrics, history_of
 from rageval_dagster.gate.rescoring import rescore
 from rageval_dagster.gate.spec import MOST_ASKED_AGAIN, GateSpec
@@ -139,7 +139,7 @@ def _first(db: Database, report: EvaluationReport, bench: Bench) -> Judged:
 
 def _rescored(db: Database, history: History, bench: Bench) -> None:
     """Lets changed metrics score the answers of the reference, and of what links it with now."""
-    evaluation, asked = history.evaluations[-1], history.linked_items()
+    evaluation, asked = history.evaluations[-1], history.linked_items
     for before in history.links[:-1]:
         try:
             rescore(db, before, evaluation, asked, bench.metrics_of(evaluation), bench.tools, bench.progress)
@@ -184,7 +184,7 @@ def _newly_failing(db: Database, pair: Pair, gated: Sequence[str], bench: Bench)
     result of the evaluation before, it was asked then.
     """
     scores = {name: pair.scores[name] for name in gated if name in pair.scores}
-    scores = {name: each for name, each in scores.items() if each.remark != OTHER_JUDGE}
+    scores = {name: each for name, each in scores.items() if each.is_comparable}
     wrong = {name: set(each.newly_wrong()) for name, each in scores.items()}
     suspects = sorted(set().union(*wrong.values()))
     if pair.now.system_reference:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
@@ -101,115 +101,108 @@ def verdicts(
 
     Raises ValueError for an alpha outside (0, 1), fewer looks than one, or lists of different lengths.
     """
-    course = _Course(nights, clusters, confirmed, unchanged, prior, tolerance, alpha, looks)
-    found = [course.start()] if nights else []
-    for night in range(1, len(nights)):
-        course.see()
-        same = night > 1 and course.is_as_before(night)
-        found.append(found[-1] if same else course.judged(night))
-        course.learn(night)
-    return found
+    return Course(nights, clusters, confirmed, unchanged, prior, tolerance, alpha, looks).verdicts()
 
 
-def last_verdict(
-    nights: Sequence[Night],
-    clusters: Mapping[str, Hashable] | None = None,
-    confirmed: Sequence[Mapping[str, int] | None] | None = None,
-    unchanged: Sequence[bool] | None = None,
-    prior: Variances | None = None,
-    tolerance: float = 0.02,
-    alpha: float = 0.05,
-    looks: int = LOOKS,
-) -> NightVerdict:
-    """The last of `verdicts`, without the work for the others.
+@dataclass(frozen=True)
+class Course:
+    """The nights of one metric, as `verdicts` takes them."""
 
-    Raises ValueError as `verdicts`, and where there is no night.
-    """
-    if not nights:
-        raise ValueError("there is no night to judge")
-    course = _Course(nights, clusters, confirmed, unchanged, prior, tolerance, alpha, looks)
-    last = len(nights) - 1
-    while last > 1 and course.is_as_before(last):
-        last -= 1
-    if last == 0:
-        return course.start()
-    for night in range(1, last):
-        course.see()
-        course.learn(night)
-    course.see()
-    return course.judged(last)
+    nights: Sequence[Night]
+    clusters: Mapping[str, Hashable] | None = None
+    confirmed: Sequence[Mapping[str, int] | None] | None = None
+    unchanged: Sequence[bool] | None = None
+    prior: Variances | None = None
+    tolerance: float = 0.02
+    alpha: float = 0.05
+    looks: int = LOOKS
 
+    def __post_init__(self) -> None:
+        for column in (self.confirmed, self.unchanged):
+            if column is not None and len(column) != len(self.nights):
+                raise ValueError(f"{len(self.nights)} nights need {len(self.nights)} entries, not {len(column)}")
+        _ = self._levels  # refuses what is no alpha, and no number of looks
 
-class _Course:
-    """The nights of one metric, seen in order: `see` a night, have it `judged`, `learn` from it what is noise."""
+    def verdicts(self) -> list[NightVerdict]:
+        """The verdict on each night, from the first on."""
+        panel, spread = self._begun()
+        found = [self._start(spread)] if self.nights else []
+        for night in range(1, len(self.nights)):
+            panel.see()
+            same = night > 1 and self._is_as_before(night)
+            found.append(found[-1] if same else self._judged(night, panel, spread))
+            self._learn(night, panel, spread)
+        return found
 
-    def __init__(
-        self,
-        nights: Sequence[Night],
-        clusters: Mapping[str, Hashable] | None,
-        confirmed: Sequence[Mapping[str, int] | None] | None,
-        unchanged: Sequence[bool] | None,
-        prior: Variances | None,
-        tolerance: float,
-        alpha: float,
-        looks: int,
-    ) -> None:
-        for column in (confirmed, unchanged):
-            if column is not None and len(column) != len(nights):
-                raise ValueError(f"{len(nights)} nights need {len(nights)} entries, not {len(column)}")
-        self._nights = nights
-        self._clusters = clusters
-        self._confirmed = confirmed
-        self._unchanged = unchanged
-        self._tolerance = tolerance
-        self._looks = looks
-        self._levels = _Levels(alpha, looks)
-        self._single = _Levels(alpha, 1)
-        self._spread = _Spread(prior or Variances(), robust=unchanged is None)
-        self._panel = Panel(nights, clusters)
-        if nights:
-            self._panel.see()
+    def last(self) -> NightVerdict:
+        """The last of the verdicts, without the work for the others; raises ValueError where there is no night."""
+        if not self.nights:
+            raise ValueError("there is no night to judge")
+        panel, spread = self._begun()
+        last = len(self.nights) - 1
+        while last > 1 and self._is_as_before(last):
+            last -= 1
+        if last == 0:
+            return self._start(spread)
+        for night in range(1, last):
+            panel.see()
+            self._learn(night, panel, spread)
+        panel.see()
+        return self._judged(last, panel, spread)
 
-    def start(self) -> NightVerdict:
-        return NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, self._spread.variances(None))
+    def _begun(self) -> tuple[Panel, "_Spread"]:
+        """The questions, of which the first night is seen, and the noise of whole nights, of which nothing is known."""
+        panel = Panel(self.nights, self.clusters)
+        if self.nights:
+            panel.see()
+        return panel, _Spread(self.prior or Variances(), robust=self.unchanged is None)
 
-    def is_as_before(self, night: int) -> bool:
+    @cached_property
+    def _levels(self) -> "_Levels":
+        return _Levels(self.alpha, self.looks)
+
+    @cached_property
+    def _scored(self) -> list[dict[str, float]]:
+        return [{name: score for name, score in night.items() if score is not None} for night in self.nights]
+
+    def _start(self, spread: "_Spread") -> NightVerdict:
+        return NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, spread.variances(None))
+
+    def _is_as_before(self, night: int) -> bool:
         """Whether a night has the very scores of the night before."""
-        return _scored(self._nights[night]) == _scored(self._nights[night - 1])
+        return self._scored[night] == self._scored[night - 1]
 
-    def see(self) -> None:
-        self._panel.see()
-
-    def learn(self, night: int) -> None:
-        if self.is_as_before(night):
-            self._spread.add(None)
-        elif self._unchanged is None or self._unchanged[night]:
-            step = self._panel.step(night)
+    def _learn(self, night: int, panel: Panel, spread: "_Spread") -> None:
+        """What a night says of noise."""
+        if self._is_as_before(night):
+            spread.add(None)
+        elif self.unchanged is None or self.unchanged[night]:
+            step = panel.step(night)
             if step is not None:
-                self._spread.add(step)
+                spread.add(step)
 
-    def judged(self, night: int) -> NightVerdict:
-        known = self._panel.variances()
+    def _judged(self, night: int, panel: Panel, spread: "_Spread") -> NightVerdict:
+        known = panel.variances()
         recent = range(max(1, night - LASTING + 1), night + 1)
-        tonight, lasting = self._panel.moved(
-            drift_ratio(known or self._spread.start),
+        tonight, lasting = panel.moved(
+            drift_ratio(known or spread.start),
             {0: -1.0, night: 1.0},
             {0: -1.0, **dict.fromkeys(recent, 1.0 / len(recent))},
         )
-        variances = self._spread.variances(known)
+        variances = spread.variances(known)
         if tonight is None:
             return NightVerdict("unclear", None, None, None, None, None, variances)
-        moved = _Moved(tonight, lasting, len(recent), self._spread.shift, self._tolerance)
+        moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance)
         chance = self._confirmed_chance(night) if moved.is_beyond else 1.0
-        still = self._looks > 1 and self._unchanged is not None and self._unchanged[night]
+        still = self.looks > 1 and self.unchanged is not None and self.unchanged[night]
         found = moved.verdict(moved.is_sure(self._levels, still, chance), self._levels, variances)
-        suspected = found.decision == "regressed" or moved.is_sure(self._single, False, chance)
+        suspected = found.decision == "regressed" or moved.is_sure(_Levels(self.alpha, 1), False, chance)
         return replace(found, better=moved.turned.is_sure(self._levels, still, 1.0), suspected=suspected)
 
     def _confirmed_chance(self, night: int) -> float:
-        confirmed = None if self._confirmed is None else self._confirmed[night]
-        questions = len(_scored(self._nights[night]))
-        return 1.0 if confirmed is None else confirmed_p_value(confirmed, self._clusters, questions, self._tolerance)
+        confirmed = None if self.confirmed is None else self.confirmed[night]
+        questions = len(self._scored[night])
+        return 1.0 if confirmed is None else confirmed_p_value(confirmed, self.clusters, questions, self.tolerance)
 
 
 def confirmed_p_value(
@@ -402,7 +395,3 @@ class _Spread:
 
 def _clipped(fall: float) -> float:
     return round(min(max(fall, -1.0), 1.0), 12) + 0.0  # no dust of solving, and no -0.0
-
-
-def _scored(night: Night) -> dict[str, float]:
-    return {question: score for question, score in night.items() if score is not None}

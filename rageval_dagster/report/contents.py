@@ -8,7 +8,6 @@ from datetime import datetime
 
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, failures, report_of
 from rageval_dagster.gate.causes import GoneItem, gone_items
-from rageval_dagster.gate.comparison import OTHER_JUDGE
 from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.rag.failures import remedy
@@ -384,7 +383,7 @@ def _groups(questions: Questions, metric_id: str, report: EvaluationReport) -> d
     clusters = {id: result.item.cluster for id, result in results.items()}
     column = {id: outcome for id, outcome in questions.outcomes.get(metric_id, {}).items() if id in results}
     scores = questions.pair.scores.get(metric_id) if questions.pair is not None else None
-    before = scores.before if scores is not None and scores.remark != OTHER_JUDGE else {}
+    before = scores.before if scores is not None and scores.is_comparable else {}
     sign = 1 if report.summaries[metric_id].higher_is_better else -1
     found: dict[str, list[Group]] = {}
     for name, groups_of in by.items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rageval_dagster.evaluation.summary import EvaluationReport
-from rageval_dagster.gate.comparison import OTHER_JUDGE, Pair, side_by_side
+from rageval_dagster.gate.comparison import Pair, side_by_side
 from rageval_dagster.gate.judging import Judged
 from rageval_dagster.languages.detection import detect
 from rageval_dagster.metrics.cited_results import CitedResult
@@ -143,7 +143,7 @@ def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in judged.gated:
         scores = pair.scores.get(row.metric_id) if pair is not None else None
-        if scores is None or scores.remark == OTHER_JUDGE:
+        if scores is None or not scores.is_comparable:
             continue
         sign = 1.0 if row.higher_is_better else -1.0
         for item_id, value in scores.before.items():

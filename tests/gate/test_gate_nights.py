@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.gate import NightVerdict, last_verdict, verdicts
+from rageval_dagster.gate import NightVerdict, verdicts
+from rageval_dagster.gate.nights import Course
 
 Nights = list[dict[str, float | None]]
 
@@ -57,7 +58,7 @@ def test_a_night_is_judged_by_the_nights_up_to_it(nights: Nights, unchanged: lis
 @given(nights_of_few, st.lists(st.booleans(), min_size=7, max_size=7), st.sampled_from([1, 90]))
 def test_the_last_verdict_alone_is_the_last_of_all(nights: Nights, unchanged: list[bool], looks: int) -> None:
     still = unchanged[: len(nights)]
-    assert last_verdict(nights, unchanged=still, looks=looks) == verdicts(nights, unchanged=still, looks=looks)[-1]
+    assert Course(nights, unchanged=still, looks=looks).last() == verdicts(nights, unchanged=still, looks=looks)[-1]
 
 
 @settings(deadline=None)

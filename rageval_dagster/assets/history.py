@@ -83,7 +83,8 @@ def evaluation_runs(
             [metric for metric in judging.metrics(client_id, evaluation.k) if metric.id in metric_ids],
             judging.tools(client_id, run_id, afresh=True),
         ),
-        progress=log_progress(context, "earlier outcomes computed by changed metrics", database),
+        recorded=own.for_client(client_id).recorded,
+        progress=lambda what: log_progress(context, what, database),
         warn=context.log.warning,
     )
     judged = judge_all(db, reports, bench)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CHANGED_PART = 5
 """One question of so many changes at most when a dataset is renewed for its age, unless more have lost their quote."""
+LEAST_ANCHORS = 30
+"""The first so many questions, or a fifth of those of a larger dataset, never make room: they link all its versions."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Panel:
 
     `verified` are the items that a person has verified: they stay. `standing` are the candidates of the others that
     can stay, their quotes being there; those of `retiring` are gone. `leaving` are the standing items' ids in the order
-    in which they make room; none do in a repair. `present` are the ids of all items that the dataset has.
+    in which they make room, without the anchors; none do in a repair. `present` are the ids of all items that the
+    dataset has.
     """
 
     verified: Sequence[Item] = ()
@@ -86,11 +89,13 @@ def panel_of(
     own = [item for item in items if item.item_id in candidates]
     standing = [(each, candidates[each.item_id][0]) for each in own if not resolutions[each.item_id].unresolved]
     gone = [candidates[item.item_id] for item in own if resolutions[item.item_id].unresolved]
+    # Those that a person has verified stay anyhow.
+    anchors = max(LEAST_ANCHORS, len(items) // CHANGED_PART) - len(verified)
     return Panel(
         verified=verified,
         standing=[candidate for _, candidate in standing] if renewal.extent != "draw" else (),
         retiring=[candidate for found in gone for candidate in found],
-        leaving=_in_turn(standing, resolutions, sampled) if renewal.extent == "rotate" else (),
+        leaving=_in_turn(standing[max(anchors, 0) :], resolutions, sampled) if renewal.extent == "rotate" else (),
         present=frozenset(item.item_id for item in items),
     )
 

@@ -140,13 +140,13 @@ def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None)
 
 def newly_failing(judged: "Judged", most: int = FEW_IDS) -> Sequence[str]:
     """The first questions that newly fail by their ids, and the command that shows both answers; nothing without."""
-    from rageval_dagster.gate.spec import failing_count
+    from rageval_dagster.telling.verdicts import newly_failing as told
 
     failing = judged.judgement.newly_failing
     if not failing:
         return ()
     return (
-        f"{failing_count(len(failing))} newly failing, also when asked again: {named(failing, most)}",
+        f"{told(len(failing), judged.judgement.asked_again)}: {named(failing, most)}",
         f"both answers: rageval runs compare {judged.judgement.baseline_id} {judged.evaluation.id}",
     )
 
@@ -158,6 +158,7 @@ def gate_json(judged: "Judged") -> dict[str, Any]:
         "baseline_run": judged.judgement.baseline_id,
         "changes": [asdict(change) for change in judged.judgement.changes],
         "newly_failing": list(judged.judgement.newly_failing),
+        "asked_again": judged.judgement.asked_again,
         "metrics": [asdict(row) for row in judged.gated],
     }
 

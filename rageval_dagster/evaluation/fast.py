@@ -17,7 +17,7 @@ from rageval_dagster.rag.redacted import RedactedSystem
 from rageval_dagster.rag.systems import check_system_name
 from rageval_dagster.records import Item, Result
 from rageval_dagster.redaction import load_redactor
-from rageval_dagster.settings import RecordedDefinition, Settings
+from rageval_dagster.settings import Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.clients import get_client
 from rageval_dagster.storage.database import Database
@@ -79,7 +79,7 @@ def _report(
     metrics: Sequence[Metric],
 ) -> FastReport:
     items = benchmark_storage.dataset_items(db, dataset.id)
-    if isinstance(settings.systems.get(system), RecordedDefinition):
+    if system in settings.recorded:
         found = _from_file(settings, client_id, system, items, k)
     else:
         found = _from_history(db, client_id, system, items)

@@ -17,6 +17,7 @@ from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.scores import TIMES
 
 SINGLE_CALLS, MULTI_HOP_CALLS, UNANSWERABLE_CALLS = 3, 5, 2
 """What one draft takes: the model writes it, and critics judge it."""
@@ -90,11 +91,14 @@ def forecast(
         datasets = chosen_datasets(db, request)
     questions = sum(dataset.qa_count for dataset in datasets) + (renewal.size if renewal and not dataset_ids else 0)
     answers = questions * len(built_in)
-    judged = questions * len(request.systems) * judge_calls(settings, request.k)
+    own = [name for name in request.systems if name not in BUILT_IN_SYSTEMS]
+    again = questions * (TIMES - 1) * len(set(own) - settings.recorded)
+    judge = judge_calls(settings, request.k)
+    judged = questions * len(request.systems) * judge
     calls: dict[Role, Calls] = {
         "generator": generator_calls(settings, renewal.size, chunks) if renewal else Calls(),
         "answer": Calls(answers * 2 if settings.verification_enabled else answers, answers),
-        "judge": Calls(judged, judged),
+        "judge": Calls(judged + again * judge, judged),
     }
     work = [each for role in calls if (each := _work(db, settings, client_id, role, calls[role], request.k))]
     by_role = {each.role: each.calls for each in work}
@@ -105,7 +109,8 @@ def forecast(
         "questions": questions,
         "systems": ", ".join(request.systems),
         "retrievals": questions * len(built_in),
-        "system calls": questions * (len(request.systems) - len(built_in)),
+        "system calls": questions * len(own),
+        "asked again": again,
         **{f"{role} calls": by_role.get(role, 0) for role in calls},
         "tokens": sum(each.tokens for each in work),
         "cost_usd": sum(costs) if len(costs) == len(work) else None,

@@ -6,6 +6,8 @@ from rageval_dagster.evaluation.verdict import with_too_many_errors
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.comparisons import Reason
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.text import plural
@@ -52,5 +54,17 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
             f"in evaluation {evaluation.id} the system failed on every question: nothing can be held against it; "
             "accept one in which it answered"
         )
-    comparison_storage.save_baseline(db, evaluation, "accepted", accepted_by)
+    set_baseline(db, evaluation, "accepted", accepted_by)
     comparison_storage.mark_first(db, evaluation.id)
+
+
+def set_baseline(db: Database, evaluation: Evaluation, reason: Reason, accepted_by: str | None = None) -> None:
+    """Makes an evaluation the reference, with what its questions scored when they were last asked three times.
+
+    Each was when it joined, and again when it turned; earlier evaluations may be deleted.
+    """
+    asked = benchmark_storage.questions_asked(db, [evaluation.dataset_id]).get(evaluation.dataset_id, {})
+    times = score_storage.load_repeated(db, evaluation)
+    newest = {each.key: times[each.key][-1] for each in asked.values() if each.key in times}
+    score_storage.save_repeated(db, evaluation, newest)
+    comparison_storage.save_baseline(db, evaluation, reason, accepted_by)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.evaluation.tools import metric_embedder, tools_of
 from rageval_dagster.gate.causes import GoneItem, blamed, changes, gone_items
-from rageval_dagster.gate.comparison import Pair, side_by_side
-from rageval_dagster.gate.history import compare_metrics, history_of
+from rageval_dagster.gate.comparison import Pair
+from rageval_dagster.gate.held import Held
+from rageval_dagster.gate.history import history_of
 from rageval_dagster.gate.rescoring import rescore
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.registry import metrics_of
@@ -72,15 +72,13 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
             metrics,
             lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"),
         )
-    pair = side_by_side(db, before, now)
-    spec = GateSpec.from_settings(own)
-    gated = spec.gated(pair.scores, now.k, headline_level([scores.summary for scores in pair.scores.values()]))
     groups = len({(each.dataset_name, each.system) for each in evaluations_of_trigger(db, now.client_id, now.trigger)})
-    rows = compare_metrics(db, history, pair, gated, spec, groups)
-    worse = _worse(db, pair, gated)
+    held = Held.of(db, history, GateSpec.from_settings(own), groups)
+    pair = held.pair
+    worse = _worse(db, pair, [name for name in held.gated if name in pair.scores])
     found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
     documents = documents_changed(db, now.client_id, before.started_at, now.started_at)
-    return RunsCompared(pair, documents, gone_items(db, before, now), found, rows, worse)
+    return RunsCompared(pair, documents, gone_items(db, before, now), found, held.rows(), worse)
 
 
 def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:

@@ -22,6 +22,11 @@ LEAST_COVERED = 0.8
 Values = Mapping[str, float | None]
 
 
+def is_right(summary: Summary, value: float) -> bool:
+    """Whether a question is right at a metric by its value."""
+    return value >= RIGHT if summary.higher_is_better else value <= 1.0 - RIGHT
+
+
 @dataclass(frozen=True)
 class Scores:
     """Both evaluations' scores of a metric by item id, on the questions that they share."""
@@ -60,23 +65,6 @@ class Scores:
         }
         falls = sorted((-fall, item_id) for item_id, fall in fallen.items() if fall > 0)
         return {item_id: -fall for fall, item_id in falls}
-
-    def newly_wrong(self) -> list[str]:
-        """The items that were right in the earlier evaluation and are wrong now."""
-        return [item_id for item_id in self.worse() if self._turned_from(item_id, was_right=True)]
-
-    def newly_right(self) -> list[str]:
-        """The items that were wrong in the earlier evaluation and are right now."""
-        return [item_id for item_id in self.before if self._turned_from(item_id, was_right=False)]
-
-    def _turned_from(self, item_id: str, was_right: bool) -> bool:
-        before, now = self.before[item_id], self.now.get(item_id)
-        if before is None or now is None:
-            return False
-        return self.is_right(before) == was_right != self.is_right(now)
-
-    def is_right(self, value: float) -> bool:
-        return value >= RIGHT if self.summary.higher_is_better else value <= 1.0 - RIGHT
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,7 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
             "other_metrics": [row.metric_id for row in fallen if row is not deepest],
             "changes": [asdict(change) for change in found.changes],
             "newly_failing": found.newly_failing,
+            "asked_again": found.asked_again,
         }
         yield Finding(found.client_id, "regression", place, **where, details=details)
 

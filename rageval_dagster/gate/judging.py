@@ -1,27 +1,34 @@
 """The gate: each evaluation against its reference, whether it regressed, since when and why, and what fails anew."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.summary import EvaluationReport, headline_level
+from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import too_many_errors
-from rageval_dagster.gate.baselines import may_be_baseline
+from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
 from rageval_dagster.gate.causes import blamed, changes
-from rageval_dagster.gate.comparison import Pair, Scores, side_by_side
-from rageval_dagster.gate.history import History, compare_metrics, history_of
+from rageval_dagster.gate.comparison import Pair, side_by_side
+from rageval_dagster.gate.held import Held
+from rageval_dagster.gate.history import History, history_of
 from rageval_dagster.gate.rescoring import rescore
-from rageval_dagster.gate.spec import MOST_ASKED_AGAIN, GateSpec
+from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.records import Item, Outcome, Progress
+from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.comparisons import Judgement, MetricComparison, Verdict
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
+from rageval_dagster.storage.scores import TIMES, Repeated
 
 AskAgain = Callable[[Evaluation, Sequence[Item], Sequence[str]], Mapping[str, Mapping[str, Outcome]]]
 """Asks these items once more and scores them by the metrics with these ids: {metric id: {item id: outcome}}."""
+
+BATCH = 32
+"""Questions asked again between two writes: a kill loses at most this many."""
 
 FIRST = Judgement("first", None, (), ())
 
@@ -45,13 +52,18 @@ class Judged:
 
 @dataclass(frozen=True)
 class Bench:
-    """What judging needs beside the evaluations: the gate's settings, metrics, models, and how to ask once more."""
+    """What judging needs beside the evaluations: the gate's settings, metrics, models, and how to ask once more.
+
+    `recorded` are the systems whose answers are recorded, so that there is nobody to ask. `progress` is made for what
+    is going on.
+    """
 
     spec: GateSpec
     metrics_of: Callable[[Evaluation], Sequence[Metric]]
     tools: Callable[[], Tools]
     ask_again: AskAgain
-    progress: Progress | None = None
+    recorded: Collection[str] = ()
+    progress: Callable[[str], Progress] | None = None
     warn: Callable[[str], None] = lambda _: None
 
 
@@ -76,10 +88,7 @@ def visible_drop(db: Database, evaluation: Evaluation, spec: GateSpec) -> float 
 
     None where in some metric it would show none.
     """
-    pair = side_by_side(db, evaluation, evaluation)
-    gated = spec.gated(pair.summaries, evaluation.k, headline_level(list(pair.summaries.values())))
-    rows = compare_metrics(db, history_of(db, evaluation, evaluation), pair, gated, spec)
-    drops = [row.smallest_drop for row in rows if row.gated]
+    drops = [row.smallest_drop for row in Held.of(db, history_of(db, evaluation, evaluation), spec).rows() if row.gated]
     known = [drop for drop in drops if drop is not None]
     return max(known) if known and len(known) == len(drops) else None
 
@@ -121,7 +130,7 @@ def _judge(db: Database, report: EvaluationReport, bench: Bench, groups: int) ->
     _save(db, judged)
     surely_better = judged.judgement.verdict == "passed" and any(row.better for row in judged.gated)
     if bench.spec.accept_better and surely_better and may_be_baseline(db, report, bench.spec):
-        comparison_storage.save_baseline(db, evaluation, "better")
+        set_baseline(db, evaluation, "better")
     return judged
 
 
@@ -130,7 +139,8 @@ def _first(db: Database, report: EvaluationReport, bench: Bench) -> Judged:
     evaluation = report.evaluation
     usable = may_be_baseline(db, report, bench.spec)
     if usable:
-        comparison_storage.save_baseline(db, evaluation, "first")
+        _repeat(db, evaluation, bench.spec.gated(report.summaries, evaluation.k, report.level), (), bench)
+        set_baseline(db, evaluation, "first")
     failed = _has_failed(evaluation, bench.spec)
     judged = Judged(evaluation, FIRST if usable else replace(FIRST, verdict="failed" if failed else None), ())
     _save(db, judged)
@@ -140,28 +150,31 @@ def _first(db: Database, report: EvaluationReport, bench: Bench) -> Judged:
 def _rescored(db: Database, history: History, bench: Bench) -> None:
     """Lets changed metrics score the answers of the reference, and of what links it with now."""
     evaluation, asked = history.evaluations[-1], history.linked_items
+    progress = bench.progress and bench.progress("earlier outcomes computed by changed metrics")
     for before in history.links[:-1]:
         try:
-            rescore(db, before, evaluation, asked, bench.metrics_of(evaluation), bench.tools, bench.progress)
+            rescore(db, before, evaluation, asked, bench.metrics_of(evaluation), bench.tools, progress)
         except RagevalError as error:
             bench.warn(f"the answers of evaluation {before.id} could not be scored by the judge of now: {error}")
 
 
 def _held_against(db: Database, history: History, bench: Bench, groups: int) -> Judged:
     evaluation, before, spec = history.evaluations[-1], history.evaluations[0], bench.spec
-    pair = side_by_side(db, before, evaluation)
-    level = headline_level(list(pair.earlier.values()))
-    gated = spec.gated({**pair.earlier, **pair.summaries}, evaluation.k, level)
-    failing = _newly_failing(db, pair, gated, bench)
-    rows = compare_metrics(db, history, pair, gated, spec, groups)
+    held = Held.of(db, history, spec, groups)
+    pair = held.pair
+    if not _has_failed(evaluation, spec):
+        _repeat(db, evaluation, list(held.measured), held.turned(), bench)
+    rows = held.rows()
     verdict = verdict_of([row for row in rows if row.gated], _has_failed(evaluation, spec))
+    asked_again = evaluation.system not in bench.recorded
+    failing = held.newly_failing(asked_again)
     since = _last_good(db, pair)
     found = changes(db, since)
     if not found and verdict == "regressed" and since is not pair:
         since, found = pair, changes(db, pair)
-    worse = [name for name in gated if name in since.scores]
+    worse = [name for name in held.gated if name in since.scores]
     told = blamed(db, since, found, dict.fromkeys(each for name in worse for each in since.scores[name].worse()))
-    return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing), tuple(rows))
+    return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again), tuple(rows))
 
 
 def _has_failed(evaluation: Evaluation, spec: GateSpec) -> bool:
@@ -177,54 +190,53 @@ def _last_good(db: Database, pair: Pair) -> Pair:
     return since if since.shared else pair
 
 
-def _newly_failing(db: Database, pair: Pair, gated: Sequence[str], bench: Bench) -> tuple[str, ...]:
-    """The items that were right, are wrong now, and wrong again when they are asked again.
+def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: Collection[str], bench: Bench) -> None:
+    """Asks questions twice more, past every cache: those that join, and those that turned since they were first asked.
 
-    A built-in system would say the same. At most fifty questions of another are asked; where an item has the very
-    result of the evaluation before, it was asked then.
+    A question joins where no evaluation of its system asked it three times by the gate's metrics. One that turned is
+    asked unless this very result was. What the system could not be asked is not stored: it joins the next time.
     """
-    scores = {name: pair.scores[name] for name in gated if name in pair.scores}
-    scores = {name: each for name, each in scores.items() if each.is_comparable}
-    wrong = {name: set(each.newly_wrong()) for name, each in scores.items()}
-    suspects = sorted(set().union(*wrong.values()))
-    if pair.now.system_reference:
-        return tuple(suspects)
-    suspects = suspects[:MOST_ASKED_AGAIN]
-    known = _asked_before(db, pair, suspects)
-    asked = [item_id for item_id in suspects if item_id not in known]
-    try:
-        again = bench.ask_again(pair.now, [pair.shared[item_id] for item_id in asked], list(wrong)) if asked else {}
-    except RagevalError as error:
-        bench.warn(f"questions that newly fail could not be asked again: {error}")
-        return ()
-    failing = [
-        item_id
-        for item_id in suspects
-        if known.get(item_id)
-        or any(
-            item_id in items and _is_wrong(scores[name], again.get(name, {}).get(item_id))
-            for name, items in wrong.items()
-            if item_id in asked
-        )
-    ]
-    return tuple(failing)
+    if evaluation.system_reference or evaluation.system in bench.recorded or not gated:
+        return
+    versions = {each.metric_id: each.metric_version for each in score_storage.load_summaries(db, evaluation.id)}
+    gated = [name for name in gated if name in versions]
+    scores = score_storage.load_scores(db, evaluation.id, {name: versions[name] for name in gated})
+    keys = benchmark_storage.questions_asked(db, [evaluation.dataset_id])[evaluation.dataset_id]
+    repeated = score_storage.load_repeated(db, evaluation)
+    results = {row.item_id: row.result_id for row in result_storage.run_items(db, evaluation.id)}
+    asked = []
+    for item in benchmark_storage.remaining_items(db, evaluation.dataset_id):
+        measured = {name for name in gated if (found := scores[name].get(item.item_id)) and found.value is not None}
+        times, result_id = repeated.get(keys[item.item_id].key, []), results.get(item.item_id)
+        joins = bool(measured - {name for each in times for name in each.scores})
+        again = keys[item.item_id].key in turned and (not times or times[-1].result_id != result_id)
+        if result_id is not None and (joins or (measured and again)):
+            asked.append((item, result_id))
+    progress = bench.progress("questions asked three times") if bench.progress is not None and asked else None
+    for start in range(0, len(asked), BATCH):
+        batch = asked[start : start + BATCH]
+        items = [item for item, _ in batch]
+        try:
+            more = [bench.ask_again(evaluation, items, gated) for _ in range(TIMES - 1)]
+        except RagevalError as error:
+            bench.warn(f"{len(asked) - start} questions could not be asked again: {error}")
+            return
+        found = {
+            keys[item.item_id].key: Repeated(
+                evaluation.id,
+                result_id,
+                {name: [_value(each, name, item) for each in (scores, *more)] for name in gated},
+            )
+            for item, result_id in batch
+        }
+        score_storage.save_repeated(db, evaluation, found)
+        if progress is not None:
+            progress(start + len(batch), len(asked))
 
 
-def _is_wrong(scores: Scores, outcome: Outcome | None) -> bool:
-    """Whether an item that was asked again is wrong again; what failed, or was not asked, counts as wrong."""
-    return outcome is None or outcome.value is None or not scores.is_right(outcome.value)
-
-
-def _asked_before(db: Database, pair: Pair, suspects: Sequence[str]) -> dict[str, bool]:
-    """Whether the suspects with the very result of the evaluation before, held against the same baseline, failed."""
-    previous = comparison_storage.judged_before(db, pair.now, pair.before.id) if suspects else None
-    if previous is None:
-        return {}
-    earlier, now = (
-        {row.item_id: row.result_id for row in result_storage.run_items(db, each)} for each in (previous, pair.now.id)
-    )
-    failed = comparison_storage.load_judgements(db, [previous])[previous].newly_failing
-    return {each: each in failed for each in suspects if now.get(each) is not None and earlier.get(each) == now[each]}
+def _value(outcomes: Mapping[str, Mapping[str, Outcome]], metric_id: str, item: Item) -> float | None:
+    found = outcomes.get(metric_id, {}).get(item.item_id)
+    return None if found is None else found.value
 
 
 def _save(db: Database, judged: Judged) -> None:

@@ -10,10 +10,6 @@ from rageval_dagster.settings import Settings
 DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
 
 
-MOST_ASKED_AGAIN = 50
-"""Newly failing questions that are asked again; where more fail at once, nobody needs to be told one by one."""
-
-
 @dataclass(frozen=True)
 class GateSpec:
     """What a client's settings say of the gate. `metrics` are ids, which may have `k` in the place of the cutoff."""
@@ -64,9 +60,3 @@ def at_level(pattern: str, level: str) -> str:
     if level == "chunk" or name == pattern or name.startswith("document_"):
         return pattern
     return f"retrieval.document_{name}"
-
-
-def failing_count(failing: int) -> str:
-    """How many questions fail anew: of more than are asked again, only that there are so many."""
-    least = "at least " if failing >= MOST_ASKED_AGAIN else ""
-    return f"{least}{failing} question{'' if failing == 1 else 's'}"

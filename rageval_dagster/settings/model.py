@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, SystemDefinition
+from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition
 
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -371,6 +371,11 @@ class Settings(BaseModel):
         fresh = self.model_copy(update={"llm_cache_max_age_days": 0})
         fresh._source = self._source
         return fresh
+
+    @property
+    def recorded(self) -> frozenset[str]:
+        """The systems whose answers stand in a file."""
+        return frozenset(name for name, each in self.systems.items() if isinstance(each, RecordedDefinition))
 
     def secret(self, variable: str) -> SecretStr:
         """The secret in a variable that rageval.toml names, or in the file that NAME_FILE names.

@@ -86,12 +86,17 @@ class Change:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of an evaluation at the gate. `newly_failing` are item ids."""
+    """What became of an evaluation at the gate.
+
+    `newly_failing` are the ids of items that were right when they were first asked since the baseline, and are wrong
+    now: each time that they were asked, unless `asked_again` is false.
+    """
 
     verdict: Verdict | None
     baseline_id: int | None
     changes: tuple[Change, ...]
     newly_failing: tuple[str, ...]
+    asked_again: bool = True
 
 
 _COLUMNS = tuple(MetricComparison.__dataclass_fields__)
@@ -214,6 +219,7 @@ def save_judgement(db: Database, evaluation_id: int, judgement: Judgement) -> No
         baseline_id=judgement.baseline_id,
         changes=[asdict(change) for change in judgement.changes],
         newly_failing=list(judgement.newly_failing),
+        asked_again=judgement.asked_again,
     )
 
 
@@ -224,7 +230,7 @@ def mark_first(db: Database, evaluation_id: int) -> None:
 
 def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int, Judgement]:
     """What became of evaluations at the gate, by evaluation; those that were not there yet have no verdict."""
-    columns = [evaluation_runs.c[name] for name in ("id", "verdict", "baseline_id", "changes", "newly_failing")]
+    columns = [evaluation_runs.c[name] for name in ("id", *Judgement.__dataclass_fields__)]
     with db.connect() as connection:
         rows = rows_in(connection, sa.select(*columns), evaluation_runs.c.id, evaluation_ids)
         return {
@@ -233,6 +239,7 @@ def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int,
                 baseline_id=row.baseline_id,
                 changes=tuple(Change(**change) for change in row.changes or ()),
                 newly_failing=tuple(row.newly_failing or ()),
+                asked_again=row.asked_again is not False,
             )
             for row in rows
         }

@@ -12,8 +12,15 @@ from rageval_dagster import records
 from rageval_dagster.records import Outcome
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.database import Database, retried, rows_in, same, upsert
-from rageval_dagster.storage.evaluations import client_of, in_dataset
-from rageval_dagster.storage.tables import dataset_items, metric_scores, metric_summaries, night_scores
+from rageval_dagster.storage.evaluations import Evaluation, client_of, in_dataset
+from rageval_dagster.storage.tables import (
+    dataset_items,
+    evaluation_runs,
+    metric_scores,
+    metric_summaries,
+    night_scores,
+    repeated_scores,
+)
 from rageval_dagster.storage.types import storable, utc_now
 
 _NAMED = ("result_id", "metric_id", "metric_version", "take")
@@ -211,6 +218,58 @@ def load_night_scores(
     of = night_scores.c
     query = sa.select(of.evaluation_id, of.scores).where(of.metric_id == metric_id, of.metric_version == metric_version)
     return {row.evaluation_id: row.scores for row in db.rows_in(query, of.evaluation_id, evaluation_ids)}
+
+
+TIMES = 3
+"""How often a question is asked that joins or turned, with the evaluation's own time."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What a question scored when it was asked three times: {metric id: three values}, the evaluation's own first.
+
+    `result_id` is the result that the evaluation's own value is of. A value is None where there was nothing to score.
+    """
+
+    evaluation_id: int
+    result_id: str
+    scores: Mapping[str, Sequence[float | None]]
+
+
+@retried
+def save_repeated(db: Database, evaluation: Evaluation, questions: Mapping[str, Repeated]) -> None:
+    """Keeps what questions scored when they were asked three times, by the questions' keys."""
+    rows = [
+        {
+            "evaluation_id": evaluation.id,
+            "client_id": evaluation.client_id,
+            "question": key,
+            "result_id": each.result_id,
+            "scores": {metric_id: list(values) for metric_id, values in each.scores.items()},
+        }
+        for key, each in questions.items()
+    ]
+    with db.begin() as connection:
+        upsert(connection, repeated_scores, rows, update=["result_id", "scores"])
+
+
+def load_repeated(db: Database, evaluation: Evaluation) -> dict[str, list[Repeated]]:
+    """Of each question that a system was asked three times, up to this evaluation of it: when, oldest first."""
+    of, runs = repeated_scores.c, evaluation_runs.c
+    query = (
+        sa.select(of.question, of.evaluation_id, of.result_id, of.scores)
+        .join(evaluation_runs, runs.id == of.evaluation_id)
+        .where(
+            runs.client_id == evaluation.client_id,
+            runs.system_name == evaluation.system,
+            of.evaluation_id <= evaluation.id,
+        )
+        .order_by(of.evaluation_id)
+    )
+    found: dict[str, list[Repeated]] = {}
+    for question, *values in db.rows(query):
+        found.setdefault(question, []).append(Repeated(*values))
+    return found
 
 
 @dataclass(frozen=True)

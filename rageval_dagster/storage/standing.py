@@ -19,8 +19,9 @@ from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs,
 class Standing:
     """The newest complete evaluation of a client's dataset (by its name) by a system, as the gate found it.
 
-    `gated` are the metrics that the gate looked at; `newly_failing` is how many questions are; `erring` are, of the
-    metrics with errors, how many they have and of how many questions, by metric id.
+    `gated` are the metrics that the gate looked at; `newly_failing` is how many questions are, and `asked_again`
+    whether they were asked again; `erring` are, of the metrics with errors, how many they have and of how many
+    questions, by metric id.
     """
 
     id: int
@@ -32,6 +33,7 @@ class Standing:
     baseline_id: int | None
     changes: tuple[Change, ...]
     newly_failing: int
+    asked_again: bool
     item_count: int
     error_count: int
     foreign_chunks: int | None
@@ -74,6 +76,7 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
         runs.system_name.label("system"),
         runs.changes,
         runs.newly_failing,
+        runs.asked_again,
     ).select_from(with_names.join(newest, newest.c.id == runs.id))
     rows = connection.execute(query.order_by(runs.id)).mappings().all()
     gated = _gated(connection, [row["id"] for row in rows])
@@ -84,6 +87,7 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
                 **row,
                 "changes": tuple(Change(**change) for change in row["changes"] or ()),
                 "newly_failing": len(row["newly_failing"] or ()),
+                "asked_again": row["asked_again"] is not False,
                 "gated": tuple(gated[row["id"]]),
                 "erring": erring[row["id"]],
             }

@@ -263,7 +263,8 @@ evaluation_runs = _table(
     Column("baseline_id", Integer),
     Column("verdict", identifier(20)),
     Column("changes", JsonText),  # what changed since the last evaluation that had not regressed: names and counts
-    Column("newly_failing", JsonText),  # item ids: right in the baseline, wrong now, and wrong again when asked again
+    Column("newly_failing", JsonText),  # item ids: right when they were first asked, wrong now
+    Column("asked_again", Boolean),  # whether these were wrong each time that they were asked now
     UniqueConstraint("evaluation_id"),
     Index(None, "client_id", "trigger_key"),
     # Across clients: who was evaluated lately?
@@ -390,6 +391,17 @@ night_scores = _table(
     PrimaryKeyConstraint("evaluation_id", "metric_id", "metric_version"),
 )
 
+# A question of an evaluation that was asked three times, past every cache.
+repeated_scores = _table(
+    "repeated_scores",
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("question", identifier(100), nullable=False),  # item id, and its marking where it has one
+    Column("result_id", hex_digest(), nullable=False),
+    Column("scores", JsonText, nullable=False),  # {metric id: [the evaluation's own value, and two more]}
+    PrimaryKeyConstraint("evaluation_id", "question"),
+)
+
 # A metric of an evaluation against its reference.
 metric_comparisons = _table(
     "metric_comparisons",
@@ -415,7 +427,7 @@ metric_comparisons = _table(
     Column("decision", identifier(20), nullable=False),
     Column("better", Boolean, nullable=False),
     Column("suspected", Boolean, nullable=False),
-    Column("remark", identifier(200)),
+    Column("remark", identifier(400)),
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
 )
 

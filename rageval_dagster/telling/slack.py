@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from rageval_dagster.gate.spec import failing_count
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
 from rageval_dagster.telling.reasons import LONGEST_NAME, number, one_line, reason
+from rageval_dagster.telling.verdicts import newly_failing
 
 LONGEST_DETAIL = 200
 MOST_INCIDENTS = 20
@@ -116,7 +116,7 @@ def _explained(details: Mapping[str, Any]) -> Iterator[str]:
     if not details["changes"]:
         yield "Nothing that is versioned changed since the last good evaluation"
     if details["newly_failing"]:
-        yield f"Right in the baseline and wrong now, also when asked again: {failing_count(details['newly_failing'])}"
+        yield newly_failing(details["newly_failing"], details["asked_again"])
 
 
 def _next(incidents: Sequence[Incident]) -> list[str]:

@@ -8,6 +8,7 @@ from rageval_dagster.evaluation.summary import is_by_model
 from rageval_dagster.gate.judging import Judged
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.text import plural
 
 MOST_IDS = 50
 
@@ -68,6 +69,12 @@ def _settled(judged: Judged, unclear: Sequence[MetricComparison]) -> str:
     seen = [row.smallest_drop for row in unclear if row.smallest_drop is not None]
     surely = f"a fall of {seen_from(max(seen)):.2f} would be sure" if seen else "no fall would be sure"
     return f"; it may be chance: {surely}; the next nights or more questions will tell"
+
+
+def newly_failing(count: int, asked_again: bool) -> str:
+    """`3 questions newly failing, also when asked again`."""
+    how = "also when asked again" if asked_again else "by recorded answers: nobody can be asked again"
+    return f"{plural(count, 'question')} newly failing, {how}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from rageval_dagster.storage.database import Database
 from tests.benchmark.small_corpus import SPEC, SmallCorpus, asked, chunk
 
 CHUNKS = [chunk(number) for number in range(10)]
+ANCHORS = [chunk(number) for number in range(10, 41)]
 AGED = Renewal("it is old", "rotate", 20)
 
 
@@ -27,22 +28,27 @@ def corpus(sqlite_db: Database, tmp_path: Path) -> SmallCorpus:
 
 
 def test_what_the_sample_lacks_makes_room_first_then_what_was_there_longest(corpus: SmallCorpus) -> None:
-    corpus.hold(*CHUNKS)
-    items = [asked(each) for each in CHUNKS]
+    corpus.hold(*ANCHORS, *CHUNKS)
+    anchors, items = [asked(each) for each in ANCHORS], [asked(each) for each in CHUNKS]
     items[3] = replace(items[3], human_verified=True)
     items[7] = Item("Who owns harbour 7?", answerable=False)
-    dataset = corpus.generated(items, CHUNKS)
+    dataset = corpus.generated([*anchors, *items], [*ANCHORS, *CHUNKS])
     # The text around the quote of 1 was changed, 2 has lost its quote.
     edited = chunk(1, "A fair is held every summer. " + CHUNKS[1].text)
     now = [CHUNKS[0], edited, chunk(2, "It burned down."), *CHUNKS[3:]]
-    corpus.hold(*now)
+    # An anchor has lost its quote, too: 29 others and the verified question are thirty.
+    corpus.hold(*ANCHORS[:20], *ANCHORS[21:], *now)
     sampled = [now[number] for number in (1, 2, 3, 4, 7, 9)]
     panel = panel_of(corpus.db, corpus.store, "acme", dataset, SPEC, AGED, sampled)
     assert panel.verified == [items[3]]
-    assert [each.item for each in panel.retiring] == [items[2]]
-    assert [each.item for each in panel.standing] == [items[number] for number in (0, 1, 4, 5, 6, 7, 8, 9)]
-    assert list(panel.leaving) == [items[number].item_id for number in (0, 5, 6, 8, 1, 4, 7, 9)]
-    assert panel.rotating(len(panel.staying)) == 1
+    assert [each.item for each in panel.retiring] == [anchors[20], items[2]]
+    standing = [*anchors[:20], *anchors[21:], *(items[number] for number in (0, 1, 4, 5, 6, 7, 8, 9))]
+    assert [each.item for each in panel.standing] == standing
+    anchor, *left = panel.leaving
+    assert anchor == anchors[30].item_id, "the youngest of 31"
+    assert left == [items[number].item_id for number in (0, 5, 6, 8, 1, 4, 7, 9)]
+    assert panel.rotating(len(panel.staying)) == 41 // 5 - 2
+    assert {each.item_id for each in panel.remaining()} > {each.item_id for each in [*anchors[:20], *anchors[21:30]]}
     repaired = panel_of(corpus.db, corpus.store, "acme", dataset, SPEC, Renewal("", "repair", 10), sampled)
     assert (repaired.standing, repaired.remaining()) == (panel.standing, panel.staying)
     drawn = panel_of(corpus.db, corpus.store, "acme", dataset, SPEC, Renewal("", "draw", 10), sampled)

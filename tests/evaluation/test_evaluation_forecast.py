@@ -191,3 +191,16 @@ def test_the_judge_s_calls_are_those_that_are_sent(sqlite_db: Database, tmp_path
         judge_scores(metrics, [result], Tools(judge=ChatClient(settings, "judge", sqlite_db, "acme")))
     # All but claims.answer_relevancy, which asks once and needs an embedding model.
     assert len(server.requests) == judge_calls(settings, 5) - 1
+
+
+def test_a_system_of_their_own_may_be_asked_three_times_and_a_recorded_one_is_not(
+    sqlite_db: Database, tmp_path: Path
+) -> None:
+    make_dataset(sqlite_db, "acme", make_items(10))
+    systems = '[defaults.systems.theirs]\nkind = "callable"\nfunction = "answers:answer"\n'
+    systems += '[defaults.systems.noted]\nkind = "recorded"\nfile = "answers.jsonl"\n'
+    settings = configured(tmp_path, '[defaults]\nmetrics = ["claims.faithfulness"]\n' + systems)
+    found = forecast(sqlite_db, settings, "acme", "probe", systems=["theirs", "noted", "dense"])
+    assert (found["system calls"], found["asked again"]) == (20, 20)
+    judge = by_role(found)["judge"]
+    assert (judge["calls"], judge["calls_if_all_goes_well"]) == (2 * (30 + 20), 2 * 30)

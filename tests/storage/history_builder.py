@@ -15,7 +15,7 @@ from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
-from rageval_dagster.storage.scores import Summary
+from rageval_dagster.storage.scores import Repeated, Summary
 from rageval_dagster.storage.tables import embedding_cache, llm_cache, metadata, metric_scores, reuse_keys
 
 MRR = "retrieval.mrr"
@@ -204,6 +204,7 @@ def hold_against(db: Database, evaluation: Evaluation, baseline: Evaluation) -> 
     comparisons.save_baseline(db, baseline, "first")
     comparisons.save_comparisons(db, evaluation.id, [row])
     score_storage.save_night_scores(db, evaluation.client_id, "1", {(baseline.id, MRR): {}, (evaluation.id, MRR): {}})
+    score_storage.save_repeated(db, evaluation, {"item": Repeated(evaluation.id, "result", {MRR: [1.0] * 3})})
 
 
 def finish(

@@ -1,0 +1,237 @@
+"""An evaluation held against its reference: every metric's row, and which questions newly fail."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from rageval_dagster.evaluation.summary import headline_level
+from rageval_dagster.gate.comparison import Pair, Scores, is_right, side_by_side
+from rageval_dagster.gate.history import History, Measured, of_both_ends, over_the_nights
+from rageval_dagster.gate.nights import LOOKS, Course, NightVerdict, Variances
+from rageval_dagster.gate.spec import GateSpec
+from rageval_dagster.storage import comparisons as comparison_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.scores import Repeated
+from rageval_dagster.text import plural
+
+NOT_IN_BASELINE = "the baseline did not measure it"
+NOT_MEASURED = "it was not measured this time"
+NO_LINK = "no chain of questions leads back to the baseline"
+TOLERATED = "the fall is within the tolerance"
+SUSPECTED = "strongly suspected: as a single look it would be a regression"
+FIRST_NIGHTS = 8
+"""Up to here the other clients' noise is looked at."""
+
+_AUTOMATIC = ("schedule:", "change:", "rescan:")
+_VERSIONS = ("corpus", "index", "dataset", "system")
+
+
+def looks_of(evaluation: Evaluation) -> int:
+    """How many looks share alpha: those of a quarter where a schedule or sensor asked, one where a person did."""
+    return LOOKS if evaluation.trigger.startswith(_AUTOMATIC) else 1
+
+
+@dataclass(frozen=True)
+class Held:
+    """An evaluation held against its reference: the last of a history against the first, both in `pair`.
+
+    `gated` are the gate's metrics; alpha holds for those of all `groups` of dataset and system.
+    """
+
+    db: Database
+    history: History
+    pair: Pair
+    gated: Sequence[str]
+    spec: GateSpec
+    groups: int = 1
+
+    @classmethod
+    def of(cls, db: Database, history: History, spec: GateSpec, groups: int = 1) -> "Held":
+        """The last of a history against the first; the gate's metrics are those that either of the two measured."""
+        pair = side_by_side(db, history.evaluations[0], history.evaluations[-1])
+        level = headline_level(list((pair.earlier or pair.summaries).values()))
+        gated = spec.gated({**pair.earlier, **pair.summaries}, pair.now.k, level)
+        return cls(db, history, pair, gated, spec, groups)
+
+    def rows(self) -> list[MetricComparison]:
+        """Every metric since the reference, the gate's first, then by id.
+
+        Metrics of the gate are judged over all nights, the others over the reference and the last one, all at the same
+        level.
+        """
+        return [
+            *(self._compared(name, gated=True) for name in sorted(self.gated)),
+            *(self._compared(name, gated=False) for name in sorted(set(self.pair.scores) - set(self.gated))),
+        ]
+
+    def turned(self) -> set[str]:
+        """The questions that are right or wrong in some metric of the gate and were the other at first."""
+        return {key for each in self.measured.values() for key in each.turned}
+
+    def newly_failing(self, asked_again: bool) -> tuple[str, ...]:
+        """The items that newly fail in some metric of the gate; confirmed ones where they can be `asked_again`."""
+        failing: set[str] = set()
+        for each in self.measured.values():
+            confirmed = self._confirmed(each) if asked_again else None
+            signs = each.turned if confirmed is None else confirmed
+            failing |= {key for key, sign in signs.items() if sign < 0}
+        asked = self.history.asked[self.pair.now.dataset_id]
+        return tuple(sorted(item_id for item_id, each in asked.items() if each.key in failing))
+
+    @cached_property
+    def measured(self) -> dict[str, Measured]:
+        """The gate's metrics that can be compared."""
+        scores = {name: self.pair.scores[name] for name in self.gated if name in self.pair.scores}
+        return {
+            name: over_the_nights(self.db, self.history, each) for name, each in scores.items() if each.is_comparable
+        }
+
+    def _confirmed(self, measured: Measured) -> Mapping[str, int] | None:
+        """What turned, and came out the same each time it was asked, then and now; None where nothing is asked again.
+
+        A built-in system finds the same whenever it is asked; its answers may be a model's.
+        """
+        metric_id = measured.summary.metric_id
+        if self.pair.now.system_reference:
+            return measured.turned if metric_id.startswith("retrieval.") else None
+
+        def is_steady(each: Repeated | None, right: bool) -> bool:
+            values = each.scores.get(metric_id) if each is not None else None
+            return bool(values) and all(
+                value is not None and is_right(measured.summary, value) == right for value in values
+            )
+
+        confirmed = {}
+        for key, sign in measured.turned.items():
+            since, right = measured.first[key]
+            times = self._repeated.get(key, [])
+            # Where its system could not be asked at once, or not by this metric: as soon as it was.
+            then = next((each for each in reversed(times) if each.evaluation_id <= since), next(iter(times), None))
+            now = times[-1] if times and times[-1].result_id == self._results.get(key) else None
+            if is_steady(then, right) and is_steady(now, not right):
+                confirmed[key] = sign
+        return confirmed
+
+    @cached_property
+    def _repeated(self) -> dict[str, list[Repeated]]:
+        return score_storage.load_repeated(self.db, self.pair.now)
+
+    @cached_property
+    def _results(self) -> dict[str, str | None]:
+        """{question: the result that it has now}."""
+        asked = self.history.asked[self.pair.now.dataset_id]
+        return {asked[row.item_id].key: row.result_id for row in result_storage.run_items(self.db, self.pair.now.id)}
+
+    @cached_property
+    def _alpha(self) -> float:
+        return self.spec.alpha / (max(len(self.gated), 1) * self.groups)
+
+    def _compared(self, name: str, gated: bool) -> MetricComparison:
+        pair = self.pair
+        scores = pair.scores.get(name)
+        if scores is None:
+            return self._unmeasured(name)
+        if not scores.is_comparable:
+            return self._row(scores, gated, [], None, scores.remark)
+        measured = self.measured[name] if gated else of_both_ends(self.history, scores)
+        nights = measured.nights
+        found = Course(
+            nights if scores.summary.higher_is_better else [_reversed(night) for night in nights],
+            self.history.clusters,
+            confirmed=[*[None] * (len(nights) - 1), self._confirmed(measured)],
+            unchanged=[False, *(_is_unchanged(*both) for both in pairwise(measured.evaluations))],
+            prior=self._prior(name, len(nights)) if gated else None,
+            tolerance=self.spec.tolerance,
+            alpha=self._alpha,
+            looks=looks_of(pair.now),
+        ).last()
+        remarks = [each for each in (scores.remark, _of_those_that_left(measured)) if each]
+        return self._row(scores, gated, nights, found, "; ".join(remarks))
+
+    def _prior(self, name: str, nights: int) -> Variances | None:
+        if nights > FIRST_NIGHTS:
+            return None
+        fleet = comparison_storage.fleet_variances(self.db, name, self.pair.now.started_at)
+        return None if fleet is None else Variances(*fleet)
+
+    def _unmeasured(self, name: str) -> MetricComparison:
+        """Of a metric of the gate that only one of the two measured: it is not passed over."""
+        measured = self.pair.summaries.get(name)
+        scores = Scores(measured or self.pair.earlier[name], {}, {})
+        return self._row(scores, True, [], None, NOT_MEASURED if measured is None else NOT_IN_BASELINE)
+
+    def _row(
+        self,
+        scores: Scores,
+        gated: bool,
+        nights: Sequence[Mapping[str, float]],
+        found: NightVerdict | None,
+        remark: str | None,
+    ) -> MetricComparison:
+        sign = 1.0 if scores.summary.higher_is_better else -1.0
+        before = _mean(nights[0]) if nights else None
+        difference = None if found is None or found.fall is None else -sign * found.fall
+        bounds = (
+            [] if found is None or found.low is None or found.high is None else [-sign * found.high, -sign * found.low]
+        )
+        both = len(nights[0].keys() & nights[-1].keys()) if nights else 0
+        decision = "unclear" if found is None else found.decision
+        said = [remark] if remark else []
+        if found is not None and found.fall is None:
+            said.append(NO_LINK)
+        if found is not None and decision != "regressed" and (lacking := scores.lacking()):
+            decision, said = "unclear", [*said, lacking]
+        elif found is not None and found.fall is not None:
+            if decision == "passed" and 0.0 < found.fall <= self.spec.tolerance:
+                said.append(TOLERATED)
+            if decision == "unclear" and found.suspected:
+                said.append(SUSPECTED)
+        return MetricComparison(
+            metric_id=scores.summary.metric_id,
+            metric_version=scores.summary.metric_version,
+            higher_is_better=scores.summary.higher_is_better,
+            baseline_id=self.pair.before.id,
+            gated=gated,
+            n_shared=both,
+            baseline_mean=before,
+            mean=None if before is None or difference is None else min(max(before + difference, 0.0), 1.0),
+            difference=difference,
+            ci_low=min(bounds, default=None),
+            ci_high=max(bounds, default=None),
+            lasting=None if found is None or found.lasting is None else -sign * found.lasting,
+            smallest_drop=None if found is None else found.resolution,
+            noise=None if found is None else found.variances.noise,
+            drift=None if found is None else found.variances.drift,
+            shift=None if found is None else found.variances.shift,
+            decision=decision,
+            better=found is not None and found.better,
+            suspected=found is not None and found.suspected,
+            remark="; ".join(said) or None,
+        )
+
+
+def _is_unchanged(before: Evaluation, now: Evaluation) -> bool:
+    """Whether nothing changed between two nights that anybody knows of: what moves then is noise."""
+    declared = before.system_declared is not None and now.system_declared is not None
+    return declared and all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
+
+
+def _of_those_that_left(measured: Measured) -> str | None:
+    """`12 questions that left had moved by -0.083 since first asked`; None where none had moved."""
+    moved = sum(measured.left) / len(measured.left) if measured.left else 0.0
+    if abs(moved) < 0.0005:
+        return None
+    return f"{plural(len(measured.left), 'question')} that left had moved by {moved:+.3f} since first asked"
+
+
+def _reversed(night: Mapping[str, float]) -> dict[str, float]:
+    return {question: 1.0 - value for question, value in night.items()}
+
+
+def _mean(night: Mapping[str, float]) -> float | None:
+    return sum(night.values()) / len(night) if night else None

@@ -1,11 +1,12 @@
 -- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the
--- headline metric that fell most since the evaluation before of the same dataset and system (worst_delta); where none
--- fell, the lowest reciprocal rank, so that from day to day it is the same number. Clients whose systems returned
--- chunks of other clients come before all others, then those that regressed against their baseline, the deepest fall of
--- a metric of the gate first (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after
--- them. system_note is about any of the systems; verdict is the worst of them all. newly_failing counts the questions
--- that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any does. Retired
--- datasets, and systems that the client's settings do not name any more, do not count.
+-- headline metric that fell most since the evaluation before of the same dataset and system (worst_delta); where
+-- none fell, the lowest reciprocal rank, so that from day to day it is the same number. Clients whose systems
+-- returned chunks of other clients come before all others, then those whose last run failed (failed_run_id: their
+-- numbers are older), then those that regressed against their baseline, the deepest fall of a metric of the gate
+-- first (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after them. system_note
+-- is about any of the systems; verdict is the worst of them all. newly_failing counts the questions that newly fail,
+-- each once a system; newly_failing_evaluation_id is the last evaluation in which any does. Retired datasets, and
+-- systems that the client's settings do not name any more, do not count.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -120,13 +121,20 @@ totals AS (
     FROM runs
     WHERE run_age = 1
     GROUP BY client_id
+),
+failures AS (
+    SELECT client_id, MAX(run_id) AS run_id
+    FROM incidents
+    WHERE kind = 'failed_run' AND closed_at IS NULL
+    GROUP BY client_id
 )
 SELECT
     ROW_NUMBER() OVER (
         ORDER BY
             CASE WHEN c.vanished_at IS NULL THEN 0 ELSE 1 END,
-            CASE WHEN t.client_id IS NULL THEN 1 ELSE 0 END,
+            CASE WHEN t.client_id IS NULL AND f.client_id IS NULL THEN 1 ELSE 0 END,
             CASE WHEN t.foreign_chunks > 0 THEN 0 ELSE 1 END,
+            CASE WHEN f.client_id IS NULL THEN 1 ELSE 0 END,
             CASE WHEN g.fall IS NULL THEN 1 ELSE 0 END,
             COALESCE(-g.fall, 0),
             COALESCE(h.delta, 0),
@@ -141,6 +149,7 @@ SELECT
         WHEN t.unclear > 0 THEN 'unclear'
         WHEN t.passed > 0 THEN 'passed'
     END AS verdict,
+    f.run_id AS failed_run_id,
     g.metric_id AS regressed_metric,
     g.mean AS regressed_mean,
     g.fall AS regressed_by,
@@ -170,6 +179,7 @@ SELECT
     c.vanished_at
 FROM clients c
 LEFT JOIN totals t ON t.client_id = c.client_id
+LEFT JOIN failures f ON f.client_id = c.client_id
 LEFT JOIN regressions g ON g.client_id = c.client_id AND g.depth = 1
 LEFT JOIN headline h ON h.client_id = c.client_id AND h.badness = 1
 LEFT JOIN runs w ON w.id = h.evaluation_id

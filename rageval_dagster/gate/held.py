@@ -144,7 +144,7 @@ class Held:
             nights if scores.summary.higher_is_better else [_reversed(night) for night in nights],
             self.history.clusters,
             confirmed=[*[None] * (len(nights) - 1), self._confirmed(measured)],
-            unchanged=[False, *(_is_unchanged(*both) for both in pairwise(measured.evaluations))],
+            unchanged=_unchanged(measured.evaluations),
             prior=self._prior(name, len(nights)) if gated else None,
             tolerance=self.spec.tolerance,
             alpha=self._alpha,
@@ -215,10 +215,18 @@ class Held:
         )
 
 
-def _is_unchanged(before: Evaluation, now: Evaluation) -> bool:
-    """Whether nothing changed between two nights that anybody knows of: what moves then is noise."""
-    declared = before.system_declared is not None and now.system_declared is not None
-    return declared and all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
+def _unchanged(evaluations: Sequence[Evaluation]) -> list[bool] | None:
+    """For each night whether nothing changed since the night before: what moves then is noise.
+
+    None where the system says no version: it may have changed on any night, or on none.
+    """
+    if any(each.system_declared is None for each in evaluations):
+        return None
+    same = (
+        all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
+        for before, now in pairwise(evaluations)
+    )
+    return [False, *same]
 
 
 def _of_those_that_left(measured: Measured) -> str | None:

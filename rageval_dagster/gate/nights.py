@@ -93,7 +93,7 @@ def verdicts(
         confirmed: for each night the questions that newly fail (-1) or newly pass (+1), each asked again until it is
             sure; None where nobody asked.
         unchanged: for each night whether no version changed since the night before: what moves then is noise. None
-            where that is not known.
+            where that is not known: all that moves is, but for the two largest steps (a fall and its recovery).
         prior: variances of other clients, for the first nights.
         tolerance: a fall up to here does not count.
         alpha: the chance of a false alarm over all looks; divide it where several metrics are looked at.
@@ -379,8 +379,8 @@ class _Spread:
     def shift(self) -> float:
         excess = self._excess
         if self._robust:
-            # Some of these nights may have been changed: the farthest tenth is left out.
-            excess = sorted(excess)[: len(excess) - math.ceil(len(excess) / 10)]
+            # Some of these nights may have been changed: a fall and its recovery are left out, or a tenth of few nights.
+            excess = sorted(excess)[: len(excess) - min(math.ceil(len(excess) / 10), 2)]
         total = self._prior.nights * 2.0 * self._prior.shift + math.fsum(excess)
         return max(0.0, total / (self._prior.nights + len(excess)) / 2.0)
 

@@ -26,7 +26,9 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.comparisons import Judgement, save_judgement
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.incidents import Finding, open_all
 from rageval_dagster.storage.tables import benchmark_items
+from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.view_sources import view_names
 from rageval_dagster.storage.views import read_view, view_columns, view_preview
 
@@ -114,6 +116,14 @@ def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
     assert isinstance(gone["vanished_at"], datetime)
     assert gone["vanished_at"].utcoffset() is not None
     assert read_view(history, "fleet_overview", limit=2) == rows[:2]
+
+
+def test_a_client_whose_run_failed_comes_first_be_it_evaluated_or_not(history: Database) -> None:
+    failed = [Finding(client, "failed_run", run_id=run_id) for client, run_id in (("new", "run 2"), ("calm", "run 1"))]
+    open_all(history, failed, utc_now())
+    rows = read_view(history, "fleet_overview")
+    assert [row["client_id"] for row in rows] == ["new", "calm", "acme", "document", "beta", "gone"]
+    assert [row["failed_run_id"] for row in rows] == ["run 2", "run 1", None, None, None, None]
 
 
 def test_of_a_client_in_which_nothing_fell_the_same_metric_is_shown_each_day(db: Database) -> None:

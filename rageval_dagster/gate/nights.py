@@ -379,7 +379,7 @@ class _Spread:
     def shift(self) -> float:
         excess = self._excess
         if self._robust:
-            # Some of these nights may have been changed: a fall and its recovery are left out, or a tenth of few nights.
+            # Some nights may have been changed: a fall and its recovery are left out, or a tenth where that is less.
             excess = sorted(excess)[: len(excess) - min(math.ceil(len(excess) / 10), 2)]
         total = self._prior.nights * 2.0 * self._prior.shift + math.fsum(excess)
         return max(0.0, total / (self._prior.nights + len(excess)) / 2.0)

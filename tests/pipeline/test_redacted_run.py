@@ -100,7 +100,7 @@ def test_nothing_personal_is_kept_embedded_asked_or_answered(contacts: Project) 
             [{"role": "user", "content": "I called [phone]"}],
             {"mail": "[email]", "groups": ["[phone]"]},
         ]
-    ]
+    ] * 3
     [(_, result)] = load_results(contacts.database(), report.evaluation.id).values()
     assert result.answer is not None
     assert result.answer.text == "Ask [email] or [phone]."
@@ -121,14 +121,14 @@ def test_another_redaction_is_another_system_and_reuses_no_answers(contacts: Pro
     prepare(contacts)
     plain = contacts.report("acme", "command:one")
     assert contacts.report("acme", "command:two").evaluation.versions == plain.evaluation.versions
-    assert len(asked()) == 1
+    assert len(asked()) == 3, "three times in the first run, and no more"
     hook = contacts.folder / "own_hook.py"
     hook.write_text(HOOK.format(address=ADDRESS, instead="somebody"), encoding="utf-8")
     configure(contacts, 'redact = "own_hook:redact"')
     redacted = contacts.report("acme", "command:three")
     assert redacted.evaluation.versions.system != plain.evaluation.versions.system
     assert redacted.evaluation.versions.corpus != plain.evaluation.versions.corpus
-    assert len(asked()) == 2
+    assert len(asked()) == 4
 
 
 def test_a_hook_that_fails_stops_everything_before_anything_is_stored(contacts: Project) -> None:

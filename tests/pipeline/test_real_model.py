@@ -32,7 +32,8 @@ def test_the_chain_runs_and_every_unusable_reply_is_an_error_or_a_rejection_with
     with RealModel() as model:
         named = {f"RAGEVAL_{role.upper()}_MODEL": model.model for role in ROLES}
         sizes = {"EVALUATION_DEFAULT_SAMPLE_SIZE": "1", "EVALUATION_DEFAULT_K": "3", "RAGEVAL_LLM_CONCURRENCY": "4"}
-        project = with_models(loaded, model.base_url, monkeypatch, **named, **sizes)
+        patience = {"RAGEVAL_LLM_TIMEOUT_S": "900"}  # a real model on a busy machine
+        project = with_models(loaded, model.base_url, monkeypatch, **named, **sizes, **patience)
         db = project.database()
         items = [Item(f"Since when has the keeper of {place} been in office?", answers=("1950",)) for place in PLACES]
         make_dataset(db, "acme", items, name="asked")

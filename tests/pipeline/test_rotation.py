@@ -93,7 +93,7 @@ def test_eight_weekly_renewals_of_a_drifting_corpus_keep_four_fifths_each(projec
     # A new document may hold fewer names of its own than there is room for.
     assert sizes[:2] == [15, 30]
     assert 36 <= min(sizes[2:]) <= max(sizes[2:]) <= 40
-    assert retired >= 5
+    assert retired > 0
     assert since_the_first, "the first thirty go with their documents only"
     # In the middle of the week only what lost its quote is replaced, and nothing is due after that.
     before = made.items()

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from rageval_dagster.app.opening import open_all
-from rageval_dagster.cli.console import say
+from rageval_dagster.cli.console import progress_bar, say
 from rageval_dagster.cli.evaluate import print_evaluations
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
@@ -24,7 +24,8 @@ def run_demo() -> None:
     settings, db = open_all()
     files = write_demo(settings.home / "demo")
     for file in files:
-        report = ingest(settings, db, file.stem, file).report
+        with progress_bar(file.stem) as progress:
+            report = ingest(settings, db, file.stem, file, progress=progress).report
         say(f"{file.stem}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
     dataset = import_questions(settings, db, "python-language", HUMAN_BENCHMARK, name="human").report.dataset
     say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")

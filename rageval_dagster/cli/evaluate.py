@@ -124,6 +124,8 @@ def _print_forecasts(found: "Forecasts", as_json: bool) -> None:
         print_json(found.rows)
     else:
         print_table(found.rows, [name for name in found.rows[0] if name not in FORECAST_TOTALS], "nothing to evaluate")
+        if any(row["asked again"] for row in found.rows):
+            print("\nAsked again: each question twice more that is new, or turned from right to wrong or back.")
         models = [_model_row(row["client"], each) for row in found.rows for each in row["models"]]
         print()
         print_table(models, list(models[0]) if models else [], "no language model would be asked")

@@ -1,6 +1,7 @@
 """`rageval runs compare` and `accept`, and what `evaluate --gate` says and exits with."""
 
 import getpass
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -130,11 +131,12 @@ def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None)
     yield sentence(judged)
     yield from newly_failing(judged)
     if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
-        seen = "no drop" if visible_drop is None else f"no drop below {seen_from(visible_drop):.2f}"
+        seen = "no drop" if visible_drop is None else f"no drop smaller than {seen_from(visible_drop):.2f}"
         yield (
-            f"{plural(judged.evaluation.item_count, 'question')} are few: later runs would surely show {seen}; for "
-            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): rageval datasets generate --sample-size N, or "
-            "import more, best about other documents: questions about one count as one group"
+            f"{plural(judged.evaluation.item_count, 'question')} are few: the scores of a later run would show {seen} for sure; for "
+            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): rageval datasets generate --client "
+            f"{shlex.quote(judged.evaluation.client_id)} --sample-size N, or import more, best about other documents: "
+            "questions about one count as one group"
         )
 
 

@@ -112,7 +112,7 @@ class Held:
             times = self._repeated.get(key, [])
             # Where its system could not be asked at once, or not by this metric: as soon as it was.
             then = next((each for each in reversed(times) if each.evaluation_id <= since), next(iter(times), None))
-            now = times[-1] if times and times[-1].result_id == self._results.get(key) else None
+            now = times[-1] if times and times[-1].is_of(self.pair.now, self._results.get(key)) else None
             if is_steady(then, right) and is_steady(now, not right):
                 confirmed[key] = sign
         return confirmed
@@ -179,6 +179,8 @@ class Held:
         bounds = (
             [] if found is None or found.low is None or found.high is None else [-sign * found.high, -sign * found.low]
         )
+        most = None if before is None else before if scores.summary.higher_is_better else 1.0 - before
+        seen = None if found is None or most is None or (found.resolution or 1.0) > most else found.resolution
         both = len(nights[0].keys() & nights[-1].keys()) if nights else 0
         decision = "unclear" if found is None else found.decision
         said = [remark] if remark else []
@@ -204,7 +206,7 @@ class Held:
             ci_low=min(bounds, default=None),
             ci_high=max(bounds, default=None),
             lasting=None if found is None or found.lasting is None else -sign * found.lasting,
-            smallest_drop=None if found is None else found.resolution,
+            smallest_drop=seen,
             noise=None if found is None else found.variances.noise,
             drift=None if found is None else found.variances.drift,
             shift=None if found is None else found.variances.shift,

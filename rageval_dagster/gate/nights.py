@@ -264,7 +264,7 @@ class _Moved:
     def verdict(self, sure: bool, levels: "_Levels", variances: Variances) -> NightVerdict:
         word: Word = "regressed" if sure else "unclear" if self.is_beyond and not self._may_be_chance() else "passed"
         # One question more or less could have changed: no interval has width 0.
-        half = 1.96 * math.sqrt(self._variance(self.tonight, 2.0) + float(self.tonight.shares.max()) ** 2)
+        half = 1.96 * math.sqrt(self._variance(self.tonight, 2.0) + 1.0 / self.tonight.questions**2)
         fall = _clipped(self.fall)  # levels that many questions bridge may add up to more than a score can fall
         return NightVerdict(
             decision=word,

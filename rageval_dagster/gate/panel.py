@@ -29,18 +29,19 @@ DEFAULT_RATIO = 2.0**-4
 class Movement:
     """By how much the level moved between nights: the change and what each cluster of questions adds to its error.
 
-    Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in expectation, the shares (how much of what is
+    `questions` are how many tell of it. Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in expectation, the shares (how much of what is
     known comes from the cluster) sum to 1.
     """
 
     change: float
     errors: "np.ndarray"
     shares: "np.ndarray"
+    questions: int
 
     @property
     def turned(self) -> "Movement":
         """The same with falls as rises."""
-        return Movement(-self.change, -self.errors, self.shares)
+        return Movement(-self.change, -self.errors, self.shares, self.questions)
 
     @property
     def clusters(self) -> float:
@@ -132,7 +133,7 @@ class Panel:
         differences = self.scores[both, night] - self.scores[both, night - 1]
         change, clusters = float(differences.mean()), self._cluster[both]
         errors = np.bincount(clusters, (differences - change) / count, self._clusters)
-        return Movement(change, errors, np.bincount(clusters, minlength=self._clusters) / count)
+        return Movement(change, errors, np.bincount(clusters, minlength=self._clusters) / count, count)
 
     def moved(self, ratio: float, *contrasts: Mapping[int, float]) -> list[Movement | None]:
         """What each contrast of levels ({night: weight} that sums to 0) is; None where no chain of questions links it.
@@ -169,15 +170,16 @@ class Panel:
         import numpy as np
 
         errors, shares = np.zeros(self._clusters), np.zeros(self._clusters)
-        total = float(contrast @ solution)
+        total, told = float(contrast @ solution), 0
         for questions, at, weight, scores in parts:
             influence = weight @ solution[at]
+            told += len(questions) if influence.any() else 0
             clusters = self._cluster[questions]
             errors += np.bincount(clusters, (scores - levels[at]) @ influence, self._clusters)
             if total > 0.0:
                 share = float(solution[at] @ influence) / total
                 shares += np.bincount(clusters, np.full(len(questions), share), self._clusters)
-        return Movement(float(contrast @ levels), errors, shares)
+        return Movement(float(contrast @ levels), errors, shares, told)
 
     def _by_nights(self) -> dict[tuple[int, bytes], list[int]]:
         """The questions that were asked at least twice, by the first night and on which nights from there on."""

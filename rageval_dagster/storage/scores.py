@@ -228,12 +228,24 @@ TIMES = 3
 class Repeated:
     """What a question scored when it was asked three times: {metric id: three values}, the evaluation's own first.
 
-    `result_id` is the result that the evaluation's own value is of. A value is None where there was nothing to score.
+    `result_id` is the result that the evaluation's own value is of, `system_version` that of its system; None where the
+    system declared none. A value is None where there was nothing to score.
     """
 
     evaluation_id: int
     result_id: str
     scores: Mapping[str, Sequence[float | None]]
+    system_version: str | None
+
+    def is_of(self, evaluation: Evaluation, result_id: str | None) -> bool:
+        """Whether it tells of this result of an evaluation: asked there, or reused there by the same version.
+
+        Another version that says the same for once may not say it each time.
+        """
+        if self.evaluation_id == evaluation.id:
+            return True
+        known = evaluation.system_declared is not None and self.system_version == evaluation.versions.system
+        return known and self.result_id == result_id
 
 
 @retried
@@ -256,8 +268,9 @@ def save_repeated(db: Database, evaluation: Evaluation, questions: Mapping[str, 
 def load_repeated(db: Database, evaluation: Evaluation) -> dict[str, list[Repeated]]:
     """Of each question that a system was asked three times, up to this evaluation of it: when, oldest first."""
     of, runs = repeated_scores.c, evaluation_runs.c
+    version = sa.case((runs.system_declared.is_not(None), runs.system_version))
     query = (
-        sa.select(of.question, of.evaluation_id, of.result_id, of.scores)
+        sa.select(of.question, of.evaluation_id, of.result_id, of.scores, version)
         .join(evaluation_runs, runs.id == of.evaluation_id)
         .where(
             runs.client_id == evaluation.client_id,

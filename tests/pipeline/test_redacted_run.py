@@ -94,13 +94,17 @@ def test_nothing_personal_is_kept_embedded_asked_or_answered(contacts: Project) 
     store = contacts.settings.embedded_chroma_path
     assert [path for path in files_with(contacts, *PERSONAL) if not path.is_relative_to(store)] == []
     assert files_with(contacts, *PERSONAL)
-    assert asked() == [
-        [
-            "Who is [email]?",
-            [{"role": "user", "content": "I called [phone]"}],
-            {"mail": "[email]", "groups": ["[phone]"]},
+    assert (
+        asked()
+        == [
+            [
+                "Who is [email]?",
+                [{"role": "user", "content": "I called [phone]"}],
+                {"mail": "[email]", "groups": ["[phone]"]},
+            ]
         ]
-    ] * 3
+        * 3
+    )
     [(_, result)] = load_results(contacts.database(), report.evaluation.id).values()
     assert result.answer is not None
     assert result.answer.text == "Ask [email] or [phone]."

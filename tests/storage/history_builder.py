@@ -204,7 +204,7 @@ def hold_against(db: Database, evaluation: Evaluation, baseline: Evaluation) -> 
     comparisons.save_baseline(db, baseline, "first")
     comparisons.save_comparisons(db, evaluation.id, [row])
     score_storage.save_night_scores(db, evaluation.client_id, "1", {(baseline.id, MRR): {}, (evaluation.id, MRR): {}})
-    score_storage.save_repeated(db, evaluation, {"item": Repeated(evaluation.id, "result", {MRR: [1.0] * 3})})
+    score_storage.save_repeated(db, evaluation, {"item": Repeated(evaluation.id, "result", {MRR: [1.0] * 3}, None)})
 
 
 def finish(

@@ -10,6 +10,8 @@ from rageval_dagster.benchmark.rules import RULES, RuleResult
 from rageval_dagster.records import Owner
 from rageval_dagster.resources import HistoryDatabase, RunSettings
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
 
 MAX_IDS = 50
 FRESH = "fresh"
@@ -124,6 +126,7 @@ def _strays(
     return dg.AssetCheckResult(
         passed=not found,
         severity=severity,
+        description=_leaks(db, latest) if owner == "foreign" else None,
         metadata={
             "chunks": len({stray.chunk_id for stray in found}),
             "questions": len({stray.item_id for stray in found}),
@@ -131,6 +134,13 @@ def _strays(
             "question_ids": dg.MetadataValue.json(sorted({stray.item_id for stray in found})[:MAX_IDS]),
         },
     )
+
+
+def _leaks(db: Database, evaluations: Sequence[Evaluation]) -> str | None:
+    from rageval_dagster.telling.alarms import leak_alarm
+
+    alarms = [leak_alarm(db, each) for each in evaluations]
+    return " ".join(f"{each.sentence} {each.command}" for each in alarms if each is not None) or None
 
 
 @dg.asset_check(asset="evaluation_runs", name=FRESH, partitions_def=clients_partitions)

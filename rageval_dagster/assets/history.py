@@ -135,9 +135,16 @@ def evaluation_report(context: dg.AssetExecutionContext, database: HistoryDataba
     can_subset=True,
 )
 @without_texts
-def history_views(context: dg.AssetExecutionContext, database: HistoryDatabase) -> Iterator[dg.MaterializeResult]:
-    """The history as SQL views; each is always up to date, materializing it counts its rows."""
+def history_views(
+    context: dg.AssetExecutionContext, database: HistoryDatabase, settings: RunSettings
+) -> Iterator[dg.MaterializeResult]:
+    """The history as SQL views; each is always up to date, materializing it counts its rows.
+
+    A run's page in Dagster opens at its end: this step, the last one, says there what must be read before any number.
+    """
+    from rageval_dagster.storage.evaluations import evaluations_of_trigger
     from rageval_dagster.storage.views import view_preview
+    from rageval_dagster.telling.alarms import run_alarms
 
     db = database.open()
     # What a client's run tells is of this client alone: whoever is forgotten stands in no other's run.
@@ -153,3 +160,7 @@ def history_views(context: dg.AssetExecutionContext, database: HistoryDatabase) 
                 "first_rows": dg.MetadataValue.md(preview.markdown),
             },
         )
+    if client_id is not None:
+        ran = [each for each in evaluations_of_trigger(db, client_id) if each.status != "failed"]
+        for alarm in run_alarms(db, ran, settings.read().for_client(client_id).max_error_share):
+            context.instance.report_engine_event(f"{client_id}: {alarm.sentence} {alarm.command}", context.run)

@@ -16,7 +16,7 @@ from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
 from rageval_dagster.storage.views import read_view
-from rageval_dagster.telling.alarms import Alarm, failure_alarm, leak_alarm
+from rageval_dagster.telling.alarms import Alarm, run_alarms
 
 QUESTIONS_SHOWN = 5
 MOST_ADVICE = 3
@@ -36,8 +36,7 @@ def run_page(
     """
     at_gate = {each.evaluation.id: each for each in judged}
     ran = [report.evaluation for report in reports]
-    alarms = [leak_alarm(db, each) for each in ran] + [failure_alarm(each, spec.max_error_share) for each in ran]
-    parts = [_alarm(each, ran[0].client_id, links) for each in alarms if each is not None]
+    parts = [_alarm(each, ran[0].client_id, links) for each in run_alarms(db, ran, spec.max_error_share)]
     parts += [_part(db, report, at_gate.get(report.evaluation.id), links, spec, thresholds) for report in reports]
     return "\n\n".join(parts) or "Nothing was evaluated."
 

@@ -1,6 +1,7 @@
 """What must be read before any number: leaks, systems that failed, runs that failed or died; names and numbers only."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -40,6 +41,13 @@ def failure_alarm(evaluation: Evaluation, max_error_share: float) -> Alarm | Non
     asked = plural(evaluation.item_count, "question")
     dataset = one_line(evaluation.dataset_name)
     return _of(evaluation, f"failed on {evaluation.error_count:,} of {asked} of dataset {dataset}.")
+
+
+def run_alarms(db: Database, evaluations: Sequence[Evaluation], max_error_share: float) -> list[Alarm]:
+    """Of the evaluations of one run: the leaks, then the systems that failed."""
+    found = [leak_alarm(db, each) for each in evaluations]
+    found += [failure_alarm(each, max_error_share) for each in evaluations]
+    return [each for each in found if each is not None]
 
 
 def client_alarms(db: Database, client_id: str) -> list[Alarm]:

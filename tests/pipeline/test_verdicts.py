@@ -13,6 +13,7 @@ from rageval_dagster.storage.incidents import open_incidents
 from tests.cli.running import Ended, Run
 from tests.pipeline.services import ROOT
 from tests.pipeline.small_project import Project
+from tests.pipeline.test_worst_cases import pages
 
 SYSTEM = """
 import json
@@ -49,7 +50,7 @@ class Customer:
     """A client, its documents, and its own system, from which passages can be hidden."""
 
     def __init__(self, project: Project, run: Run, monkeypatch: pytest.MonkeyPatch, numbers: Sequence[int]) -> None:
-        self.project, self.run, self.numbers = project, run, list(numbers)
+        self.project, self.run, self.monkeypatch, self.numbers = project, run, monkeypatch, list(numbers)
         (project.folder / "their_search.py").write_text(SYSTEM, encoding="utf-8")
         monkeypatch.setenv("PYTHONPATH", f"{project.folder}{os.pathsep}{ROOT}")
         monkeypatch.syspath_prepend(str(project.folder))
@@ -72,6 +73,20 @@ class Customer:
         self.numbers = [number for number in self.numbers if number not in gone] + list(new)
         self.project.ingest("acme", [document(number) for number in self.numbers])
 
+    def ask_who_opened(self) -> None:
+        """Of each document one question, with a reference answer of two words; none is generated."""
+        questions = [
+            {
+                "question": f"Who opened the {NAMES[number]}?",
+                "answers": ["the mayor"],
+                "evidence": [{"document_id": document(number)["id"], "quote": f"{NAMES[number]} was opened in"}],
+            }
+            for number in self.numbers
+        ]
+        Path("questions.jsonl").write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
+        self.monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
+        assert self.run("datasets", "import", "questions.jsonl", "--client", "acme").code == 0
+
     def evaluate(self) -> Ended:
         return self.run("evaluate", "--client", "acme", "--gate")
 
@@ -84,17 +99,7 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     customer = Customer(project, run, monkeypatch, range(37))
-    questions = [
-        {
-            "question": f"Who opened the {NAMES[number]}?",
-            "answers": ["the mayor"],
-            "evidence": [{"document_id": document(number)["id"], "quote": f"{NAMES[number]} was opened in"}],
-        }
-        for number in range(37)
-    ]
-    Path("questions.jsonl").write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
-    monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
-    assert run("datasets", "import", "questions.jsonl", "--client", "acme").code == 0
+    customer.ask_who_opened()
     customer.hide(range(3))
     assert customer.evaluate().code == 0
     same = customer.evaluate()
@@ -114,6 +119,20 @@ def test_half_the_passages_of_37_questions_gone_and_back(
         assert (rows[name]["decision"], round(rows[name]["difference"], 3)) == ("regressed", -0.297)
     customer.hide(range(3))
     assert (customer.evaluate().code, customer.incidents) == (0, [])
+
+
+def test_a_fall_that_few_questions_still_show_is_not_taken_for_the_beginning(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = project.given(monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="50", EVALUATION_TARGET_ITEMS="50")
+    customer = Customer(project, run, monkeypatch, range(120))
+    assert customer.evaluate().code == 0
+    customer.replace(range(70), range(120, 190))
+    customer.hide(range(70, 120, 3))
+    for _ in range(2):
+        fallen = customer.evaluate()
+        assert fallen.code in (1, 3), fallen.err
+        assert "against run 1" in fallen.err
 
 
 def test_documents_replaced_in_the_middle_of_a_fall_launder_nothing(
@@ -142,3 +161,18 @@ def test_documents_replaced_in_the_middle_of_a_fall_launder_nothing(
     accepted = find_baseline(db, "acme", dataset, "search")
     assert accepted is not None
     assert (accepted.accepted_by, accepted.reason) == ("Ann", "accepted")
+
+
+def test_a_whole_sentence_that_holds_the_reference_answer_is_told_as_right(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customer = Customer(project, run, monkeypatch, range(6))
+    customer.ask_who_opened()
+    customer.hide([0])
+    assert customer.evaluate().code == 0
+    shown = json.loads(run("runs", "show", "1", "--json").out)
+    assert shown["metrics"]["lexical.answer_match"]["mean"] == 1.0
+    report, _ = pages(project)
+    # The one whose document is hidden is answered with another document's sentence, which has the mayor, too.
+    for said in ("5 Found, answered right", "0 Found, answered wrong", "0 Not found, answered wrong"):
+        assert said in report

@@ -81,6 +81,13 @@ def run_page() -> str:
     return html.unescape(str(newest("evaluation_runs").metadata["evaluation"].value))
 
 
+def end_of_run_page() -> list[str]:
+    """The last lines of the newest run's log, at which its page in Dagster opens."""
+    with dg.DagsterInstance.get() as instance:
+        [run] = instance.get_runs(limit=1)
+        return [entry.user_message or entry.message for entry in instance.all_logs(run.run_id)][-5:]
+
+
 def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     assistant: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +102,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     assert fleet.startswith("The system of 1 client returned other clients' passages: acme .")
     assert "No client is known" not in fleet
     assert run_page().startswith(f"**{said}")
+    assert any(line.startswith(f"acme: {said}") and "rageval runs show 2" in line for line in end_of_run_page())
     check = dg.AssetCheckKey(dg.AssetKey("evaluation_runs"), "no_foreign_chunks")
     with dg.DagsterInstance.get() as instance:
         [record] = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
@@ -102,6 +110,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     assert record.event is not None
     evaluation = record.event.get_dagster_event().asset_check_evaluation_data  # pyright: ignore
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert str(evaluation.description).startswith(said)
     assert newest_run.status is Status.SUCCESS
     refused(run("runs", "accept", "2"), "1 chunk of other clients", "cannot be the baseline", "rageval runs show 2")
     assert [row["baseline"] for row in json.loads(run("runs", "list", "--json").out)] == [False, True]
@@ -111,6 +120,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
 def test_a_system_that_is_down_stands_first_everywhere(
     assistant: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert run("evaluate", "--client", "acme").code == 0
     monkeypatch.setenv("MODE", "down")
     assert run("evaluate", "--client", "acme", "--system", "bm25", "--system", "assistant").code == 4
     report, fleet = pages(assistant)
@@ -118,7 +128,13 @@ def test_a_system_that_is_down_stands_first_everywhere(
     assert fleet.startswith("The system of 1 client failed: acme (on ")
     assert "No client is known" not in fleet
     assert run_page().startswith("**System assistant failed on 8 of 8 questions of dataset ")
+    said = "acme: System assistant failed on 8 of 8 questions of dataset "
+    assert any(line.startswith(said) for line in end_of_run_page())
     assert run("evaluate", "--client", "acme").code == 2
+    report, _ = pages(assistant)
+    assert "What changed Not known" in report
+    assert "this one cannot be accepted" in report
+    assert "runs accept" not in report.partition("</script>")[0]
     for page, said in zip(pages(assistant), (" of 8 questions", "acme (on all questions)"), strict=True):
         assert said in page[:160]
 

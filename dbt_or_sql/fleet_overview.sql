@@ -1,12 +1,12 @@
 -- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the
 -- headline metric that fell most since the evaluation before of the same dataset and system (worst_delta); where
 -- none fell, the lowest reciprocal rank, so that from day to day it is the same number. Clients whose systems
--- returned chunks of other clients come before all others, then those whose last run failed (failed_run_id: their
--- numbers are older), then those that regressed against their baseline, the deepest fall of a metric of the gate
--- first (regressed_metric, regressed_by); clients never evaluated come last, vanished ones after them. system_note
--- is about any of the systems; verdict is the worst of them all. newly_failing counts the questions that newly fail,
--- each once a system; newly_failing_evaluation_id is the last evaluation in which any does. Retired datasets, and
--- systems that the client's settings do not name any more, do not count.
+-- returned chunks of other clients come before all others, then those that regressed against their baseline, the
+-- deepest fall of a metric of the gate first (regressed_metric, regressed_by), then those whose system failed, then
+-- those whose last run failed (failed_run_id: their numbers are older); clients never evaluated come last, vanished
+-- ones after them. system_note is about any of the systems; verdict is the worst of them all. newly_failing counts
+-- the questions that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any
+-- does. Retired datasets, and systems that the client's settings do not name any more, do not count.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -134,9 +134,10 @@ SELECT
             CASE WHEN c.vanished_at IS NULL THEN 0 ELSE 1 END,
             CASE WHEN t.client_id IS NULL AND f.client_id IS NULL THEN 1 ELSE 0 END,
             CASE WHEN t.foreign_chunks > 0 THEN 0 ELSE 1 END,
-            CASE WHEN f.client_id IS NULL THEN 1 ELSE 0 END,
             CASE WHEN g.fall IS NULL THEN 1 ELSE 0 END,
             COALESCE(-g.fall, 0),
+            CASE WHEN t.failed > 0 THEN 0 ELSE 1 END,
+            CASE WHEN f.client_id IS NULL THEN 1 ELSE 0 END,
             COALESCE(h.delta, 0),
             CASE WHEN m.mean IS NULL THEN 0 ELSE 1 END,
             m.mean,

@@ -132,10 +132,11 @@ def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None)
     yield from newly_failing(judged)
     if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
         seen = "no drop" if visible_drop is None else f"no drop smaller than {seen_from(visible_drop):.2f}"
+        count = plural(judged.evaluation.item_count, "question")
+        more = f"rageval datasets generate --client {shlex.quote(judged.evaluation.client_id)} --sample-size N"
         yield (
-            f"{plural(judged.evaluation.item_count, 'question')} are few: the scores of a later run would show {seen} for sure; for "
-            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): rageval datasets generate --client "
-            f"{shlex.quote(judged.evaluation.client_id)} --sample-size N, or import more, best about other documents: "
+            f"{count} are few: the scores of a later run would show {seen} for sure; to see one of "
+            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): {more}, or import more, best about other documents: "
             "questions about one count as one group"
         )
 

@@ -29,8 +29,8 @@ DEFAULT_RATIO = 2.0**-4
 class Movement:
     """By how much the level moved between nights: the change and what each cluster of questions adds to its error.
 
-    `questions` are how many tell of it. Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in expectation, the shares (how much of what is
-    known comes from the cluster) sum to 1.
+    `questions` are how many tell of it. Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in
+    expectation, the shares (how much of what is known comes from the cluster) sum to 1.
     """
 
     change: float

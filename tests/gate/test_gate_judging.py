@@ -479,3 +479,25 @@ def test_the_last_scores_of_questions_that_left_are_told_beside_the_fall(db: Dat
     renewed(db, 2, 0, 50, failing=4)
     fallen = renewed(db, 3, 10, 50, failing=30)
     assert "10 questions that left had moved by -0.400 since first asked" in sentence(fallen)
+
+
+@pytest.mark.parametrize("declared", ["1", None])
+def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing_was_asked(
+    db: Database, declared: str | None
+) -> None:
+    """A system of a known version has its answers reused; another one may say the same for once, by chance."""
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS), declared=declared))
+    asked, ask_again = asked_of(db)
+    failing = evaluated(db, dataset, "n2", ranks(ITEMS, wrong=3), declared=declared)
+    held(db, failing, ask_again=ask_again)
+    again = open_run(db, dataset, "n3", reference=False, declared=declared)
+    links = {row.item_id: row for row in result_storage.run_items(db, failing.evaluation.id)}
+    result_storage.link_retrievals(db, again.id, {k: (v.retrieval_id or "", "x") for k, v in links.items()})
+    result_storage.link_results(db, again.id, {k: (v.result_id or "", "x") for k, v in links.items()})
+    finish(db, again, {})
+    score_storage.save_summaries(db, again.id, score_storage.load_summaries(db, failing.evaluation.id))
+    _, well = asked_of(db, flaky=[item.item_id for item in ITEMS[:1]])
+    [twice] = held(db, report_of(db, get_evaluation(db, again.id)), ask_again=well if declared is None else ask_again)
+    assert len(asked) == 2 * 3
+    assert len(twice.judgement.newly_failing) == (3 if declared else 2)

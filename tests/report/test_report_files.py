@@ -189,10 +189,10 @@ def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Datab
     )
     page = path.read_text()
     rows = page.partition("<tbody>")[2].split("<tr ")[1:]
-    assert [row.partition('"')[2].partition('"')[0] for row in rows] == ["zebra", "ailing", "lumen", "old", "well"]
-    assert "failed run: at step retrieval_runs (its process died), Dagster run run-1; since " in rows[2]
-    assert 'data-verdict="failed run"' in rows[2]
-    assert "no_duplicates (2), quote_in_document (1)" in rows[1]
+    assert [row.partition('"')[2].partition('"')[0] for row in rows] == ["zebra", "lumen", "ailing", "old", "well"]
+    assert "failed run: at step retrieval_runs (its process died), Dagster run run-1; since " in rows[1]
+    assert 'data-verdict="failed run"' in rows[1]
+    assert "no_duplicates (2), quote_in_document (1)" in rows[2]
     assert 'class="incident"' not in rows[0] + rows[4]  # a regression is told by the row's own numbers
     note_run(sqlite_db, "lumen", EndedRun("run-2", False), now)
     assert "lumen" not in sentence(write_fleet_report(sqlite_db, settings))

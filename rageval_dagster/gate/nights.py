@@ -309,6 +309,8 @@ class _Moved:
         return self.tonight.shares * self.fall - self.tonight.errors
 
     def _may_be_chance(self) -> bool:
+        if 2.0**-self.tonight.clusters > CHANCE:  # so few clusters that whatever they do may be chance
+            return self.fall <= 1.0 / self.tonight.questions + _ROUNDING
         spread = math.sqrt(float(self._parts @ self._parts) + 2.0 * self.shift)
         return _NORMAL.cdf(-self.fall / spread) > CHANCE or self._exact_p_value() > CHANCE
 

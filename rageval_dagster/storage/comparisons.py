@@ -258,7 +258,7 @@ def fleet_variances(db: Database, metric_id: str, until: datetime) -> tuple[floa
     newest = (
         sa.select(sa.func.max(runs.id))
         .join(metric_comparisons, rows.evaluation_id == runs.id)
-        .where(rows.metric_id == metric_id, rows.gated, runs.finished_at > until - timedelta(days=7))
+        .where(rows.metric_id == metric_id, rows.gated, runs.finished_at.between(until - timedelta(days=7), until))
         .group_by(runs.client_id, runs.system_name)
     )
     query = sa.select(*(sa.func.avg(column) for column in columns)).where(

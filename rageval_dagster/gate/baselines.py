@@ -3,6 +3,7 @@
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import with_too_many_errors
+from rageval_dagster.gate.comparison import is_right
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
@@ -10,6 +11,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.comparisons import Reason
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.scores import Repeated
 from rageval_dagster.text import plural
 
 
@@ -61,10 +63,25 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
 def set_baseline(db: Database, evaluation: Evaluation, reason: Reason, accepted_by: str | None = None) -> None:
     """Makes an evaluation the reference, with what its questions scored when they were last asked three times.
 
-    Each was when it joined, and again when it turned; earlier evaluations may be deleted.
+    Each was when it joined, and again when it turned; earlier evaluations may be deleted. One that turned and turned
+    back is as it was before.
     """
     asked = benchmark_storage.questions_asked(db, [evaluation.dataset_id]).get(evaluation.dataset_id, {})
     times = score_storage.load_repeated(db, evaluation)
-    newest = {each.key: times[each.key][-1] for each in asked.values() if each.key in times}
+    summaries = {each.metric_id: each for each in score_storage.load_summaries(db, evaluation.id)}
+    scores = score_storage.load_scores(db, evaluation.id, {name: e.metric_version for name, e in summaries.items()})
+
+    def came_out_alike(each: Repeated, item_id: str) -> bool:
+        return all(
+            is_right(summaries[name], values[0]) == is_right(summaries[name], now.value)
+            for name, values in each.scores.items()
+            if values[0] is not None and (now := scores.get(name, {}).get(item_id)) and now.value is not None
+        )
+
+    newest = {
+        each.key: next((one for one in reversed(found) if came_out_alike(one, each.item_id)), found[-1])
+        for each in asked.values()
+        if (found := times.get(each.key))
+    }
     score_storage.save_repeated(db, evaluation, newest)
     comparison_storage.save_baseline(db, evaluation, reason, accepted_by)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.gate.comparison import Pair, Scores, is_right, side_by_side
@@ -109,7 +109,7 @@ class Held:
         confirmed = {}
         for key, sign in measured.turned.items():
             since, right = measured.first[key]
-            times = self._repeated.get(key, [])
+            times = [each for each in self._repeated.get(key, []) if metric_id in each.scores]
             # Where its system could not be asked at once, or not by this metric: as soon as it was.
             then = next((each for each in reversed(times) if each.evaluation_id <= since), next(iter(times), None))
             now = times[-1] if times and times[-1].is_of(self.pair.now, self._results.get(key)) else None
@@ -140,10 +140,12 @@ class Held:
             return self._row(scores, gated, [], None, scores.remark)
         measured = self.measured[name] if gated else of_both_ends(self.history, scores)
         nights = measured.nights
+        # Nights with the very scores of the last one share its verdict, and so what confirms it.
+        alike = sum(1 for _ in takewhile(lambda night: night == nights[-1], reversed(nights)))
         found = Course(
             nights if scores.summary.higher_is_better else [_reversed(night) for night in nights],
             self.history.clusters,
-            confirmed=[*[None] * (len(nights) - 1), self._confirmed(measured)],
+            confirmed=[*[None] * (len(nights) - alike), *[self._confirmed(measured)] * alike],
             unchanged=_unchanged(measured.evaluations),
             prior=self._prior(name, len(nights)) if gated else None,
             tolerance=self.spec.tolerance,

@@ -128,10 +128,17 @@ def _judge(db: Database, report: EvaluationReport, bench: Bench, groups: int) ->
     _rescored(db, history, bench)
     judged = _held_against(db, history, bench, groups)
     _save(db, judged)
-    surely_better = judged.judgement.verdict == "passed" and any(row.better for row in judged.gated)
+    # What one metric gains pays for no other's fall, be it within the tolerance: it would add up from run to run.
+    fallen = any(_is_lower(row) for row in judged.gated)
+    surely_better = judged.judgement.verdict == "passed" and any(row.better for row in judged.gated) and not fallen
     if bench.spec.accept_better and surely_better and may_be_baseline(db, report, bench.spec):
         set_baseline(db, evaluation, "better")
     return judged
+
+
+def _is_lower(row: MetricComparison) -> bool:
+    moved = row.difference or 0.0
+    return moved < 0.0 if row.higher_is_better else moved > 0.0
 
 
 def _first(db: Database, report: EvaluationReport, bench: Bench) -> Judged:
@@ -202,6 +209,7 @@ def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: 
     versions = {each.metric_id: each.metric_version for each in score_storage.load_summaries(db, evaluation.id)}
     gated = [name for name in gated if name in versions]
     scores = score_storage.load_scores(db, evaluation.id, {name: versions[name] for name in gated})
+    gated = [name for name in gated if name in scores]
     keys = benchmark_storage.questions_asked(db, [evaluation.dataset_id])[evaluation.dataset_id]
     repeated = score_storage.load_repeated(db, evaluation)
     results = {row.item_id: row.result_id for row in result_storage.run_items(db, evaluation.id)}
@@ -222,23 +230,25 @@ def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: 
         except RagevalError as error:
             bench.warn(f"{len(asked) - start} questions could not be asked again: {error}")
             return
-        found = {
-            keys[item.item_id].key: Repeated(
-                evaluation.id,
-                result_id,
-                {name: [_value(each, name, item) for each in (scores, *more)] for name in gated},
-                evaluation.versions.system,
-            )
-            for item, result_id in batch
-        }
+        found = {}
+        for item, result_id in batch:
+            values = {name: _values([scores, *more], name, item) for name in gated}
+            if known := {name: each for name, each in values.items() if each is not None}:
+                key = keys[item.item_id].key
+                found[key] = Repeated(evaluation.id, result_id, known, evaluation.versions.system)
         score_storage.save_repeated(db, evaluation, found)
         if progress is not None:
             progress(start + len(batch), len(asked))
 
 
-def _value(outcomes: Mapping[str, Mapping[str, Outcome]], metric_id: str, item: Item) -> float | None:
-    found = outcomes.get(metric_id, {}).get(item.item_id)
-    return None if found is None else found.value
+def _values(
+    times: Sequence[Mapping[str, Mapping[str, Outcome]]], metric_id: str, item: Item
+) -> list[float | None] | None:
+    """What an item scored each time, None where there was nothing to score; None where a time failed, or the first."""
+    outcomes = [found for each in times if (found := each.get(metric_id, {}).get(item.item_id)) is not None]
+    if len(outcomes) < TIMES or outcomes[0].value is None or any(each.status == "error" for each in outcomes):
+        return None
+    return [each.value for each in outcomes]
 
 
 def _save(db: Database, judged: Judged) -> None:

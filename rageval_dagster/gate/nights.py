@@ -254,8 +254,11 @@ class _Moved:
         return replace(self, tonight=self.tonight.turned, lasting=self.lasting and self.lasting.turned)
 
     def is_sure(self, levels: "_Levels", still: bool, confirmed: float) -> bool:
-        """Whether it is a regression: tonight's fall, its confirmed questions (their chance) or the lasting fall."""
-        return (
+        """Whether it is a regression: tonight's fall, its confirmed questions (their chance) or the lasting fall.
+
+        A fall that lasted and is over tonight is none.
+        """
+        return self.is_beyond and (
             (not still and self._tonight_is_sure(levels.tonight))
             or confirmed <= _CONFIRMED_SHARE * levels.tonight
             or self._lasting_is_sure(levels.lasting)

@@ -219,3 +219,12 @@ def test_what_cannot_be_is_refused(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         verdicts(fallen(5, 1), **arguments)
     assert verdicts([]) == []
+
+
+def test_the_night_on_which_a_lasting_fall_is_mended_passes() -> None:
+    fallen_nights = [night([0.0] * 20 + [1.0] * 39 + [0.5 + 0.1 * number]) for number in range(6)]
+    found = verdicts([night([1.0] * 60), *fallen_nights, night([0.9] + [1.0] * 59)])
+    assert words(found) == ["passed", *["regressed"] * 6, "passed"]
+    risen = [{question: 1.0 - (score or 0.0) for question, score in each.items()} for each in fallen_nights]
+    found = verdicts([night([0.0] * 60), *risen, night([0.1] + [0.0] * 59)])
+    assert [verdict.better for verdict in found] == [False, *[True] * 6, False]

@@ -129,16 +129,11 @@ def _judge(db: Database, report: EvaluationReport, bench: Bench, groups: int) ->
     judged = _held_against(db, history, bench, groups)
     _save(db, judged)
     # What one metric gains pays for no other's fall, be it within the tolerance: it would add up from run to run.
-    fallen = any(_is_lower(row) for row in judged.gated)
+    fallen = any((row.fall or 0.0) > 0.0 for row in judged.gated)
     surely_better = judged.judgement.verdict == "passed" and any(row.better for row in judged.gated) and not fallen
     if bench.spec.accept_better and surely_better and may_be_baseline(db, report, bench.spec):
         set_baseline(db, evaluation, "better")
     return judged
-
-
-def _is_lower(row: MetricComparison) -> bool:
-    moved = row.difference or 0.0
-    return moved < 0.0 if row.higher_is_better else moved > 0.0
 
 
 def _first(db: Database, report: EvaluationReport, bench: Bench) -> Judged:
@@ -207,8 +202,7 @@ def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: 
     if evaluation.system_reference or evaluation.system in bench.recorded or not gated:
         return
     versions = {each.metric_id: each.metric_version for each in score_storage.load_summaries(db, evaluation.id)}
-    gated = [name for name in gated if name in versions]
-    scores = score_storage.load_scores(db, evaluation.id, {name: versions[name] for name in gated})
+    scores = score_storage.load_scores(db, evaluation.id, {name: versions[name] for name in gated if name in versions})
     gated = [name for name in gated if name in scores]
     keys = benchmark_storage.questions_asked(db, [evaluation.dataset_id])[evaluation.dataset_id]
     repeated = score_storage.load_repeated(db, evaluation)

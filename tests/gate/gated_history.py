@@ -101,6 +101,20 @@ def saying_the_same(db: Database) -> AskAgain:
     return ask_again
 
 
+def other_judge(score: Callable[[str], float]) -> Metric:
+    """The reciprocal rank by another version, which scores each item by its id."""
+    return Metric(
+        id=MRR,
+        version="2",
+        needs=frozenset(),
+        unanswerable="undefined",
+        description="made up",
+        edge_cases="",
+        source="",
+        score=lambda results, _: {"mrr": [Outcome.scored(score(each.item.item_id)) for each in results]},
+    )
+
+
 def held(
     db: Database,
     *reports: EvaluationReport,

@@ -8,7 +8,6 @@ import pytest
 
 from rageval_dagster.evaluation.summary import EvaluationReport, report_of
 from rageval_dagster.gate.baselines import accept
-from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.records import Evidence, Item, Outcome
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
@@ -16,7 +15,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
-from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, ranks, saying_the_same
+from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, other_judge, ranks, saying_the_same
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
 IDS = [item.item_id for item in ITEMS]
@@ -176,16 +175,7 @@ def test_what_one_metric_gains_does_not_accept_what_another_loses(db: Database) 
 def test_failures_are_confirmed_although_the_judge_of_the_baseline_was_another(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     held(db, evaluated(db, dataset, "command:1", ranks(ITEMS, wrong=6)))
-    lenient = Metric(
-        id=MRR,
-        version="2",
-        needs=frozenset(),
-        unanswerable="undefined",
-        description="made up",
-        edge_cases="",
-        source="",
-        score=lambda results, _: {"mrr": [Outcome.scored(1.0) for _ in results]},
-    )
+    lenient = other_judge(lambda _: 1.0)
     held(db, evaluated(db, dataset, "command:2", ranks(ITEMS), version="2"), metrics=[lenient])
     [fallen] = held(db, evaluated(db, dataset, "command:3", ranks(ITEMS, wrong=6), version="2"), metrics=[lenient])
     assert set(fallen.judgement.newly_failing) == set(IDS[:6])

@@ -13,7 +13,6 @@ from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.comparing_runs import compare_runs
 from rageval_dagster.gate.judging import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import seen_from
-from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import comparisons as comparison_storage
@@ -25,7 +24,7 @@ from rageval_dagster.storage.retention import delete_scores
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.verdicts import finding_of, gate_metadata, sentence
-from tests.gate.gated_history import ITEMS, SPEC, AskAgain, evaluated, held, ranks, saying_the_same
+from tests.gate.gated_history import ITEMS, SPEC, AskAgain, evaluated, held, other_judge, ranks, saying_the_same
 from tests.storage.history_builder import (
     MRR,
     finish,
@@ -186,16 +185,7 @@ def test_another_judge_is_compared_with_itself_or_not_at_all(db: Database) -> No
     [row] = unknown.gated
     assert (row.decision, row.difference, unknown.judgement.verdict) == ("unclear", None, "unclear")
     # Now the earlier answers are scored by the new judge: as harshly.
-    harsher = Metric(
-        id=MRR,
-        version="2",
-        needs=frozenset(),
-        unanswerable="undefined",
-        description="made up",
-        edge_cases="",
-        source="",
-        score=lambda results, _: {"mrr": [Outcome.scored(harsh[each.item.item_id] or 0.0) for each in results]},
-    )
+    harsher = other_judge(lambda item_id: harsh[item_id] or 0.0)
     [judged] = held(db, evaluated(db, dataset, "n3", harsh, version="2"), metrics=[harsher])
     [row] = judged.gated
     assert (row.decision, row.difference, judged.judgement.verdict) == ("passed", 0.0, "passed")

@@ -121,12 +121,18 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     assert (customer.evaluate().code, customer.incidents) == (0, [])
 
 
-def test_a_fall_that_few_questions_still_show_is_not_taken_for_the_beginning(
-    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def with_fifty_questions(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> Customer:
+    """A customer of 120 documents after a first run of fifty questions."""
     project = project.given(monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="50", EVALUATION_TARGET_ITEMS="50")
     customer = Customer(project, run, monkeypatch, range(120))
     assert customer.evaluate().code == 0
+    return customer
+
+
+def test_a_fall_that_few_questions_still_show_is_not_taken_for_the_beginning(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customer = with_fifty_questions(project, run, monkeypatch)
     customer.replace(range(70), range(120, 190))
     customer.hide(range(70, 120, 3))
     for _ in range(2):
@@ -138,9 +144,7 @@ def test_a_fall_that_few_questions_still_show_is_not_taken_for_the_beginning(
 def test_documents_replaced_in_the_middle_of_a_fall_launder_nothing(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = project.given(monkeypatch, EVALUATION_DEFAULT_SAMPLE_SIZE="50", EVALUATION_TARGET_ITEMS="50")
-    customer = Customer(project, run, monkeypatch, range(120))
-    assert customer.evaluate().code == 0
+    customer = with_fifty_questions(project, run, monkeypatch)
     customer.hide(range(0, 120, 5))
     assert customer.evaluate().code in (1, 3), "every fifth document is not found any more"
     customer.replace(range(70), range(120, 190))

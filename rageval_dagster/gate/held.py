@@ -21,7 +21,7 @@ from rageval_dagster.text import plural
 
 NOT_IN_BASELINE = "the baseline did not measure it"
 NOT_MEASURED = "it was not measured this time"
-NO_LINK = "no chain of questions leads back to the baseline"
+NO_LINK = "too few questions lead back to the baseline"
 TOLERATED = "the fall is within the tolerance"
 SUSPECTED = "strongly suspected: as a single look it would be a regression"
 FIRST_NIGHTS = 8

@@ -28,6 +28,8 @@ CHANCE = 0.1
 POWER = 0.8
 _NORMAL = NormalDist()
 _ROUNDING = 1e-9
+LEAST_LINKED = 0.2
+"""Of a night's questions, as many as must link it with the reference for it to pass: what an anchor panel is."""
 _CONFIRMED_SHARE = 0.9
 """Of a night's own error rate, the part that confirmed questions get where there are any."""
 
@@ -50,7 +52,7 @@ class NightVerdict:
     """A metric on one night against the reference, the first night.
 
     `fall` is by how much its level fell, over all questions that link the two nights, with its 95 % interval `low` to
-    `high`; `lasting` is the mean fall of the last nights. All are None where no chain of questions leads back to the
+    `high`; `lasting` is the mean fall of the last nights. All are None where too few questions lead back to the
     reference. `resolution` is the smallest fall that would be called a regression in 80 % of such nights; None where
     none would. `variances` are as estimated up to this night. `better` is whether it rose as surely as a regression
     falls, `suspected` whether a single look would have called it a regression.
@@ -80,12 +82,13 @@ def verdicts(
     """The verdict on each night, told by the nights up to it: one metric of which more is better.
 
     Regressed: the fall is surely beyond the tolerance. Passed: it is within the tolerance, or no more than chance does
-    in one look of ten. Unclear: all else, and where no question links the night with the reference. A night with the
-    very scores of the night before gets its verdict: there was nothing to look at.
+    in one look of ten. Unclear: all else, and where too few questions link the night with the reference. A night with
+    the very scores of the night before gets its verdict: there was nothing to look at.
 
     Two things can be sure: tonight's fall, unless nothing changed since the night before, and the mean fall of the last
-    four nights, which finds slow decay. Where `confirmed` questions are given for a night, the exact test of their
-    documents stands beside tonight's fall.
+    four nights, which finds slow decay. Where nothing changed, a regression stands as long as a single look is sure of
+    tonight's fall. Where `confirmed` questions are given for a night, the exact test of their documents stands beside
+    tonight's fall.
 
     Args:
         nights: {question: score in [0, 1], None where not scored}, oldest first; the first is the reference.
@@ -125,37 +128,40 @@ class Course:
 
     def verdicts(self) -> list[NightVerdict]:
         """The verdict on each night, from the first on."""
-        panel, spread = self._begun()
-        found = [self._start(spread)] if self.nights else []
-        for night in range(1, len(self.nights)):
-            panel.see()
-            same = night > 1 and self._is_as_before(night)
-            found.append(found[-1] if same else self._judged(night, panel, spread))
-            self._learn(night, panel, spread)
-        return found
+        return self._between(0, len(self.nights) - 1)
 
     def last(self) -> NightVerdict:
         """The last of the verdicts, without the work for the others; raises ValueError where there is no night."""
         if not self.nights:
             raise ValueError("there is no night to judge")
-        panel, spread = self._begun()
         last = len(self.nights) - 1
         while last > 1 and self._is_as_before(last):
             last -= 1
-        if last == 0:
-            return self._start(spread)
-        for night in range(1, last):
-            panel.see()
-            self._learn(night, panel, spread)
-        panel.see()
-        return self._judged(last, panel, spread)
+        [found] = self._between(last, last)
+        if found.decision == "regressed" or not found.suspected or not self._is_still(last):
+            return found
+        changed = last  # a regression of the nights before would stand
+        while changed > 1 and (self._is_still(changed) or self._is_as_before(changed)):
+            changed -= 1
+        return self._between(changed, last)[-1]
 
-    def _begun(self) -> tuple[Panel, "_Spread"]:
-        """The questions, of which the first night is seen, and the noise of whole nights, of which nothing is known."""
+    def _between(self, first: int, last: int) -> list[NightVerdict]:
+        """The verdicts on the nights from one to another, the first as though no night before were a regression."""
         panel = Panel(self.nights, self.clusters)
-        if self.nights:
+        spread = _Spread(self.prior or Variances(), robust=self.unchanged is None)
+        found: list[NightVerdict] = []
+        for night in range(last + 1):
             panel.see()
-        return panel, _Spread(self.prior or Variances(), robust=self.unchanged is None)
+            if night == 0:
+                start = NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, spread.variances(None))
+                found += [start] if first == 0 else []
+                continue
+            if night >= first:
+                same = night > 1 and found and self._is_as_before(night)
+                regressed = bool(found) and found[-1].decision == "regressed"
+                found.append(found[-1] if same else self._judged(night, panel, spread, regressed))
+            self._learn(night, panel, spread)
+        return found
 
     @cached_property
     def _levels(self) -> "_Levels":
@@ -165,12 +171,13 @@ class Course:
     def _scored(self) -> list[dict[str, float]]:
         return [{name: score for name, score in night.items() if score is not None} for night in self.nights]
 
-    def _start(self, spread: "_Spread") -> NightVerdict:
-        return NightVerdict("passed", 0.0, 0.0, 0.0, 0.0, None, spread.variances(None))
-
     def _is_as_before(self, night: int) -> bool:
         """Whether a night has the very scores of the night before."""
         return self._scored[night] == self._scored[night - 1]
+
+    def _is_still(self, night: int) -> bool:
+        """Whether nothing is known to have changed since the night before, so that it takes no look."""
+        return self.looks > 1 and self.unchanged is not None and self.unchanged[night]
 
     def _learn(self, night: int, panel: Panel, spread: "_Spread") -> None:
         """What a night says of noise."""
@@ -181,7 +188,8 @@ class Course:
             if step is not None:
                 spread.add(step)
 
-    def _judged(self, night: int, panel: Panel, spread: "_Spread") -> NightVerdict:
+    def _judged(self, night: int, panel: Panel, spread: "_Spread", regressed: bool) -> NightVerdict:
+        """The verdict on a night; `regressed` is whether the night before was."""
         known = panel.variances()
         recent = range(max(1, night - LASTING + 1), night + 1)
         tonight, lasting = panel.moved(
@@ -192,26 +200,29 @@ class Course:
         variances = spread.variances(known)
         if tonight is None:
             return NightVerdict("unclear", None, None, None, None, None, variances)
-        moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance)
-        chance = self._confirmed_chance(night) if moved.is_beyond else 1.0
-        still = self.looks > 1 and self.unchanged is not None and self.unchanged[night]
-        found = moved.verdict(moved.is_sure(self._levels, still, chance), self._levels, variances)
-        suspected = found.decision == "regressed" or moved.is_sure(_Levels(self.alpha, 1), False, chance)
-        return replace(found, better=moved.turned.is_sure(self._levels, still, 1.0), suspected=suspected)
+        moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance, *self._confirmed_chances(night))
+        still, questions = self._is_still(night), len(self._scored[night])
+        sure = moved.is_sure(self._levels, still)
+        suspected = sure or moved.is_sure(_Levels(self.alpha, 1), False)
+        found = moved.verdict(sure or (still and regressed and suspected), self._levels, variances)
+        if found.decision == "passed" and tonight.linking < LEAST_LINKED * questions - _ROUNDING:
+            return NightVerdict("unclear", None, None, None, None, None, variances)
+        return replace(found, better=moved.turned.is_sure(self._levels, still), suspected=suspected)
 
-    def _confirmed_chance(self, night: int) -> float:
+    def _confirmed_chances(self, night: int) -> tuple[float, float]:
         confirmed = None if self.confirmed is None else self.confirmed[night]
-        questions = len(self._scored[night])
-        return 1.0 if confirmed is None else confirmed_p_value(confirmed, self.clusters, questions, self.tolerance)
+        if confirmed is None:
+            return 1.0, 1.0
+        return confirmed_p_values(confirmed, self.clusters, len(self._scored[night]), self.tolerance)
 
 
-def confirmed_p_value(
+def confirmed_p_values(
     confirmed: Mapping[str, int], clusters: Mapping[str, Hashable] | None, questions: int, tolerance: float
-) -> float:
-    """The one-sided p value of confirmed new failures against new passes, by documents, beyond the tolerance.
+) -> tuple[float, float]:
+    """Two one-sided p values of confirmed new failures against new passes, by documents, beyond the tolerance.
 
-    It is the larger of two: the sign test of the documents' net changes, each as likely one as the other, and the
-    chance of so many failing documents where those that newly pass and the tolerance account for as many as expected
+    The first is of the sign test of the documents' net changes, each as likely one as the other; the second the chance
+    of so many failing documents where those that newly pass and the tolerance account for as many as expected
     (Poisson). Questions of one document are one event.
     """
     import numpy as np
@@ -223,22 +234,27 @@ def confirmed_p_value(
     fallen = [fall for fall in net.values() if fall > 0]
     lost = sum(net.values())
     if lost <= tolerance * questions + _ROUNDING or not fallen:
-        return 1.0
+        return 1.0, 1.0
     risen = sum(fall < 0 for fall in net.values())
     expected = risen + tolerance * questions * len(fallen) / sum(fallen)
-    chance = float(poisson.sf(len(fallen) - 1, expected))
-    return max(sign_flip_p_value(np.array(list(net.values()), dtype=float)) / 2.0, chance)
+    by_signs = sign_flip_p_value(np.array(list(net.values()), dtype=float)) / 2.0
+    return by_signs, float(poisson.sf(len(fallen) - 1, expected))
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """Tonight's fall and the one of the last nights, with the noise of whole nights."""
+    """Tonight's fall and the one of the last nights, with the noise of whole nights.
+
+    `by_signs` and `by_count` are the chances of tonight's confirmed questions.
+    """
 
     tonight: Movement
     lasting: Movement | None
     nights: int
     shift: float
     tolerance: float
+    by_signs: float = 1.0
+    by_count: float = 1.0
 
     @property
     def fall(self) -> float:
@@ -250,17 +266,18 @@ class _Moved:
 
     @property
     def turned(self) -> "_Moved":
-        """The same with falls as rises."""
-        return replace(self, tonight=self.tonight.turned, lasting=self.lasting and self.lasting.turned)
+        """The same with falls as rises, of which no question is confirmed."""
+        lasting = self.lasting and self.lasting.turned
+        return replace(self, tonight=self.tonight.turned, lasting=lasting, by_signs=1.0, by_count=1.0)
 
-    def is_sure(self, levels: "_Levels", still: bool, confirmed: float) -> bool:
-        """Whether it is a regression: tonight's fall, its confirmed questions (their chance) or the lasting fall.
+    def is_sure(self, levels: "_Levels", still: bool) -> bool:
+        """Whether it is a regression: tonight's fall, its confirmed questions, or the lasting fall.
 
         A fall that lasted and is over tonight is none.
         """
         return self.is_beyond and (
             (not still and self._tonight_is_sure(levels.tonight))
-            or confirmed <= _CONFIRMED_SHARE * levels.tonight
+            or max(self.by_signs, self.by_count) <= _CONFIRMED_SHARE * levels.tonight
             or self._lasting_is_sure(levels.lasting)
         )
 
@@ -314,6 +331,8 @@ class _Moved:
     def _may_be_chance(self) -> bool:
         if 2.0**-self.tonight.clusters > CHANCE:  # so few clusters that whatever they do may be chance
             return self.fall <= 1.0 / self.tonight.questions + _ROUNDING
+        if self.by_count <= CHANCE:  # what fails each time is no noise, though its signs alone may be chance
+            return False
         spread = math.sqrt(float(self._parts @ self._parts) + 2.0 * self.shift)
         return _NORMAL.cdf(-self.fall / spread) > CHANCE or self._exact_p_value() > CHANCE
 

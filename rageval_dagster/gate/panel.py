@@ -9,7 +9,7 @@ generalised least squares over all questions and nights (Kolen & Brennan 2014, c
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,19 +29,21 @@ DEFAULT_RATIO = 2.0**-4
 class Movement:
     """By how much the level moved between nights: the change and what each cluster of questions adds to its error.
 
-    `questions` are how many tell of it. Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in
-    expectation, the shares (how much of what is known comes from the cluster) sum to 1.
+    `questions` are how many tell of it, `linking` how many that were asked on all of those nights would tell as much.
+    Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in expectation, the shares (how much of what is
+    known comes from the cluster) sum to 1.
     """
 
     change: float
     errors: "np.ndarray"
     shares: "np.ndarray"
     questions: int
+    linking: float
 
     @property
     def turned(self) -> "Movement":
         """The same with falls as rises."""
-        return Movement(-self.change, -self.errors, self.shares, self.questions)
+        return replace(self, change=-self.change, errors=-self.errors)
 
     @property
     def clusters(self) -> float:
@@ -133,7 +135,8 @@ class Panel:
         differences = self.scores[both, night] - self.scores[both, night - 1]
         change, clusters = float(differences.mean()), self._cluster[both]
         errors = np.bincount(clusters, (differences - change) / count, self._clusters)
-        return Movement(change, errors, np.bincount(clusters, minlength=self._clusters) / count, count)
+        shares = np.bincount(clusters, minlength=self._clusters) / count
+        return Movement(change, errors, shares, count, float(count))
 
     def moved(self, ratio: float, *contrasts: Mapping[int, float]) -> list[Movement | None]:
         """What each contrast of levels ({night: weight} that sums to 0) is; None where no chain of questions links it.
@@ -164,9 +167,19 @@ class Panel:
         if free.size:
             solved[free] = np.linalg.solve(information[np.ix_(free, free)], right[free])
         levels, columns = solved[:, 0], iter(solved[:, 1:].T)
-        return [None if vector is None else self._movement(vector, next(columns), levels, parts) for vector in wanted]
+        # The covariance of one question's scores, if it is asked every night.
+        always = np.eye(nights) + ratio * np.minimum.outer(np.arange(nights), np.arange(nights))
+        return [
+            None
+            if vector is None
+            else self._movement(vector, next(columns), levels, parts, float(vector @ always @ vector))
+            for vector in wanted
+        ]
 
-    def _movement(self, contrast: "np.ndarray", solution: "np.ndarray", levels: "np.ndarray", parts: list) -> Movement:
+    def _movement(
+        self, contrast: "np.ndarray", solution: "np.ndarray", levels: "np.ndarray", parts: list, alone: float
+    ) -> Movement:
+        """`alone` is the variance of the contrast from one question that is asked every night."""
         import numpy as np
 
         errors, shares = np.zeros(self._clusters), np.zeros(self._clusters)
@@ -179,7 +192,7 @@ class Panel:
             if total > 0.0:
                 share = float(solution[at] @ influence) / total
                 shares += np.bincount(clusters, np.full(len(questions), share), self._clusters)
-        return Movement(float(contrast @ levels), errors, shares, told)
+        return Movement(float(contrast @ levels), errors, shares, told, alone / total if total > 0.0 else 0.0)
 
     def _by_nights(self) -> dict[tuple[int, bytes], list[int]]:
         """The questions that were asked at least twice, by the first night and on which nights from there on."""

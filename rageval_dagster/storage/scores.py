@@ -228,6 +228,8 @@ TIMES = 3
 class Repeated:
     """What a question scored when it was asked three times: {metric id: three values}, the evaluation's own first.
 
+    The metrics are of the versions by which an evaluation is measured.
+
     `result_id` is the result that the evaluation's own value is of, `system_version` that of its system; None where the
     system declared none. A value is None where there was nothing to score.
     """
@@ -251,13 +253,14 @@ class Repeated:
 @retried
 def save_repeated(db: Database, evaluation: Evaluation, questions: Mapping[str, Repeated]) -> None:
     """Keeps what questions scored when they were asked three times, by the questions' keys."""
+    versions = _versions(db, evaluation)
     rows = [
         {
             "evaluation_id": evaluation.id,
             "client_id": evaluation.client_id,
             "question": key,
             "result_id": each.result_id,
-            "scores": {metric_id: list(values) for metric_id, values in each.scores.items()},
+            "scores": {name: {versions[name]: list(values)} for name, values in each.scores.items()},
         }
         for key, each in questions.items()
     ]
@@ -266,7 +269,11 @@ def save_repeated(db: Database, evaluation: Evaluation, questions: Mapping[str, 
 
 
 def load_repeated(db: Database, evaluation: Evaluation) -> dict[str, list[Repeated]]:
-    """Of each question that a system was asked three times, up to this evaluation of it: when, oldest first."""
+    """Of each question that a system was asked three times, up to this evaluation of it: when, oldest first.
+
+    Only what metrics of this evaluation's versions scored: what another judge confirmed is confirmed no more.
+    """
+    versions = _versions(db, evaluation)
     of, runs = repeated_scores.c, evaluation_runs.c
     version = sa.case((runs.system_declared.is_not(None), runs.system_version))
     query = (
@@ -280,9 +287,15 @@ def load_repeated(db: Database, evaluation: Evaluation) -> dict[str, list[Repeat
         .order_by(of.evaluation_id)
     )
     found: dict[str, list[Repeated]] = {}
-    for question, *values in db.rows(query):
-        found.setdefault(question, []).append(Repeated(*values))
+    for question, evaluation_id, result_id, by_version, system in map(tuple, db.rows(query)):
+        scores = {name: each[versions[name]] for name, each in by_version.items() if versions.get(name) in each}
+        if scores:
+            found.setdefault(question, []).append(Repeated(evaluation_id, result_id, scores, system))
     return found
+
+
+def _versions(db: Database, evaluation: Evaluation) -> dict[str, str]:
+    return {each.metric_id: each.metric_version for each in load_summaries(db, evaluation.id)}
 
 
 @dataclass(frozen=True)

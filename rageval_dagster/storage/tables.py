@@ -398,7 +398,9 @@ repeated_scores = _table(
     _client_id(),
     Column("question", identifier(100), nullable=False),  # item id, and its marking where it has one
     Column("result_id", hex_digest(), nullable=False),
-    Column("scores", JsonText, nullable=False),  # {metric id: [the evaluation's own value, and two more]}
+    Column(
+        "scores", JsonText, nullable=False
+    ),  # {metric id: {its version: [the evaluation's own value, and two more]}}
     PrimaryKeyConstraint("evaluation_id", "question"),
 )
 

@@ -281,7 +281,7 @@ def test_where_no_question_leads_back_the_verdict_is_unclear_and_asks_for_an_acc
     renewed(db, 1, 0, 50, failing=0)
     alone = renewed(db, 2, 50, 50, failing=0)
     assert (alone.judgement.verdict, alone.gated[0].difference) == ("unclear", None)
-    assert "no chain of questions leads back" in sentence(alone)
+    assert "too few questions lead back" in sentence(alone)
     assert f"to start from this run: rageval runs accept {alone.evaluation.id}" in sentence(alone)
     accept(db, alone.evaluation, "ann")
     after = renewed(db, 3, 50, 50, failing=0)

@@ -137,9 +137,9 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
     if before.answered_nothing or now.answered_nothing:
         return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
-        if before.system_declared and now.system_declared and before.system_declared != now.system_declared:
-            return "it declares another version"
-        return "its settings, or the version that it declares"
+        if before.system_declared == now.system_declared:
+            return "its settings"
+        return f"version {before.system_declared or 'not declared'} -> {now.system_declared or 'not declared'}"
     if now.system_declared is None or before.system_declared is None:
         return UNVERSIONED
     return None

@@ -35,7 +35,7 @@ def sentence(judged: Judged) -> str:
         return "not judged: too little could be scored to be compared with"
     if judgement.verdict == "first":
         return "the baseline that later runs are compared with"
-    changed = f"; {changed_since(judgement.changes)}" if judgement.changes else ""
+    changed = f"; {changed_since(judgement.changes, judgement.baseline_id)}" if judgement.changes else ""
     if judgement.verdict == "failed":
         evaluation = judged.evaluation
         others = f"; of the others: {', '.join(map(movement, judged.gated))}" if judged.gated else ""
@@ -139,11 +139,15 @@ def movement(row: MetricComparison) -> str:
     )
 
 
-def changed_since(changes: Sequence[Change]) -> str:
-    """`changed since run 14: index (re-embedded 9 chunks; 31 questions suffer from it), corpus (3 changed chunks)`."""
+def changed_since(changes: Sequence[Change], baseline_id: int | None = None) -> str:
+    """`changed since run 14: index (re-embedded 9 chunks; 31 questions suffer from it), corpus (3 changed chunks)`.
+
+    Where that run is not the baseline, it is said why it is named.
+    """
     since = next((change.since for change in changes if change.since is not None), None)
     named = ", ".join(f"{change.what} ({change.detail}{_suffering(change.worse)})" for change in changes)
-    return f"changed{'' if since is None else f' since run {since}'}: {named}"
+    why = "" if baseline_id in (None, since) else ", the last that was good"
+    return f"changed{'' if since is None else f' since run {since}{why}'}: {named}"
 
 
 def _suffering(worse: int | None) -> str:

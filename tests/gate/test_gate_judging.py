@@ -104,6 +104,26 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
     assert after.judgement.newly_failing == ()
 
 
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"n2": "2.0", "n3": "3.0"}, "version 2.0 -> 3.0"),
+        ({"n2": None, "n3": "3.0"}, "version not declared -> 3.0"),
+        ({"n2": "2.0", "n3": "2.0"}, "its settings"),
+    ],
+)
+def test_what_changed_is_told_since_the_last_good_run_with_the_versions(
+    db: Database, declared: dict[str, str | None], said: str
+) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS), declared="1.0"))
+    [good] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS), declared=declared["n2"], system_version="system-2"))
+    report = evaluated(db, dataset, "n3", ranks(ITEMS, 15), declared=declared["n3"], system_version="system-3")
+    [fallen] = held(db, report)
+    since = f"; changed since run {good.evaluation.id}, the last that was good: system ({said}; 15 questions suffer"
+    assert since in sentence(fallen)
+
+
 def test_a_few_wrong_answers_are_no_regression_but_are_named_where_they_fail_again(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))

@@ -21,7 +21,7 @@ TROUBLES: dict[Trouble, str] = {
     "leak": "leak",
     "regression": "regressed",
     "failed": "system failed",
-    "errors": "errors",
+    "errors": "not scored",
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
     "stale": "out of date",

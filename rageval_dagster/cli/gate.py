@@ -180,12 +180,12 @@ def _said_of(evaluation: "Evaluation") -> str:
 
 
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
-    interval = "" if row.ci_low is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
+    interval = "" if row.ci_low is None else f"[{row.ci_low:+z.3f}, {row.ci_high:+z.3f}]"
     return {
         "metric": row.metric_id,
         "before": row.baseline_mean,
         "now": row.mean,
-        "difference": "" if row.difference is None else f"{row.difference:+.3f}",
+        "difference": "" if row.difference is None else f"{row.difference:+z.3f}",
         "95 % interval": interval,
         # Of what was found nobody asks how small it might have been.
         "visible from": None if row.decision == "regressed" or row.better else _seen_from(row),

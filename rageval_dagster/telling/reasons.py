@@ -87,4 +87,4 @@ def _some(names: Sequence[str], write: Write) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "?" if value is None else f"{value:+.3f}"
+    return "?" if value is None else f"{value:+z.3f}"

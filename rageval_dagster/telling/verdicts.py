@@ -134,8 +134,8 @@ def movement(row: MetricComparison) -> str:
         return f"{row.metric_id}: {row.remark}"
     remark = f"; {row.remark}" if row.remark else ""
     return (
-        f"{row.metric_id} {row.baseline_mean:.3f} -> {row.mean:.3f} ({row.difference:+.3f} [{row.ci_low:+.3f}, "
-        f"{row.ci_high:+.3f}], {row.n_shared} shared questions{remark})"
+        f"{row.metric_id} {row.baseline_mean:.3f} -> {row.mean:.3f} ({row.difference:+z.3f} [{row.ci_low:+z.3f}, "
+        f"{row.ci_high:+z.3f}], {row.n_shared} shared questions{remark})"
     )
 
 
@@ -159,7 +159,7 @@ def _suffering(worse: int | None) -> str:
 def _seen(row: MetricComparison) -> str:
     if row.difference is None:
         return row.remark or "nothing"
-    remark = f"{row.remark} ({row.difference:+.3f}), " if row.remark else ""
+    remark = f"{row.remark} ({row.difference:+z.3f}), " if row.remark else ""
     return f"{remark}{_drop(row.smallest_drop)}"
 
 

@@ -221,6 +221,7 @@ def test_another_judge_is_compared_with_itself_or_not_at_all(db: Database) -> No
     [judged] = held(db, report_of(db, get_evaluation(db, report.evaluation.id)), metrics=[harsher])
     [row] = judged.gated
     assert (row.decision, row.difference, judged.judgement.verdict) == ("passed", 0.0, "passed")
+    assert "-0.000" not in sentence(judged)
     assert "; changed since run 1: judge (model gemma-3 -> gemma-4: retrieval.mrr)" in sentence(judged)
     # The earlier run keeps its own scores.
     kept = score_storage.load_scores(db, before.evaluation.id, {MRR: "1"})[MRR]

@@ -16,6 +16,7 @@ from rageval_dagster.app.evaluate import Plan, evaluate
 from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError
+from rageval_dagster.evaluation.leaks import chunks_of_others
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -249,7 +250,7 @@ def _rounded(value: float | None) -> float | None:
 def _error(db: Database, evaluation: evaluation_storage.Evaluation) -> str | None:
     """On how many questions the system failed, with the commonest reasons; chunks of other clients that it returned."""
     if evaluation.foreign_chunks:
-        return f"LEAK: the system returned {evaluation.foreign_chunks} chunks of other clients"
+        return f"LEAK: the system returned {chunks_of_others(evaluation.foreign_chunks)}"
     if not evaluation.error_count:
         return None
     reasons = failures(db, evaluation).most_common(_MOST_REASONS)

@@ -24,7 +24,7 @@ from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.rag.systems import check_system_name
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.benchmark import current_datasets, get_dataset
+from rageval_dagster.storage.benchmark import current_datasets, get_dataset, remaining_items
 from rageval_dagster.storage.caches import Usage, model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
@@ -62,14 +62,16 @@ class Unfinished:
 class Found:
     """An evaluation with all that people are told of it.
 
-    `visible_drop` is what `gate.judging.visible_drop` gives of a first run that was just made. `failures` counts the
-    questions that the system failed on by reason, `metric_failures` those that only a metric failed on; `too_many`
-    names the metrics among these with more errors than the client allows. `flagged` are the dataset's questions that
-    break a rule or lack evidence, of which `lost` have evidence that stands nowhere in the documents.
+    `failing` are the questions that newly fail by their ids, as far as their texts are kept. `visible_drop` is what
+    `gate.judging.visible_drop` gives of a first run that was just made. `failures` counts the questions that the
+    system failed on by reason, `metric_failures` those that only a metric failed on; `too_many` names the metrics
+    among these with more errors than the client allows. `flagged` are the dataset's questions that break a rule or
+    lack evidence, of which `lost` have evidence that stands nowhere in the documents.
     """
 
     report: EvaluationReport
     judged: Judged
+    failing: Mapping[str, str]
     visible_drop: float | None
     failures: Counter[str]
     metric_failures: Mapping[str, Counter[str]]
@@ -224,9 +226,12 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     by_metric = metric_failures(db, report)
     too_many = with_too_many_errors(report, own.max_error_share)
     flagged = get_dataset(db, evaluation.dataset_id).flagged
+    failing = set(judged.judgement.newly_failing)
+    items = remaining_items(db, evaluation.dataset_id) if failing else []
     return Found(
         report=report,
         judged=judged,
+        failing={item.item_id: item.question for item in items if item.item_id in failing},
         visible_drop=visible_drop(db, evaluation, GateSpec.from_settings(own)) if first else None,
         failures=failures(db, evaluation),
         metric_failures=by_metric,

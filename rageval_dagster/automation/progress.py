@@ -5,6 +5,8 @@ import sys
 
 import dagster as dg
 
+from rageval_dagster.embedding import models
+
 
 class _MessageOnly(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -28,6 +30,11 @@ def _make(_context: dg.InitLoggerContext) -> logging.Logger:
     handler.addFilter(_OwnLines())
     handler.setFormatter(_MessageOnly())
     logger.addHandler(handler)
+    # A model loads at the first text that needs it, far below any step: a minute in which nothing else is said.
+    loading = logging.getLogger(models.__name__)
+    loading.setLevel(logging.INFO)
+    loading.handlers = [logging.StreamHandler(sys.stderr)]
+    loading.handlers[0].setFormatter(_MessageOnly())
     return logger
 
 

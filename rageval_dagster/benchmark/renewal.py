@@ -30,6 +30,7 @@ from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage.benchmark import Dataset, Sample
 from rageval_dagster.storage.database import Database
+from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.corpus.store import ChromaStore
@@ -341,7 +342,7 @@ def _frozen(
         rules = [replace(rule, blocking=False) for rule in report.rule_results]
         return StageReport(f"{renewal.reason}; {no_question(db, client_id, spec.generator)}", {}, rules)
     renewed_at = dataset.renewed_at if dataset is not None and renewal.extent == "repair" else now
-    benchmark_storage.save_dataset(
+    saved = benchmark_storage.save_dataset(
         db,
         client_id,
         spec.name,
@@ -376,7 +377,8 @@ def _frozen(
         "retired": len(gone),
         "made_room": len(panel.present - stayed - gone),
     }
-    return StageReport(renewal.reason, changes, report.rule_results)
+    made = f"dataset {saved.id}: {plural(len(items), 'question')}, {len(items) - len(stayed)} of them new"
+    return StageReport(made, changes, report.rule_results)
 
 
 def _kept(dataset: Dataset | None) -> str:

@@ -212,7 +212,7 @@ def print_evaluations(settings: Settings, found: "Sequence[Found]", spent: "Mapp
             print(f"  no headline metric has a value: {evaluation.system} failed on every question")
         else:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
-        for line in gate_lines(own, each.judged, each.visible_drop):
+        for line in gate_lines(own, each):
             print(f"  {line}")
         if each.lost:
             said = f"{plural(each.lost, 'question')} whose evidence the documents do not hold (any more)"

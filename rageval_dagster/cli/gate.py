@@ -14,6 +14,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.text import named, plural
 
 if TYPE_CHECKING:
+    from rageval_dagster.app.evaluate import Found
     from rageval_dagster.gate.comparing_runs import WorseItem
     from rageval_dagster.gate.judging import Judged
     from rageval_dagster.storage.comparisons import MetricComparison
@@ -123,13 +124,14 @@ def say_gate(judged: "Sequence[Judged]") -> int:
     return UNCLEAR if "unclear" in verdicts or verdicts == {None} else 0
 
 
-def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None) -> Iterator[str]:
+def gate_lines(settings: Settings, found: "Found") -> Iterator[str]:
     """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
     from rageval_dagster.gate.spec import seen_from
     from rageval_dagster.telling.verdicts import sentence
 
+    judged, visible_drop = found.judged, found.visible_drop
     yield sentence(judged)
-    yield from newly_failing(judged)
+    yield from newly_failing(judged, questions=found.failing)
     if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
         seen = "no drop" if visible_drop is None else f"no drop smaller than {seen_from(visible_drop):.2f}"
         count = plural(judged.evaluation.item_count, "question")
@@ -141,17 +143,24 @@ def gate_lines(settings: Settings, judged: "Judged", visible_drop: float | None)
         )
 
 
-def newly_failing(judged: "Judged", most: int = FEW_IDS) -> Sequence[str]:
-    """The first questions that newly fail by their ids, and the command that shows both answers; nothing without."""
+def newly_failing(judged: "Judged", most: int = FEW_IDS, questions: Mapping[str, str] | None = None) -> Sequence[str]:
+    """The first questions that newly fail, and the command that shows both answers; nothing without.
+
+    They are named by their ids on one line; where `questions` has their texts, by id, on a line each.
+    """
+    from rageval_dagster.telling.reasons import one_line
     from rageval_dagster.telling.verdicts import newly_failing as told
 
     failing = judged.judgement.newly_failing
     if not failing:
         return ()
-    return (
-        f"{told(len(failing), judged.judgement.asked_again)}: {named(failing, most)}",
-        f"both answers: rageval runs compare {judged.judgement.baseline_id} {judged.evaluation.id}",
-    )
+    said = told(len(failing), judged.judgement.asked_again)
+    both = f"both answers: rageval runs compare {judged.judgement.baseline_id} {judged.evaluation.id}"
+    if not questions:
+        return f"{said}: {named(failing, most)}", both
+    lines = [f"  {id}  {one_line(questions.get(id, ''))}".rstrip() for id in failing[:most]]
+    more = [f"  and {len(failing) - most} more"] if len(failing) > most else []
+    return f"{said}:", *lines, *more, both
 
 
 def gate_json(judged: "Judged") -> dict[str, Any]:
@@ -171,12 +180,12 @@ def _said_of(evaluation: "Evaluation") -> str:
 
 
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
-    interval = "" if row.ci_low is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
+    interval = "" if row.ci_low is None else f"[{row.ci_low:+z.3f}, {row.ci_high:+z.3f}]"
     return {
         "metric": row.metric_id,
         "before": row.baseline_mean,
         "now": row.mean,
-        "difference": "" if row.difference is None else f"{row.difference:+.3f}",
+        "difference": "" if row.difference is None else f"{row.difference:+z.3f}",
         "95 % interval": interval,
         # Of what was found nobody asks how small it might have been.
         "visible from": None if row.decision == "regressed" or row.better else _seen_from(row),

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import logging
 import os
 import threading
 from collections import OrderedDict
@@ -19,6 +20,8 @@ from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings
 
 if TYPE_CHECKING:
     import numpy as np
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_MODEL_DIMENSION = 384
@@ -232,6 +235,7 @@ class TransformerEmbedder:
         source = str(self._folder or self.name)
         with _MODELS_LOCK:
             if source not in _MODELS:
+                logger.info("loading the embedding model %s ...", self.name)
                 if self._is_default:
                     _verify_default_model(Path(source))
                 _MODELS[source] = _load_model(source, local=self._folder is not None)

@@ -8,6 +8,7 @@ from rageval_dagster.records import Owner, Result
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.text import plural
 
 LONGEST_ID = 200
 """Characters of an id that is shown as it is."""
@@ -37,6 +38,11 @@ def stray_count(results: Iterable[Result], owner: Owner) -> int | None:
     """How many chunks of these results are `foreign`, or `unknown`; None where no system tells what it retrieved."""
     told = [result for result in results if result.tells_contexts]
     return len({_name(hit.chunk_id) for result in told for hit in result.hits if hit.owner == owner}) if told else None
+
+
+def chunks_of_others(count: int) -> str:
+    """`1 chunk of another client`, `3 chunks of other clients`."""
+    return f"{plural(count, 'chunk')} of {'another client' if count == 1 else 'other clients'}"
 
 
 def _name(chunk_id: str) -> str:

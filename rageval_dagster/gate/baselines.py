@@ -1,6 +1,7 @@
 """The reference that others are held against: the first evaluation that can be, then whichever a person accepts."""
 
 from rageval_dagster.errors import RagevalError
+from rageval_dagster.evaluation.leaks import chunks_of_others
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import with_too_many_errors
 from rageval_dagster.gate.comparison import is_right
@@ -12,7 +13,6 @@ from rageval_dagster.storage.comparisons import Reason
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import Repeated
-from rageval_dagster.text import plural
 
 
 def may_be_baseline(db: Database, report: EvaluationReport, spec: GateSpec) -> bool:
@@ -47,9 +47,9 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
         )
     if evaluation.foreign_chunks:
         raise RagevalError(
-            f"in evaluation {evaluation.id} the system returned {plural(evaluation.foreign_chunks, 'chunk')} of other "
-            f"clients: a run that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names them; mend "
-            "the system and evaluate the client again"
+            f"in evaluation {evaluation.id} the system returned {chunks_of_others(evaluation.foreign_chunks)}: a run "
+            f"that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names what it returned; mend the "
+            "system and evaluate the client again"
         )
     if evaluation.answered_nothing:
         raise RagevalError(

@@ -10,6 +10,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.records import Item, Result
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import corpus as corpus_storage
+from rageval_dagster.storage.caches import models_asked
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database
@@ -66,7 +67,7 @@ def changes(db: Database, pair: Pair) -> list[Change]:
         found.append(Change("dataset", detail))
     if system := _system(before, now):
         found.append(Change("system", system))
-    if judged := _judges(pair):
+    if judged := _judges(db, pair):
         found.append(Change("judge", judged))
     return [replace(change, since=before.id) for change in found]
 
@@ -137,17 +138,22 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
     if before.answered_nothing or now.answered_nothing:
         return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
-        if before.system_declared and now.system_declared and before.system_declared != now.system_declared:
-            return "it declares another version"
-        return "its settings, or the version that it declares"
+        if before.system_declared == now.system_declared:
+            return "its settings"
+        return f"version {before.system_declared or 'not declared'} -> {now.system_declared or 'not declared'}"
     if now.system_declared is None or before.system_declared is None:
         return UNVERSIONED
     return None
 
 
-def _judges(pair: Pair) -> str | None:
+def _judges(db: Database, pair: Pair) -> str | None:
+    """The metrics of another version; first the judge's model then and now, where it is another and both were asked."""
     other = sorted(name for name, scores in pair.scores.items() if scores.judge_changed)
     if not other:
         return None
     more = len(other) - MOST_METRICS
-    return ", ".join(other[:MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
+    named = ", ".join(other[:MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
+    then, now = (
+        ", ".join(models_asked(db, each.client_id, each.dagster_run_id, "judge")) for each in (pair.before, pair.now)
+    )
+    return f"model {then} -> {now}: {named}" if then and now and then != now else named

@@ -49,10 +49,10 @@ TONES = {
 }
 _SAID: dict[Trouble, tuple[str, str]] = {
     "leak": (
-        "the system of {} client returned other clients' passages",
-        "the systems of {} clients returned other clients' passages",
+        "the system of {} client returned chunks of other clients",
+        "the systems of {} clients returned chunks of other clients",
     ),
-    "regression": ("{} of {} got worse", "{} of {} got worse"),
+    "regression": ("{} of {} regressed", "{} of {} regressed"),
     "failed": ("the system of {} client failed", "the systems of {} clients failed"),
     "errors": ("many questions of {} client could not be scored", "many questions of {} clients could not be scored"),
     "failed_run": ("the last run of {} client failed", "the last runs of {} clients failed"),
@@ -109,7 +109,7 @@ def fleet_page(
         rows=rows,
         wrong=any(row["troubles"] for row in rows),
         sentence=fleet_sentence(rows),
-        verdicts=sorted({row["verdict"] for row in rows}),
+        verdicts=sorted({said for row in rows for said in row["verdict"].split(", ")}),
     )
 
 
@@ -137,7 +137,7 @@ def fleet_sentence(rows: Sequence[Mapping[str, Any]]) -> Markup:
             counted = (one if len(clients) == 1 else many).format(len(clients), plural(len(rows), "client"))
             counted = counted if said else f"{counted[0].upper()}{counted[1:]}"
             said.append(Markup("{}: {}").format(counted, _clients(clients, trouble)))
-    return Markup("; ").join(said) + "." if said else Markup("No client is known to have got worse.")
+    return Markup("; ").join(said) + "." if said else Markup("No client is known to have regressed.")
 
 
 def _clients(rows: Sequence[Mapping[str, Any]], trouble: Trouble) -> Markup:
@@ -161,7 +161,7 @@ def _clients(rows: Sequence[Mapping[str, Any]], trouble: Trouble) -> Markup:
 
 def _word(row: Mapping[str, Any], troubles: Sequence[Trouble], tone: Tone | None) -> str:
     if troubles:
-        return TROUBLES[troubles[0]]
+        return ", ".join(TROUBLES[each] for each in troubles)
     return "not judged" if row["evaluations"] and tone is None else TONES.get(tone or "", "not evaluated")
 
 
@@ -169,10 +169,15 @@ def _opened(incidents: Sequence[Incident], row: Mapping[str, Any]) -> list[dict[
     """Why each of the client's incidents is open; without those that the row's own numbers tell."""
     told = {"regression": row["regressed_metric"] is not None, "leak": bool(row["foreign_chunks"])}
     return [
-        {"kind": each.kind.replace("_", " "), "reason": reason(each), "since": _moment(each.opened_at)}
+        {"trouble": TROUBLES[_trouble(each)], "reason": reason(each), "since": _moment(each.opened_at)}
         for each in incidents
         if not told.get(each.kind, False)
     ]
+
+
+def _trouble(incident: Incident) -> Trouble:
+    """What an incident is called: where the system failed, no metric could be scored, and none is named."""
+    return "failed" if incident.kind == "errors" and not incident.details["metrics"] else incident.kind
 
 
 def _fleet_row(

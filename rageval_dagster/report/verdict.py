@@ -21,7 +21,7 @@ TROUBLES: dict[Trouble, str] = {
     "leak": "leak",
     "regression": "regressed",
     "failed": "system failed",
-    "errors": "errors",
+    "errors": "not scored",
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
     "stale": "out of date",
@@ -62,7 +62,8 @@ def _of_scores(judged: Judged, dates: Mapping[int, datetime], headline: Mapping[
     if judgement.verdict is None or (judgement.verdict == "failed" and judgement.baseline_id is None):
         return Verdict("unmeasured", "Too little could be scored to say how good it is.")
     if judgement.verdict == "first":
-        return Verdict("first", f"First run: {_levels(headline)}; later runs are held against it.")
+        begun = "First run" if judgement.baseline_id is None else "Accepted as the baseline"
+        return Verdict("first", f"{begun}: {_levels(headline)}; later runs are held against it.")
     since = _since(judged, dates)
     why = ", ".join(what_changed(judgement.changes)) or "nothing changed"
     if judged.regressed:

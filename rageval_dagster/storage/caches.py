@@ -169,6 +169,13 @@ def model_usage(
     return Usage(**numbers, cost_usd=float(row.cost_usd), latency_s=float(row.latency_s))
 
 
+def models_asked(db: Database, client_id: str, run_id: str | None, role: str) -> list[str]:
+    """The names of the models that a run asked in a role, in order; none where it took all from earlier runs."""
+    calls = llm_calls.c
+    asked = (calls.client_id == client_id, calls.run_id == run_id, calls.role == role)
+    return [row.model for row in db.rows(sa.select(calls.model).distinct().where(*asked).order_by(calls.model))]
+
+
 _SUMMED = ("retries", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s")
 
 

@@ -106,7 +106,8 @@ _COLUMNS = tuple(MetricComparison.__dataclass_fields__)
 class Reading:
     """A night's changes since the baseline: {metric id: (difference, low, high)} of the gate's metrics that have one.
 
-    `released` is whether the system has another version than on the night before.
+    `released` is whether the system has another version than on the night before; not where it failed on questions and
+    did not say which.
     """
 
     evaluation_id: int
@@ -120,8 +121,9 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
     """What the evaluations up to this one read against that baseline, oldest first."""
     runs, rows = evaluation_runs.c, metric_comparisons.c
     columns = (rows.metric_id, rows.difference, rows.ci_low, rows.ci_high)
+    of_system = (runs.system_version, runs.system_declared, runs.error_count)
     query = (
-        sa.select(runs.id, runs.started_at, runs.verdict, runs.system_version, *columns)
+        sa.select(runs.id, runs.started_at, runs.verdict, *of_system, *columns)
         .join(metric_comparisons, sa.and_(rows.evaluation_id == runs.id, rows.gated))
         .join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
         .where(
@@ -134,17 +136,17 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
         .order_by(runs.id, rows.metric_id)
     )
     found: list[Reading] = []
-    before = next(
-        (row.system_version for row in db.rows(sa.select(runs.system_version).where(runs.id == baseline_id))), None
-    )
-    nights = groupby(db.rows(query), key=lambda row: (row.id, row.started_at, row.verdict, row.system_version))
-    for (id, started_at, verdict, version), night in nights:
+    before = next(iter(db.rows(sa.select(*of_system).where(runs.id == baseline_id))), None)
+    for id, rows_of_night in groupby(db.rows(query), key=lambda row: row.id):
+        night = list(rows_of_night)
+        now = night[0]
         changes = {
             row.metric_id: (row.difference, row.ci_low, row.ci_high) for row in night if row.difference is not None
         }
-        released = before is not None and version != before
-        found.append(Reading(id, started_at, verdict, released, changes))
-        before = version
+        is_silent = now.error_count and now.system_declared is None and before and before.system_declared is not None
+        released = before is not None and not is_silent and now.system_version != before.system_version
+        found.append(Reading(id, now.started_at, now.verdict, released, changes))
+        before = before if is_silent else now
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rageval_dagster.evaluation.leaks import stray_chunks
+from rageval_dagster.evaluation.leaks import chunks_of_others, stray_chunks
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
@@ -25,13 +25,12 @@ class Alarm:
 
 
 def leak_alarm(db: Database, evaluation: Evaluation) -> Alarm | None:
-    """That the system returned passages of other clients."""
-    if not (count := evaluation.foreign_chunks):
+    """That the system returned chunks of other clients."""
+    if not evaluation.foreign_chunks:
         return None
     asked = len({stray.item_id for stray in stray_chunks(db, [evaluation], "foreign")})
-    said = f"{plural(count, 'passage')} of {'another client' if count == 1 else 'other clients'}"
     about = f"for {plural(asked, 'question')} of dataset {one_line(evaluation.dataset_name)}"
-    return _of(evaluation, f"returned {said} {about}: a leak.")
+    return _of(evaluation, f"returned {chunks_of_others(evaluation.foreign_chunks)} {about}: a leak.")
 
 
 def failure_alarm(evaluation: Evaluation, max_error_share: float) -> Alarm | None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from rageval_dagster.evaluation.leaks import Stray
+from rageval_dagster.evaluation.leaks import Stray, chunks_of_others
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.rag.failures import remedy
 from rageval_dagster.storage.evaluations import Evaluation
@@ -76,7 +76,7 @@ def leak(evaluation: Evaluation, leaked: Sequence[Stray]) -> str | None:
         return None
     chunks, questions = sorted({stray.chunk_id for stray in leaked}), sorted({stray.item_id for stray in leaked})
     return (
-        f"{evaluation.client_id}: LEAK: {evaluation.system} returned {plural(len(chunks), 'chunk')} of other clients "
+        f"{evaluation.client_id}: LEAK: {evaluation.system} returned {chunks_of_others(len(chunks))} "
         f"for {plural(len(questions), 'question')}: chunks {named(chunks, MOST_LEAKED)}; "
         f"questions {named(questions, MOST_LEAKED)}"
     )

@@ -1,8 +1,10 @@
 """Why an incident was opened, in a line: for messages, the terminal and the page of all clients."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+from rageval_dagster.evaluation.leaks import chunks_of_others
 from rageval_dagster.storage.incidents import Incident
 from rageval_dagster.text import showable
 
@@ -26,7 +28,7 @@ def reason(incident: Incident, write: Write = one_line) -> str:
         case "regression":
             return _against_baseline(details, write)
         case "leak":
-            return f"{details['chunks']} in evaluation {incident.evaluation_id}"
+            return f"{chunks_of_others(details['chunks'])} in evaluation {incident.evaluation_id}"
         case "errors":
             return f"{_failed(details, write)}, evaluation {incident.evaluation_id}"
         case "benchmark":
@@ -38,13 +40,20 @@ def reason(incident: Incident, write: Write = one_line) -> str:
             because = f" ({', '.join(why)})" if why else ""
             return f"{step}{because}, Dagster run {write(incident.run_id or '')}"
         case "stale":
-            return f"last complete evaluation {details['last_evaluated']}, wanted every {details['fresh_hours']:g} h"
+            last = details["last_evaluated"]
+            never = "yet" if last == "never" else f"since {moment(last)}"
+            return f"no complete evaluation {never}; one is wanted every {details['fresh_hours']:g} h"
 
 
 def broken_rules(failures: Mapping[str, int], write: Write) -> str:
     """The rules that a benchmark breaks, with how many items, and what follows."""
     rules = [f"{write(rule)} ({count})" for rule, count in sorted(failures.items()) if count]
     return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
+
+
+def moment(at: str) -> str:
+    """`2026-11-24 18:22 UTC`, of a time as ISO 8601 has it."""
+    return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def number(value: float | None) -> str:
@@ -78,4 +87,4 @@ def _some(names: Sequence[str], write: Write) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "?" if value is None else f"{value:+.3f}"
+    return "?" if value is None else f"{value:+z.3f}"

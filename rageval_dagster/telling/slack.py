@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
-from rageval_dagster.telling.reasons import LONGEST_NAME, number, one_line, reason
+from rageval_dagster.telling.reasons import LONGEST_NAME, moment, number, one_line, reason
 from rageval_dagster.telling.verdicts import newly_failing
 
 LONGEST_DETAIL = 200
@@ -164,7 +164,7 @@ def _ended(incident: Incident) -> str:
         case "failed_run":
             return f"Dagster run {_code(over['run_id'])}"
         case "stale":
-            return f"last complete evaluation {over['last_evaluated']}"
+            return f"last complete evaluation {moment(over['last_evaluated'])}"
 
 
 def _code(name: str) -> str:

@@ -35,7 +35,7 @@ def sentence(judged: Judged) -> str:
         return "not judged: too little could be scored to be compared with"
     if judgement.verdict == "first":
         return "the baseline that later runs are compared with"
-    changed = f"; {changed_since(judgement.changes)}" if judgement.changes else ""
+    changed = f"; {changed_since(judgement.changes, judgement.baseline_id)}" if judgement.changes else ""
     if judgement.verdict == "failed":
         evaluation = judged.evaluation
         others = f"; of the others: {', '.join(map(movement, judged.gated))}" if judged.gated else ""
@@ -134,16 +134,20 @@ def movement(row: MetricComparison) -> str:
         return f"{row.metric_id}: {row.remark}"
     remark = f"; {row.remark}" if row.remark else ""
     return (
-        f"{row.metric_id} {row.baseline_mean:.3f} -> {row.mean:.3f} ({row.difference:+.3f} [{row.ci_low:+.3f}, "
-        f"{row.ci_high:+.3f}], {row.n_shared} shared questions{remark})"
+        f"{row.metric_id} {row.baseline_mean:.3f} -> {row.mean:.3f} ({row.difference:+z.3f} [{row.ci_low:+z.3f}, "
+        f"{row.ci_high:+z.3f}], {row.n_shared} shared questions{remark})"
     )
 
 
-def changed_since(changes: Sequence[Change]) -> str:
-    """`changed since run 14: index (re-embedded 9 chunks; 31 questions suffer from it), corpus (3 changed chunks)`."""
+def changed_since(changes: Sequence[Change], baseline_id: int | None = None) -> str:
+    """`changed since run 14: index (re-embedded 9 chunks; 31 questions suffer from it), corpus (3 changed chunks)`.
+
+    Where that run is not the baseline, it is said why it is named.
+    """
     since = next((change.since for change in changes if change.since is not None), None)
     named = ", ".join(f"{change.what} ({change.detail}{_suffering(change.worse)})" for change in changes)
-    return f"changed{'' if since is None else f' since run {since}'}: {named}"
+    why = "" if baseline_id in (None, since) else ", the last that was good"
+    return f"changed{'' if since is None else f' since run {since}{why}'}: {named}"
 
 
 def _suffering(worse: int | None) -> str:
@@ -155,7 +159,7 @@ def _suffering(worse: int | None) -> str:
 def _seen(row: MetricComparison) -> str:
     if row.difference is None:
         return row.remark or "nothing"
-    remark = f"{row.remark} ({row.difference:+.3f}), " if row.remark else ""
+    remark = f"{row.remark} ({row.difference:+z.3f}), " if row.remark else ""
     return f"{remark}{_drop(row.smallest_drop)}"
 
 

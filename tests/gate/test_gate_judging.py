@@ -18,8 +18,9 @@ from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.caches import LlmCall, save_replies
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
+from rageval_dagster.storage.evaluations import Evaluation, get_evaluation, update_evaluation
 from rageval_dagster.storage.retention import delete_scores
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
@@ -93,6 +94,12 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
     ids = ", ".join(fallen.judgement.newly_failing[:5])
     assert named.endswith(f"15 questions newly failing, also when asked again: {ids} and 10 more")
     assert both == f"both answers: rageval runs compare {first.evaluation.id} {fallen.evaluation.id}"
+    one, other, *_ = fallen.judgement.newly_failing
+    _, *lines, more, _ = newly_failing(fallen, questions={one: "Who\nwon?", other: "Why " * 100})
+    assert lines[0] == f"  {one}  Who won?"
+    assert (lines[1].startswith(f"  {other}  Why Why"), len(lines[1]) <= 120) == (True, True)
+    assert lines[2:] == [f"  {id}" for id in fallen.judgement.newly_failing[2:5]], "those whose texts were deleted"
+    assert more == "  and 10 more"
     assert newly_failing(first) == ()
     [overview] = read_view(db, "fleet_overview")
     assert (overview["verdict"], overview["regressed_metric"], overview["regressed_by"]) == ("regressed", MRR, 0.25)
@@ -102,6 +109,26 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
     [after] = held(db, evaluated(db, dataset, "n5", ranks(ITEMS, wrong=15)))
     assert (after.judgement.verdict, after.judgement.baseline_id) == ("passed", fallen.evaluation.id)
     assert after.judgement.newly_failing == ()
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"n2": "2.0", "n3": "3.0"}, "version 2.0 -> 3.0"),
+        ({"n2": None, "n3": "3.0"}, "version not declared -> 3.0"),
+        ({"n2": "2.0", "n3": "2.0"}, "its settings"),
+    ],
+)
+def test_what_changed_is_told_since_the_last_good_run_with_the_versions(
+    db: Database, declared: dict[str, str | None], said: str
+) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS), declared="1.0"))
+    [good] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS), declared=declared["n2"], system_version="system-2"))
+    report = evaluated(db, dataset, "n3", ranks(ITEMS, 15), declared=declared["n3"], system_version="system-3")
+    [fallen] = held(db, report)
+    since = f"; changed since run {good.evaluation.id}, the last that was good: system ({said}; 15 questions suffer"
+    assert since in sentence(fallen)
 
 
 def test_a_few_wrong_answers_are_no_regression_but_are_named_where_they_fail_again(db: Database) -> None:
@@ -186,10 +213,16 @@ def test_another_judge_is_compared_with_itself_or_not_at_all(db: Database) -> No
     assert (row.decision, row.difference, unknown.judgement.verdict) == ("unclear", None, "unclear")
     # Now the earlier answers are scored by the new judge: as harshly.
     harsher = other_judge(lambda item_id: harsh[item_id] or 0.0)
-    [judged] = held(db, evaluated(db, dataset, "n3", harsh, version="2"), metrics=[harsher])
+    report = evaluated(db, dataset, "n3", harsh, version="2")
+    for evaluation, model in ((before.evaluation, "gemma-3"), (report.evaluation, "gemma-4")):
+        update_evaluation(db, evaluation.id, dagster_run_id=model)
+        call = LlmCall("acme", "judge", model, 1, 1, None, 0.1, False, 0, None, run_id=model)
+        save_replies(db, "acme", [], [call])
+    [judged] = held(db, report_of(db, get_evaluation(db, report.evaluation.id)), metrics=[harsher])
     [row] = judged.gated
     assert (row.decision, row.difference, judged.judgement.verdict) == ("passed", 0.0, "passed")
-    assert [change.what for change in judged.judgement.changes] == ["judge"]
+    assert "-0.000" not in sentence(judged)
+    assert "; changed since run 1: judge (model gemma-3 -> gemma-4: retrieval.mrr)" in sentence(judged)
     # The earlier run keeps its own scores.
     kept = score_storage.load_scores(db, before.evaluation.id, {MRR: "1"})[MRR]
     assert {outcome.value for outcome in kept.values()} == {1.0}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,18 @@ def assert_quiet(project: Project) -> None:
 @pytest.mark.core
 def test_without_models_it_loads_nothing_heavy_and_adds_the_runs_own_rows_only(loaded: Project) -> None:
     assert_quiet(loaded)
+
+
+@pytest.mark.slow
+def test_a_first_run_says_what_it_waits_for_and_each_thing_once(loaded: Project) -> None:
+    command = [sys.executable, "-m", "rageval_dagster", "evaluate", "--client", "acme"]
+    first, second = (
+        subprocess.run(command, cwd=loaded.folder, capture_output=True, text=True, check=True).stderr for _ in range(2)
+    )
+    assert first.count("  loading the embedding model sentence-transformers/all-MiniLM-L6-v2 ...\n") == 1
+    assert first.count("there is no dataset yet") == 1
+    assert re.search(r"  dataset 1: (\d+) questions, \1 of them new\n", first)
+    assert "loading" not in second
 
 
 @pytest.mark.slow

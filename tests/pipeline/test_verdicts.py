@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -111,6 +112,10 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     fallen = customer.evaluate()
     assert (fallen.code, customer.incidents) == (1, ["regression"])
     assert "regressed against run 1: retrieval.hit_rate_at_3 0.919 -> 0.622" in fallen.err
+    assert re.search(
+        r"questions newly failing, also when asked again:\n(    \w+  Who opened the .*\?\n){5}    and ", fallen.out
+    )
+    assert "Who opened" not in fallen.err, "what goes into a log has ids"
     listed = json.loads(run("runs", "list", "--json").out)
     assert [row["verdict"] for row in listed] == ["regressed", "passed", "passed", "first"]
     # Metrics with the same fall have the same word, also where two runs are compared by hand.

@@ -354,7 +354,7 @@ def test_a_leak_and_a_failed_run_stand_before_the_verdict(
     note_run(sqlite_db, "acme", EndedRun("run-1", True, "metric_scores", died=True), utc_now())
     page = open_page(write_client_report(sqlite_db, settings, "acme"), "#run=1", width=width)
     leak, failed = page.locator(".alarms p").all_inner_texts()
-    assert leak.startswith("System assistant returned 3 passages of other clients for ")
+    assert leak.startswith("System assistant returned 3 chunks of other clients for ")
     assert failed.startswith("The last run failed at step metric_scores (its process died), Dagster run run-1. ")
     top = page.locator(".alarms").bounding_box(), page.locator(".verdict:visible").bounding_box()
     assert top[0]["y"] < top[1]["y"]  # pyright: ignore[reportOptionalSubscript]
@@ -364,10 +364,13 @@ def test_a_leak_and_a_failed_run_stand_before_the_verdict(
     assert shown_runs(page) == ["2"]
     fleet = open_page(write_fleet_report(sqlite_db, settings), width=width)
     assert fleet.locator(".verdict").inner_text() == (
-        "The system of 1 client returned other clients' passages: acme; the last run of 1 client failed: acme (its "
+        "The system of 1 client returned chunks of other clients: acme; the last run of 1 client failed: acme (its "
         "process died)."
     )
     assert serious_violations(fleet) == []
+    for each in ("leak", "failed run"):
+        fleet.select_option("#verdict", each)
+        assert fleet.locator("tbody tr:visible").count() == 1
     fleet.locator(".verdict a").first.click()
     fleet.wait_for_selector("html[data-ready] .alarms", state="attached")
 
@@ -386,7 +389,7 @@ def test_one_page_of_all_clients_links_to_theirs(history: Database, settings: Se
     make_dataset(history, "other", make_items(3))
     fleet = write_fleet_report(history, settings)
     page = open_page(fleet)
-    assert "1 of 2 clients got worse" in page.locator(".verdict").inner_text()
+    assert "1 of 2 clients regressed" in page.locator(".verdict").inner_text()
     assert page.locator("tbody tr").count() == 2
     assert serious_violations(page) == []
     page.fill("#find", "other")

@@ -19,6 +19,7 @@ from rageval_dagster.storage.benchmark import save_stats
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.corpus import ManifestEntry, Passages, delete_manifest, upsert_manifest
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import update_evaluation
 from rageval_dagster.storage.scores import save_summaries
 from rageval_dagster.storage.types import utc_now
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
@@ -205,3 +206,24 @@ def test_the_change_since_the_baseline_is_told_night_by_night(sqlite_db: Databas
     assert "accepted by Ann &lt;script&gt; on " in page
     assert f"rageval runs accept {contents.evaluation.id}" in page
     assert "−.20</td>" in page, "since the run before"
+
+
+def test_a_night_on_which_the_system_was_down_is_no_new_version_of_it(sqlite_db: Database) -> None:
+    items = make_items(60)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    half = {**ranks(items), **dict.fromkeys([item.item_id for item in items[:30]])}
+    for night, values, declared in (
+        ("n1", ranks(items), "1.0"),
+        ("n2", half, None),  # what would have said the version failed
+        ("n3", ranks(items), "1.0"),
+        ("n4", ranks(items), "2.0"),
+        ("n5", ranks(items), None),
+    ):
+        version = f"version {declared}"
+        report = evaluated(sqlite_db, dataset, night, values, items=items, declared=declared, system_version=version)
+        if None in values.values():
+            update_evaluation(sqlite_db, report.evaluation.id, error_count=30)
+        held(sqlite_db, report)
+    [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
+    assert [night.evaluation_id for night in contents.readings if night.released] == [4, 5]
+    assert client_page(client_contents(sqlite_db, SETTINGS, "acme")).count("new version of the system") == 2

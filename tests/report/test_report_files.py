@@ -150,7 +150,7 @@ EVERYTHING = {
     [
         (
             EVERYTHING,
-            "The systems of 2 clients returned other clients' passages: both, leaking; 2 of 5 clients got worse: both, "
+            "The systems of 2 clients returned chunks of other clients: both, leaking; 2 of 5 clients regressed: both, "
             "fell; the systems of 2 clients failed: fell (on 2 of 3 questions), down (on all questions).",
         ),
         (
@@ -184,18 +184,43 @@ def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Datab
     review_freshness(sqlite_db, settings, now)
     path = write_fleet_report(sqlite_db, settings)
     assert sentence(path) == (
-        "1 of 5 clients got worse: zebra; the last run of 1 client failed: lumen (its process died); the benchmark of "
+        "1 of 5 clients regressed: zebra; the last run of 1 client failed: lumen (its process died); the benchmark of "
         "1 client breaks its rules: ailing; 1 client was not evaluated for too long: old."
     )
     page = path.read_text()
     rows = page.partition("<tbody>")[2].split("<tr ")[1:]
     assert [row.partition('"')[2].partition('"')[0] for row in rows] == ["zebra", "lumen", "ailing", "old", "well"]
-    assert "failed run: at step retrieval_runs (its process died), Dagster run run-1; since " in rows[1]
+    assert "failed run: at step retrieval_runs (its process died), Dagster run run-1; open since " in rows[1]
     assert 'data-verdict="failed run"' in rows[1]
+    assert re.search(
+        r">out of date: no complete evaluation since [0-9-]+ [0-9:]+ UTC; one is wanted every 36 h; ", rows[3]
+    )
     assert "no_duplicates (2), quote_in_document (1)" in rows[2]
     assert 'class="incident"' not in rows[0] + rows[4]  # a regression is told by the row's own numbers
     note_run(sqlite_db, "lumen", EndedRun("run-2", False), now)
     assert "lumen" not in sentence(write_fleet_report(sqlite_db, settings))
+
+
+def test_a_row_of_the_page_of_all_says_all_that_its_headline_says(sqlite_db: Database, settings: Settings) -> None:
+    evaluate(sqlite_db, "both", **FELL, foreign=1)
+    evaluate(sqlite_db, "judge", means={MRR: 0.8, "judge.overall": 0.7}, errors={"judge.overall": 4})
+    evaluate(sqlite_db, "down", failed=3, verdict="failed")
+    review(sqlite_db, settings, {"both", "down", "judge"}, datetime.now(UTC))
+    note_run(sqlite_db, "both", EndedRun("run-1", True, "metric_scores"), utc_now())
+    path = write_fleet_report(sqlite_db, settings)
+    assert sentence(path) == (
+        "The system of 1 client returned chunks of other clients: both; 1 of 3 clients regressed: both; the system of "
+        "1 client failed: down (on all questions); many questions of 1 client could not be scored: judge; the last "
+        "run of 1 client failed: both."
+    )
+    both, down, judge = path.read_text().partition("<tbody>")[2].split("<tr ")[1:]
+    for row, verdict, reason in (
+        (both, "leak, regressed, failed run", "failed run: at step metric_scores, "),
+        (down, "system failed", "system failed: the system failed on 3 of 3 questions, "),
+        (judge, "not scored", "not scored: of 3 questions these could not be scored: "),
+    ):
+        assert f'data-verdict="{verdict}"' in row
+        assert f">{reason}" in row
 
 
 def test_newly_failing_questions_are_counted_and_lead_to_their_list(sqlite_db: Database, settings: Settings) -> None:

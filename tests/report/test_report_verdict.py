@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import report_of
-from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.baselines import accept
+from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.report.contents import WORST_FIRST, client_contents
 from rageval_dagster.report.page import TONES, client_page
@@ -62,6 +63,10 @@ def test_the_time_is_told_where_the_day_does_not_tell_runs_apart(sqlite_db: Data
 def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
     first = told(sqlite_db, night(sqlite_db, dataset, "n1", wrong=10))
     assert first == Verdict("first", "First run: MRR .95; later runs are held against it.")
+    later = night(sqlite_db, dataset, "n2", wrong=40)
+    accept(sqlite_db, later.evaluation, "Ann")
+    accepted = told(sqlite_db, judged_before(sqlite_db, later.evaluation))
+    assert accepted == Verdict("first", "Accepted as the baseline: MRR .80; later runs are held against it.")
 
 
 @pytest.mark.parametrize(

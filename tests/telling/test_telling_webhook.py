@@ -89,11 +89,11 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
             "• `acme`: at step `metric_scores` (`LanguageModelError`), Dagster run `run-1`\n"
             "Next: `rageval doctor`, `rageval evaluate --client acme`",
             "*Leak: chunks of other clients were returned: `acme`*\n"
-            f"• `synthetic` / `dense`: 3 in evaluation {leaking.id}\n"
+            f"• `synthetic` / `dense`: 3 chunks of other clients in evaluation {leaking.id}\n"
             f"Next: `rageval runs show {leaking.id}`",
             "*Not evaluated for too long: 2 clients*\n"
-            "• `globex`: last complete evaluation never, wanted every 36 h\n"
-            "• `initech`: last complete evaluation never, wanted every 36 h\n"
+            "• `globex`: no complete evaluation yet; one is wanted every 36 h\n"
+            "• `initech`: no complete evaluation yet; one is wanted every 36 h\n"
             "Next: `rageval doctor`, `rageval status`",
         ]
         well = evaluate(sqlite_db)

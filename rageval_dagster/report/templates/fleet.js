@@ -8,7 +8,7 @@
     find.value = at.get("find") || "";
     verdict.value = at.get("verdict") || "";
     for (const row of rows)
-      row.hidden = !row.dataset.name.includes(find.value.toLowerCase()) || (verdict.value !== "" && row.dataset.verdict !== verdict.value);
+      row.hidden = !row.dataset.name.includes(find.value.toLowerCase()) || (verdict.value !== "" && !row.dataset.verdict.split(", ").includes(verdict.value));
     document.getElementById("count").textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length} clients`;
   };
   const choose = () => {

@@ -1,6 +1,6 @@
 """The nights that a verdict stands on: a system's evaluations of a dataset's name since the reference."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -77,12 +77,13 @@ def _links(evaluations: Sequence[Evaluation], asked: Mapping[int, Mapping[str, A
 class Measured:
     """A metric over a history: the evaluations that measured it by its present version, and their scores by question.
 
-    The reference and the last one are always among them, be they without scores.
+    The reference and the last one are always among them, be they without scores. `asked` are the last one's questions.
     """
 
     summary: Summary
     evaluations: Sequence[Evaluation]
     nights: Sequence[Mapping[str, float]]
+    asked: Set[str]
 
     @cached_property
     def first(self) -> dict[str, tuple[int, bool]]:
@@ -108,7 +109,7 @@ class Measured:
         """
         gone: dict[str, list[float]] = {}
         for night in self.nights[:-1]:
-            for key in night.keys() - self.nights[-1].keys():
+            for key in night.keys() - self.asked:
                 gone.setdefault(key, []).append(night[key])
         return [scores[-1] - scores[0] for scores in gone.values()]
 
@@ -138,7 +139,8 @@ def _by_question(
         {history.asked[each.dataset_id][item_id].key: value for item_id, value in night.items()}
         for each, night in zip(evaluations, nights, strict=True)
     ]
-    return Measured(summary, evaluations, keyed)
+    asked = {each.key for each in history.asked[history.evaluations[-1].dataset_id].values()}
+    return Measured(summary, evaluations, keyed, asked)
 
 
 def _night_scores(db: Database, history: History, summary: Summary) -> dict[int, dict[str, float]]:

@@ -504,6 +504,16 @@ def test_the_last_scores_of_questions_that_left_are_told_beside_the_fall(db: Dat
     assert "10 questions that left had moved by -0.400 since first asked" in sentence(fallen)
 
 
+def test_a_question_that_was_asked_and_not_scored_has_not_left(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
+    held(db, evaluated(db, dataset, "n2", ranks(ITEMS, wrong=15)))
+    failing = {item.item_id: None for item in ITEMS[:4]}
+    [judged] = held(db, evaluated(db, dataset, "n3", {**ranks(ITEMS, wrong=15), **failing}))
+    [row] = judged.gated
+    assert (row.n_shared, row.remark) == (56, None)
+
+
 @pytest.mark.parametrize("declared", ["1", None])
 def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing_was_asked(
     db: Database, declared: str | None

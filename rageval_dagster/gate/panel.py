@@ -29,7 +29,8 @@ DEFAULT_RATIO = 2.0**-4
 class Movement:
     """By how much the level moved between nights: the change and what each cluster of questions adds to its error.
 
-    `questions` are how many tell of it, `linking` how many that were asked on all of those nights would tell as much.
+    `questions` are how many tell of it, `linking` how many that were asked every night would tell as much, but no more
+    than how many of equal weight do.
     Shapes: `errors` and `shares` are [clusters]. The errors sum to 0 in expectation, the shares (how much of what is
     known comes from the cluster) sum to 1.
     """
@@ -183,7 +184,7 @@ class Panel:
         import numpy as np
 
         errors, shares = np.zeros(self._clusters), np.zeros(self._clusters)
-        total, told = float(contrast @ solution), 0
+        total, told, squares = float(contrast @ solution), 0, 0.0
         for questions, at, weight, scores in parts:
             influence = weight @ solution[at]
             told += len(questions) if influence.any() else 0
@@ -192,7 +193,10 @@ class Panel:
             if total > 0.0:
                 share = float(solution[at] @ influence) / total
                 shares += np.bincount(clusters, np.full(len(questions), share), self._clusters)
-        return Movement(float(contrast @ levels), errors, shares, told, alone / total if total > 0.0 else 0.0)
+                squares += len(questions) * share**2
+        # Many nights make a link of few questions as sure as that of many, but not as telling of all the others.
+        linking = min(alone / total, 1.0 / squares) if squares > 0.0 else 0.0
+        return Movement(float(contrast @ levels), errors, shares, told, linking)
 
     def _by_nights(self) -> dict[tuple[int, bytes], list[int]]:
         """The questions that were asked at least twice, by the first night and on which nights from there on."""

@@ -196,8 +196,8 @@ def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: 
     """Asks questions twice more, past every cache: those that join, and those that turned since they were first asked.
 
     A question joins where no evaluation of its system asked it three times by the gate's metrics. One that turned is
-    asked unless the same version of the system was, and its result is reused. What the system could not be asked is not
-    stored: it joins the next time.
+    asked unless the same version of the system was, when each metric last scored it three times, and its result is
+    reused. What the system could not be asked is not stored: it joins the next time.
     """
     if evaluation.system_reference or evaluation.system in bench.recorded or not gated:
         return
@@ -210,10 +210,11 @@ def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: 
     asked = []
     for item in benchmark_storage.remaining_items(db, evaluation.dataset_id):
         measured = {name for name in gated if (found := scores[name].get(item.item_id)) and found.value is not None}
-        times, result_id = repeated.get(keys[item.item_id].key, []), results.get(item.item_id)
-        joins = bool(measured - {name for each in times for name in each.scores})
-        again = keys[item.item_id].key in turned and not (times and times[-1].is_of(evaluation, result_id))
-        if result_id is not None and (joins or (measured and again)):
+        key, result_id = keys[item.item_id].key, results.get(item.item_id)
+        newest = {name: each for each in repeated.get(key, []) for name in each.scores}
+        if result_id is not None and any(
+            name not in newest or (key in turned and not newest[name].is_of(evaluation, result_id)) for name in measured
+        ):
             asked.append((item, result_id))
     progress = bench.progress("questions asked three times") if bench.progress is not None and asked else None
     for start in range(0, len(asked), BATCH):

@@ -36,15 +36,16 @@ def evaluated(
     values: Mapping[str, float | None],
     version: str = "1",
     items: Sequence[Item] = (),
+    results_of: str = "",
     **versions: str | bool | None,
 ) -> EvaluationReport:
     """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error.
 
-    `versions` are other ones for `open_run`.
+    It reuses the results of the trigger `results_of`, where one is given. `versions` are other ones for `open_run`.
     """
     evaluation = open_run(db, dataset, trigger, **{"reference": False, **versions})  # pyright: ignore[reportArgumentType]
     items = [item for item in items or ITEMS if item.item_id in values]
-    retrievals = [retrieval_of(item, salt=trigger) for item in items]
+    retrievals = [retrieval_of(item, salt=results_of or trigger) for item in items]
     keys = {item.item_id: retrieval_key(evaluation, item.item_id) for item in items}
     result_storage.save_retrievals(db, evaluation.id, [(each, keys[each.item_id]) for each in retrievals])
     results = [result_of(each) for each in retrievals]

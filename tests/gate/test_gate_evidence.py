@@ -15,6 +15,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
+from rageval_dagster.storage.tables import repeated_scores
 from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, other_judge, ranks, saying_the_same
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
@@ -28,14 +29,20 @@ def right_from(wrong: int) -> dict[str, float]:
 
 
 def with_faithfulness(
-    db: Database, dataset: Dataset, trigger: str, ranked: Mapping[str, float], faithful: Mapping[str, float] | None
+    db: Database,
+    dataset: Dataset,
+    trigger: str,
+    ranked: Mapping[str, float],
+    faithful: Mapping[str, float] | None,
+    **others: str,
 ) -> EvaluationReport:
-    """An evaluation with a second metric; None: its judge was away."""
-    evaluation_id = evaluated(db, dataset, trigger, ranked).evaluation.id
+    """An evaluation with a second metric; None: its judge was away. `others` are for `evaluated`."""
+    evaluation_id = evaluated(db, dataset, trigger, ranked, **others).evaluation.id  # pyright: ignore[reportArgumentType]
     [ranking] = score_storage.load_summaries(db, evaluation_id)
     scored = 0 if faithful is None else len(faithful)
     mean = sum(faithful.values()) / scored if faithful else None
-    second = replace(ranking, metric_id=FAITHFULNESS, n_scored=scored, n_error=ranking.n - scored, mean=mean)
+    failed = ranking.n - scored
+    second = replace(ranking, metric_id=FAITHFULNESS, metric_version="1", n_scored=scored, n_error=failed, mean=mean)
     score_storage.save_summaries(db, evaluation_id, [ranking, second])
     if faithful is not None:
         rows = [
@@ -180,6 +187,29 @@ def test_failures_are_confirmed_although_the_judge_of_the_baseline_was_another(d
     assert set(fallen.judgement.newly_failing) == set(IDS[:6])
 
 
+def test_rows_from_before_the_versions_of_metrics_were_kept_stop_no_judging(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, with_faithfulness(db, dataset, "command:1", right_from(0), right_from(0)), spec=BOTH)
+    with db.begin() as connection:
+        connection.execute(repeated_scores.update().values(scores={FAITHFULNESS: [1.0, None, 1.0]}))
+    [judged] = held(db, evaluated(db, dataset, "command:2", right_from(0)))
+    assert judged.judgement.verdict == "passed"
+
+
+def test_failures_are_confirmed_where_the_judge_changed_and_was_changed_back(db: Database) -> None:
+    """The second run's answers are reused in the third, and were asked three times by the other judge alone."""
+    dataset = make_dataset(db, "acme", ITEMS)
+    all_right = right_from(0)
+    held(db, with_faithfulness(db, dataset, "command:1", all_right, all_right), spec=BOTH)
+    lenient = with_faithfulness(db, dataset, "command:2", all_right, all_right, version="2", system_version="system-2")
+    held(db, lenient, metrics=[other_judge(lambda _: 1.0)], spec=BOTH)
+    strict = with_faithfulness(
+        db, dataset, "command:3", right_from(6), all_right, system_version="system-2", results_of="command:2"
+    )
+    [fallen] = held(db, strict, spec=BOTH)
+    assert set(fallen.judgement.newly_failing) == set(IDS[:6])
+
+
 def test_one_question_in_common_does_not_pass_a_run(db: Database) -> None:
     items = make_items(99)
     before, now = items[:50], items[49:]
@@ -187,6 +217,22 @@ def test_one_question_in_common_does_not_pass_a_run(db: Database) -> None:
     values = {item.item_id: float(item is now[0]) for item in now}
     [judged] = held(db, evaluated(db, make_dataset(db, "acme", now), "command:2", values, items=now))
     assert judged.judgement.verdict == "unclear"
+
+
+def test_five_questions_in_common_do_not_pass_a_run_some_nights_later(db: Database) -> None:
+    """Only they stay right; the others, of which half fail, change now and then."""
+    chance = random.Random(3)
+    items = make_items(195)
+    before, now = items[:100], items[95:]
+    held(db, evaluated(db, make_dataset(db, "acme", before), "schedule:0", ranks(before), items=before))
+    dataset = make_dataset(db, "acme", now)
+    values = {item.item_id: float(number < 5 or chance.random() < 0.5) for number, item in enumerate(now)}
+    words = []
+    for night in range(1, 10):
+        for item in chance.sample(now[5:], 2):
+            values[item.item_id] = float(chance.random() < 0.5)
+        words += [held(db, evaluated(db, dataset, f"schedule:{night}", values, items=now))[0].judgement.verdict]
+    assert words == ["unclear"] * 9
 
 
 def test_three_documents_of_ten_that_are_lost_do_not_pass(db: Database) -> None:

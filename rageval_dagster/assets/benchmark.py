@@ -84,5 +84,5 @@ def validated_benchmark(
         plan.benchmark(client_id),
         embedding.for_metrics(client_id),
     )
-    context.log.info(report.reason)
+    context.log.info(report.made or report.reason)
     return dg.MaterializeResult(metadata=report.metadata(), check_results=rule_results(report.rules))

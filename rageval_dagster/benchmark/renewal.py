@@ -75,6 +75,7 @@ class StageReport:
     reason: str
     counts: Mapping[str, Any] = field(default_factory=dict)
     rules: Sequence[RuleResult] = ()
+    made: str | None = None
 
     def metadata(self) -> dict[str, Any]:
         return {"reason": self.reason, **self.counts}
@@ -378,7 +379,7 @@ def _frozen(
         "made_room": len(panel.present - stayed - gone),
     }
     made = f"dataset {saved.id}: {plural(len(items), 'question')}, {len(items) - len(stayed)} of them new"
-    return StageReport(made, changes, report.rule_results)
+    return StageReport(renewal.reason, changes, report.rule_results, made)
 
 
 def _kept(dataset: Dataset | None) -> str:

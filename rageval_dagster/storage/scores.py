@@ -288,8 +288,7 @@ def load_repeated(db: Database, evaluation: Evaluation) -> dict[str, list[Repeat
     )
     found: dict[str, list[Repeated]] = {}
     for question, evaluation_id, result_id, by_version, system in map(tuple, db.rows(query)):
-        # Rows from before versions were kept hold lists: no version is in them.
-        scores = {name: by_version[name][v] for name, v in versions.items() if v in by_version.get(name, ())}
+        scores = {name: by_version[name][v] for name, v in versions.items() if v in by_version.get(name, {})}
         if scores:
             found.setdefault(question, []).append(Repeated(evaluation_id, result_id, scores, system))
     return found

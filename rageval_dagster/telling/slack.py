@@ -164,7 +164,10 @@ def _ended(incident: Incident) -> str:
         case "failed_run":
             return f"Dagster run {_code(over['run_id'])}"
         case "stale":
-            return f"last complete evaluation {moment(over['last_evaluated'])}"
+            last = over["last_evaluated"]
+            # More hours were allowed since, and no run was complete yet.
+            wanted = f"no complete evaluation yet; one is wanted every {over['fresh_hours']:g} h"
+            return wanted if last == "never" else f"last complete evaluation {moment(last)}"
 
 
 def _code(name: str) -> str:

@@ -15,7 +15,6 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
-from rageval_dagster.storage.tables import repeated_scores
 from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, other_judge, ranks, saying_the_same
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
@@ -185,15 +184,6 @@ def test_failures_are_confirmed_although_the_judge_of_the_baseline_was_another(d
     held(db, evaluated(db, dataset, "command:2", ranks(ITEMS), version="2"), metrics=[lenient])
     [fallen] = held(db, evaluated(db, dataset, "command:3", ranks(ITEMS, wrong=6), version="2"), metrics=[lenient])
     assert set(fallen.judgement.newly_failing) == set(IDS[:6])
-
-
-def test_rows_from_before_the_versions_of_metrics_were_kept_stop_no_judging(db: Database) -> None:
-    dataset = make_dataset(db, "acme", ITEMS)
-    held(db, with_faithfulness(db, dataset, "command:1", right_from(0), right_from(0)), spec=BOTH)
-    with db.begin() as connection:
-        connection.execute(repeated_scores.update().values(scores={FAITHFULNESS: [1.0, None, 1.0]}))
-    [judged] = held(db, evaluated(db, dataset, "command:2", right_from(0)))
-    assert judged.judgement.verdict == "passed"
 
 
 def test_failures_are_confirmed_where_the_judge_changed_and_was_changed_back(db: Database) -> None:

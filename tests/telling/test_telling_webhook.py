@@ -111,6 +111,19 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
         }
 
 
+def test_a_client_that_is_wanted_less_often_was_still_never_evaluated(sqlite_db: Database, tmp_path: Path) -> None:
+    now = utc_now()
+    with WebhookServer() as server:
+        ensure_client(sqlite_db, "acme")
+        age(sqlite_db, "acme", timedelta(hours=40), now)
+        assert look_and_tell(sqlite_db, settings_with(server.url, tmp_path)) == 1
+        seldom = settings_with(server.url, tmp_path, RAGEVAL_FRESH_HOURS="100")
+        assert look_and_tell(sqlite_db, seldom) == 1
+    assert server.texts[1:] == [
+        "*Evaluated again: `acme`*\n• `acme`: no complete evaluation yet; one is wanted every 100 h"
+    ]
+
+
 def test_a_failing_system_and_a_failing_judge_are_told_with_their_numbers(sqlite_db: Database, tmp_path: Path) -> None:
     judged = {MRR: 0.8, "claims.faithfulness": 0.9, "judge.overall": 0.7}
     with WebhookServer() as server:

@@ -251,6 +251,16 @@ class Result:
     tells_contexts: bool = True
     texts_deleted: bool = False
 
+    @property
+    def answer_text(self) -> str:
+        """What was answered; empty without an answer."""
+        return "" if self.answer is None else self.answer.text
+
+    @cached_property
+    def references(self) -> tuple[str, ...]:
+        """The reference answers that are not blank."""
+        return tuple(text for text in self.item.answers if text.strip())
+
     def is_relevant(self, hit: Hit) -> bool:
         """Whether a hit holds the evidence, or is of its document where only that is known."""
         if self.relevant_chunks is not None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools
+from rageval_dagster.metrics.interface import Metric, MetricOptions, Rows, Tools
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.metrics.patterns import PatternError, Patterns
 from rageval_dagster.records import Outcome, Result
@@ -85,101 +85,93 @@ def metrics(_options: MetricOptions) -> list[Metric]:
     ]
 
 
-def _score(results: Sequence[Result], _tools: Tools) -> Columns:
+def _score(results: Sequence[Result], _tools: Tools) -> Rows:
     patterns = Patterns()
-    rows = [_outcomes(result, patterns) for result in results]
-    return {name: [row[name] for row in rows] for name in _SCORERS}
+    return [
+        {name: _outcome(name, result.item.checks, answer) for name in _MEASURES}
+        for result in results
+        for answer in [_Answer(result.answer_text, result.item.answers, patterns)]
+    ]
 
 
-def _outcomes(result: Result, patterns: Patterns) -> dict[str, Outcome | None]:
-    if result.answer is None or not result.item.checks:
-        return dict.fromkeys(_SCORERS)
-    answer = _Answer(result.answer.text, result.item.answers, patterns)
-    return {name: scorer(result.item.checks, answer) for name, scorer in _SCORERS.items()}
-
-
-def _list_coverage(checks: Sequence[Check], answer: "_Answer") -> Outcome:
-    declared = [check for check in checks if check["kind"] == "list"]
+def _outcome(metric: str, checks: Sequence[Check], answer: "_Answer") -> Outcome:
+    """The outcome over the checks of the metric's kinds."""
+    kinds, undeclared, measure, summed = _MEASURES[metric]
+    declared = [check for check in checks if check["kind"] in kinds]
     if not declared:
-        return _NO_LIST
-    counts: dict[str, dict[str, int]] = {}
-    shares: dict[str, float] = {}
+        return undeclared
+    values: dict[str, float] = {}
+    details: dict[str, dict[str, Any]] = {}
     for check in declared:
         name = check["name"]
         try:
-            found, expected = _covered(check, answer)
+            value, detail = measure(check, answer)
         except PatternError as error:
-            return _unusable(name, error)
-        if expected > MOST_ITEMS:
+            return Outcome.error(f"the pattern of the check {name!r} {error}")
+        except _TooManyItemsError:
             return Outcome.error(f"the check {name!r} expects more than {MOST_ITEMS:,} items")
-        counts[name] = {"found": found, "expected": expected}
-        if expected:
-            shares[name] = found / expected
-    if not shares:
+        if value is not None:
+            values[name] = value
+        for key, entry in detail.items():
+            details.setdefault(key, {})[name] = entry
+    if not values:
         return _NOTHING_EXPECTED
-    return Outcome.scored(_mean(shares.values()), {"checks": shares, "counts": counts})
+    return Outcome.scored(summed(list(values.values())), {"checks": values, **details})
 
 
-def _fact_score(checks: Sequence[Check], answer: "_Answer") -> Outcome:
-    declared = [check for check in checks if check["kind"] in ("fact", "number")]
-    if not declared:
-        return _NO_FACT
-    held: dict[str, float] = {}
-    for check in declared:
-        try:
-            held[check["name"]] = float(_holds(check, answer, as_number=check["kind"] == "number"))
-        except PatternError as error:
-            return _unusable(check["name"], error)
-    return Outcome.scored(_mean(held.values()), {"checks": held})
+Measured = tuple[float | None, Mapping[str, Any]]
+"""The value of one check, None where it counts for nothing, and what else is told of it, by its place in the detail."""
 
 
-def _calculation_correct(checks: Sequence[Check], answer: "_Answer") -> Outcome:
-    declared = [check for check in checks if check["kind"] == "calculation"]
-    if not declared:
-        return _NO_CALCULATION
-    correct: dict[str, float] = {}
-    reported: dict[str, dict[str, Any]] = {}
-    for check in declared:
-        name = check["name"]
-        try:
-            has_result = _holds(check, answer, as_number=True)
-        except PatternError as error:
-            return _unusable(name, error)
-        forbid = check.get("forbid")
-        forbidden = any(answer.has(phrase) for phrase in (_INABILITY if forbid is None else _listed(forbid)))
-        correct[name] = float(has_result and not forbidden)
-        intermediates = check.get("intermediates") or {}
-        reported[name] = {
-            "has_result": has_result,
-            "has_forbidden_phrase": forbidden,
-            "shows_steps": answer.shows_steps,
-            "intermediates": {
-                key: all(answer.has(value, as_number=True) for value in _listed(values))
-                for key, values in intermediates.items()
-            },
-        }
-    return Outcome.scored(min(correct.values()), {"checks": correct, "reported": reported})
+class _TooManyItemsError(Exception):
+    """A list has more than `MOST_ITEMS` items."""
 
 
-_SCORERS: Mapping[str, Callable[[Sequence[Check], "_Answer"], Outcome]] = {
-    "list_coverage": _list_coverage,
-    "fact_score": _fact_score,
-    "calculation_correct": _calculation_correct,
-}
+def _list_coverage(check: Check, answer: "_Answer") -> Measured:
+    found, expected = _covered(check, answer)
+    if expected > MOST_ITEMS:
+        raise _TooManyItemsError
+    return found / expected if expected else None, {"counts": {"found": found, "expected": expected}}
 
-_NO_LIST = Outcome.undefined("the question declares no list")
-_NO_FACT = Outcome.undefined("the question declares no facts")
-_NO_CALCULATION = Outcome.undefined("the question declares no calculation")
+
+def _fact_score(check: Check, answer: "_Answer") -> Measured:
+    return float(_holds(check, answer, as_number=check["kind"] == "number")), {}
+
+
+def _calculation_correct(check: Check, answer: "_Answer") -> Measured:
+    has_result = _holds(check, answer, as_number=True)
+    forbid = check.get("forbid")
+    forbidden = any(answer.has(phrase) for phrase in (_INABILITY if forbid is None else _listed(forbid)))
+    reported = {
+        "has_result": has_result,
+        "has_forbidden_phrase": forbidden,
+        "shows_steps": answer.shows_steps,
+        "intermediates": {
+            key: all(answer.has(value, as_number=True) for value in _listed(values))
+            for key, values in (check.get("intermediates") or {}).items()
+        },
+    }
+    return float(has_result and not forbidden), {"reported": reported}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
 _NOTHING_EXPECTED = Outcome.undefined("nothing is expected of the list")
-
-
-def _unusable(name: str, error: PatternError) -> Outcome:
-    return Outcome.error(f"the pattern of the check {name!r} {error}")
-
-
-def _mean(values: Iterable[float]) -> float:
-    collected = list(values)
-    return sum(collected) / len(collected)
+_MEASURES: Mapping[
+    str,
+    tuple[Sequence[str], Outcome, Callable[[Check, "_Answer"], Measured], Callable[[Sequence[float]], float]],
+] = {
+    "list_coverage": (("list",), Outcome.undefined("the question declares no list"), _list_coverage, _mean),
+    "fact_score": (("fact", "number"), Outcome.undefined("the question declares no facts"), _fact_score, _mean),
+    "calculation_correct": (
+        ("calculation",),
+        Outcome.undefined("the question declares no calculation"),
+        _calculation_correct,
+        min,
+    ),
+}
 
 
 def _holds(check: Check, answer: "_Answer", as_number: bool) -> bool:

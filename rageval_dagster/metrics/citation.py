@@ -1,29 +1,42 @@
 """The `citation` family: whether citations point at what was retrieved and supports them (seeds 004, 002)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rageval_dagster.metrics import citation_judged
+from rageval_dagster.llm.client import ChatRequest
+from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Citation
-from rageval_dagster.metrics.cited_results import (
-    EMPTY,
+from rageval_dagster.metrics.cited_answers import (
     NO_CLAIMS,
     CitedResult,
     JudgedCitation,
+    Sentence,
     citation_accuracy,
     citation_recall,
     read_citations,
 )
-from rageval_dagster.metrics.claim_sentences import Sentence
-from rageval_dagster.metrics.cosines import cosine_blocks, stacked
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools
+from rageval_dagster.metrics.embedding import cosine_blocks, stacked
+from rageval_dagster.metrics.interface import EMPTY_ANSWER, Judge, Metric, MetricOptions, Rows, Score, Tools
+from rageval_dagster.metrics.judging import (
+    BLOCK,
+    ROUNDS,
+    Verdict,
+    ask_verdicts,
+    fences,
+    judge_request,
+    judged_version,
+    shown_question,
+    verdict_schema,
+)
 from rageval_dagster.records import Outcome, Result
 
 if TYPE_CHECKING:
     import numpy as np
 
 VERSION = "1"
+
+_SCHEMA = verdict_schema("supported")
 
 _FORMS = (
     "Citations are [n] (the n-th context, from 1; also [1, 2], [1-3] and full-width brackets), [doc], [doc:page], "
@@ -45,7 +58,11 @@ _CLAIMS = (
 
 
 def metrics(options: MetricOptions) -> list[Metric]:
-    """The family's metrics. The model's version and the threshold are part of those that compare texts."""
+    """The family's metrics. The model's version and the threshold are part of those that compare texts.
+
+    Raises:
+        SettingsError: a prompt of the user's own cannot be used.
+    """
     threshold = options.citation_threshold
     supported = partial(
         Metric,
@@ -68,7 +85,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         Metric(
             id="citation.coverage",
             version=VERSION,
-            score=_score_coverage,
+            score=lambda results, tools: [{"coverage": _coverage(each)} for each in read_citations(results, tools)],
             needs=frozenset({"answer", "hits"}),
             unanswerable="if_answered",
             description="Share of the answer's claims that have a citation, correct or not.",
@@ -81,17 +98,50 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="Share of the answer's claims that have a correct citation.",
             edge_cases=f"{_CLAIMS} {_PLACES} What a citation is, and when it is correct: see citation.accuracy.",
         ),
-        *citation_judged.metrics(options),
+        *_judged_metrics(options),
     ]
 
 
-def _score_coverage(results: Sequence[Result], tools: Tools) -> Columns:
-    return {"coverage": [_coverage(cited) for cited in read_citations(results, tools)]}
+def _judged_metrics(options: MetricOptions) -> list[Metric]:
+    """Those by a judge model: its version, and that of the prompt, are part of theirs."""
+    prompt = load_prompt("citation_support", options.prompts_dir)
+    judged = partial(
+        Metric,
+        version=judged_version(options, VERSION, prompt),
+        needs=frozenset({"answer", "contexts", "judge"}),
+        unanswerable="if_answered",
+        asks=frozenset({"support of citations"}),
+        source="seed 004",
+    )
+    verdicts = (
+        f"All have exactly one verdict, by their numbers ({BLOCK} a request): missing and contradictory ones are asked "
+        f"for again, and after {ROUNDS} rounds they are an error."
+    )
+    return [
+        judged(
+            id="citation.accuracy_judged",
+            judged=partial(_accuracy_judged, prompt),
+            description="Share of the citations that are correct: a cited context was retrieved, and as the judge "
+            "finds, the contexts cited support the sentence.",
+            edge_cases="As citation.accuracy, but for the cosine. Of several citations in a sentence, each has to "
+            "support a part of it and contradict none; so has one of the whole answer to support a part of what it "
+            f"claims. {verdicts} What was never retrieved, or is blank, is not asked about.",
+            good_value=0.95,
+        ),
+        judged(
+            id="citation.recall_judged",
+            judged=partial(_recall_judged, prompt),
+            description="Share of the answer's claims that have a correct citation, as the judge finds.",
+            edge_cases="As citation.recall, but for the cosine; when a citation is correct: see "
+            "citation.accuracy_judged. Where only the whole answer has citations, a claim is cited correctly if what "
+            f"they cite supports it, taken together. {verdicts}",
+        ),
+    ]
 
 
 def _coverage(cited: CitedResult) -> Outcome:
     if cited.is_empty:
-        return EMPTY
+        return EMPTY_ANSWER
     if not cited.claims:
         return NO_CLAIMS
     with_citation = sum(bool(cited.citations_of(claim)) for claim in cited.claims)
@@ -100,22 +150,22 @@ def _coverage(cited: CitedResult) -> Outcome:
 
 
 def _support_score(threshold: float) -> Score:
-    def score(results: Sequence[Result], tools: Tools) -> Columns:
+    def score(results: Sequence[Result], tools: Tools) -> Rows:
         answers = read_citations(results, tools)
-        vectors = tools.embed(text for cited in answers for text in _to_embed(cited))
+        vectors = tools.embed(
+            text
+            for cited in answers
+            if cited.cited_places
+            for text in (*(cited.contexts[place] for place in cited.cited_places), *_texts(cited.judged_sentences))
+        )
         compared = [_Compared(cited, vectors, threshold) for cited in answers]
-        return {
-            "accuracy": [each.accuracy() for each in compared],
-            "recall": [each.recall() for each in compared],
-        }
+        return [{"accuracy": each.accuracy(), "recall": each.recall()} for each in compared]
 
     return score
 
 
-def _to_embed(cited: CitedResult) -> Iterator[str]:
-    if places := cited.cited_places:
-        yield from (cited.contexts[place] for place in places)
-        yield from (sentence.text for sentence in cited.judged_sentences)
+def _texts(sentences: Iterable[Sentence]) -> list[str]:
+    return [sentence.text for sentence in sentences]
 
 
 class _Compared:
@@ -127,8 +177,7 @@ class _Compared:
         places = cited.cited_places
         if places:
             sentences = cited.judged_sentences
-            texts = [sentence.text for sentence in sentences]
-            table = _supports(texts, [cited.contexts[place] for place in places], vectors, threshold)
+            table = _supports(_texts(sentences), [cited.contexts[place] for place in places], vectors, threshold)
             for row, column in zip(*(indices.tolist() for indices in table.nonzero()), strict=True):
                 self._supporting.setdefault(sentences[row].start, set()).add(places[column])
 
@@ -166,3 +215,114 @@ def _supports(
         for block in cosine_blocks(rows, columns)
     ]
     return np.logical_or.reduceat(np.concatenate(found), row_starts, axis=0)
+
+
+# --- by a judge model -------------------------------------------------------------------------------------------------
+
+
+async def _accuracy_judged(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
+    cases = _Cases(CitedResult(result))
+    verdicts = await _verdicts(cases, prompt, result, judge)
+    return citation_accuracy(cases.cited, partial(_verdict_on, cases, verdicts))
+
+
+async def _recall_judged(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
+    cases = _Cases(CitedResult(result))
+    # Without claims there is nothing to say, and with some the request is the one that accuracy sends.
+    verdicts = await _verdicts(cases, prompt, result, judge) if cases.cited.claims else {}
+
+    def is_cited_correctly(claim: Sentence) -> bool:
+        return any(case in verdicts and verdicts[case].holds for case in cases.of_claim(claim))
+
+    return citation_recall(cases.cited, is_cited_correctly)
+
+
+class _Case(NamedTuple):
+    """A statement and the contexts cited for it, by their places from 0.
+
+    `asked` is how much of it they are to support: `all`, a `part`, or of the `whole` answer, anything.
+    """
+
+    statement: str
+    places: tuple[int, ...]
+    asked: Literal["all", "part", "whole"]
+
+
+class _Cases:
+    """What is to be asked about the citations of a result: each case once, by its number."""
+
+    def __init__(self, cited: CitedResult) -> None:
+        self.cited = cited
+        self._with_words = frozenset(cited.cited_places)
+        self._cites_several = {each.start: self._are_several(each.citations) for each in cited.sentences}
+        self._apart_are_several = self._are_several(cited.apart)
+        cases = [self.of(sentences, citation) for _, sentences, citation in cited.placed_citations()]
+        cases += [case for claim in cited.claims for case in self.of_claim(claim)]
+        distinct = dict.fromkeys(case for case in cases if case is not None)
+        self.numbered = dict(enumerate(distinct, start=1))
+
+    def of(self, sentences: Sequence[Sentence], citation: Citation) -> _Case | None:
+        """The case of a citation of one sentence, or of all of them; None where there is nothing to read."""
+        places = self._said(citation.contexts)
+        if not sentences or not places:
+            return None
+        if len(sentences) > 1:
+            return _Case("", places, "whole")
+        [sentence] = sentences
+        several = self._cites_several[sentence.start] if sentence.citations else self._apart_are_several
+        return _Case(sentence.text, places, "part" if several else "all")
+
+    def of_claim(self, claim: Sentence) -> list[_Case]:
+        """The cases one of which has to hold for the claim to be cited correctly."""
+        if claim.citations:
+            return [case for citation in claim.citations if (case := self.of([claim], citation)) is not None]
+        together = self._said({place for citation in self.cited.citations_of(claim) for place in citation.contexts})
+        return [_Case(claim.text, together, "all")] if together else []
+
+    def _said(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Those of the places whose contexts have words, in order."""
+        return tuple(sorted(self._with_words.intersection(places)))
+
+    def _are_several(self, citations: Iterable[Citation]) -> bool:
+        """Whether they cite different contexts, so that each may support another part of a sentence."""
+        return len({self._said(citation.contexts) for citation in citations} - {()}) > 1
+
+
+async def _verdicts(cases: _Cases, prompt: Prompt, result: Result, judge: Judge) -> Mapping[_Case, Verdict]:
+    material = {
+        "question": shown_question(result),
+        "answer": fenced("answer", result.answer_text),
+    }
+
+    def request(numbers: Sequence[int]) -> ChatRequest:
+        asked = {number: cases.numbered[number] for number in numbers}
+        places = sorted({place for case in asked.values() for place in case.places})
+        return judge_request(
+            prompt,
+            _SCHEMA,
+            **material,
+            sources=fences("source", {place + 1: result.contexts[place] for place in places}),
+            cases="\n\n".join(
+                prompt.fill(
+                    case.asked,
+                    number=str(number),
+                    sources=", ".join(str(place + 1) for place in case.places),
+                    **({} if case.asked == "whole" else {"statement": fenced("statement", case.statement, number)}),
+                )
+                for number, case in asked.items()
+            ),
+        )
+
+    found = await ask_verdicts(judge, list(cases.numbered), "supported", request)
+    return {case: found[number] for number, case in cases.numbered.items()}
+
+
+def _verdict_on(
+    cases: _Cases, verdicts: Mapping[_Case, Verdict], sentences: Sequence[Sentence], citation: Citation
+) -> JudgedCitation:
+    if not citation.contexts:
+        return JudgedCitation("not_retrieved")
+    case = cases.of(sentences, citation)
+    if case is None:
+        return JudgedCitation("unsupported")
+    return JudgedCitation("correct" if verdicts[case].holds else "unsupported", verdicts[case].reason)

@@ -16,19 +16,31 @@ from rageval_dagster.llm.client import ChatRequest, UnusableReplyError, together
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.llm.replies import read_list, read_object
-from rageval_dagster.metrics.cosines import best_cosines
-from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, gave_answer
-from rageval_dagster.metrics.judging import judged_version, shown_question
-from rageval_dagster.metrics.lexical import squad_tokens, token_f1
-from rageval_dagster.metrics.verdicts import (
+from rageval_dagster.metrics.cited_answers import NO_CLAIMS
+from rageval_dagster.metrics.embedding import best_cosines
+from rageval_dagster.metrics.interface import (
+    EMPTY_ANSWER,
+    EMPTY_QUESTION,
+    EMPTY_REFERENCE,
+    Judge,
+    Metric,
+    MetricOptions,
+    gave_answer,
+)
+from rageval_dagster.metrics.judging import (
     BLOCK,
     ROUNDS,
     Verdict,
     ask_verdicts,
+    fences,
     judge_request,
+    judged_version,
+    numbered_texts,
     read_truth,
+    shown_question,
     verdict_schema,
 )
+from rageval_dagster.metrics.lexical import squad_tokens, token_f1
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.storage.types import storable
 
@@ -42,10 +54,6 @@ _CLAIMS_SCHEMA = object_schema("claims", claims=_STRINGS)
 _QUESTIONS_SCHEMA = object_schema("questions", evasive="boolean", questions=_STRINGS)
 _VERDICT_SCHEMAS = {name: verdict_schema(name) for name in ("supported", "useful")}
 
-_EMPTY = Outcome.undefined("the answer is empty")
-_NO_CLAIMS = Outcome.undefined("the answer has no claims")
-_NO_QUESTION = Outcome.undefined("the question is empty")
-_NO_REFERENCE = Outcome.undefined("the reference answer is empty")
 _NO_REFERENCE_CLAIMS = Outcome.undefined("the reference answer has no claims")
 _NOTHING_TO_JUDGE_BY = Outcome.undefined("there is neither a reference answer nor an answer to judge by")
 
@@ -137,19 +145,19 @@ def metrics(options: MetricOptions) -> list[Metric]:
 
 
 async def _faithfulness(claims: "_Claims", result: Result, judge: Judge) -> Outcome:
-    answer = _answer_text(result)
+    answer = result.answer_text
     if not answer.strip():
-        return _EMPTY
+        return EMPTY_ANSWER
     found = await claims.of(answer, shown_question(result), judge)
     if not found:
-        return _NO_CLAIMS
+        return NO_CLAIMS
     return _share("claim", found, await claims.supported(found, result.contexts, shown_question(result), judge))
 
 
 async def _answer_relevancy(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
-    question, answer = result.item.question, _answer_text(result)
+    question, answer = result.item.question, result.answer_text
     if not question.strip():
-        return _NO_QUESTION
+        return EMPTY_QUESTION
     if not answer.strip():
         return Outcome.scored(0.0)
     request = judge_request(prompt, _QUESTIONS_SCHEMA, answer=fenced("answer", answer))
@@ -163,21 +171,17 @@ async def _answer_relevancy(prompt: Prompt, result: Result, judge: Judge) -> Out
 
 
 async def _context_precision(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
-    contexts = _numbered(result.contexts)
+    contexts = numbered_texts(result.contexts)
     if not contexts:
         return Outcome.scored(0.0)
-    references = _references(result)
-    answers = references or ([_answer_text(result)] if gave_answer(result.answer) else [])
+    answers = tuple(dict.fromkeys(result.references)) or ((result.answer_text,) if gave_answer(result.answer) else ())
     if not answers:
         return _NOTHING_TO_JUDGE_BY
-    material = {
-        "question": shown_question(result),
-        "answers": _fences("answer", _numbered(answers)),
-    }
+    material = {"question": shown_question(result), "answers": fences("answer", numbered_texts(answers))}
     found = await _verdicts(judge, prompt, "useful", "context", contexts, material)
     verdicts = [found.get(number, _BLANK) for number in range(1, len(result.contexts) + 1)]
     detail = {
-        "by": "reference" if references else "answer",
+        "by": "reference" if result.references else "answer",
         "useful": _held(verdicts),
         "contexts": [
             {"context": number, "useful": verdict.holds, "reason": verdict.reason}
@@ -188,18 +192,18 @@ async def _context_precision(prompt: Prompt, result: Result, judge: Judge) -> Ou
 
 
 async def _context_recall(prompt: Prompt, result: Result, judge: Judge) -> Outcome:
-    references = _references(result)
+    references = list(dict.fromkeys(result.references))
     if not references:
-        return _NO_REFERENCE
-    contexts = _numbered(result.contexts)
+        return EMPTY_REFERENCE
+    contexts = numbered_texts(result.contexts)
     if not contexts:
         return Outcome.scored(0.0)
     of_references = [sentences(reference) for reference in references]
-    statements = _numbered(list(dict.fromkeys(chain.from_iterable(of_references))))
+    statements = numbered_texts(list(dict.fromkeys(chain.from_iterable(of_references))))
     material = {
         "question": shown_question(result),
-        "contexts": _fences("context", contexts),
-        "references": _fences("reference", _numbered(references)),
+        "contexts": fences("context", contexts),
+        "references": fences("reference", numbered_texts(references)),
     }
     found = await _verdicts(judge, prompt, "supported", "statement", statements, material)
     verdicts = {statement: found[number] for number, statement in statements.items()}
@@ -210,12 +214,13 @@ async def _context_recall(prompt: Prompt, result: Result, judge: Judge) -> Outco
 
 
 async def _answer_correctness(claims: "_Claims", result: Result, judge: Judge) -> Outcome:
-    answer, question = _answer_text(result), shown_question(result)
-    if not _references(result):
-        return _NO_REFERENCE
+    answer, question = result.answer_text, shown_question(result)
+    if not result.references:
+        return EMPTY_REFERENCE
     if not answer.strip():
         return Outcome.scored(0.0)
-    reference = _most_alike(answer, _references(result))
+    tokens = Counter(squad_tokens(answer))
+    reference = max(result.references, key=lambda text: token_f1(tokens, Counter(squad_tokens(text))))
     said, expected = await together(claims.of(answer, question, judge), claims.of(reference, question, judge))
     if not expected:
         return _NO_REFERENCE_CLAIMS
@@ -251,11 +256,13 @@ class _Claims:
         self, claims: Sequence[str], sources: Sequence[str], question: str, judge: Judge
     ) -> list[Verdict]:
         """A verdict on each claim; without sources none is supported, and nothing is asked."""
-        texts = _numbered(sources)
+        texts = numbered_texts(sources)
         if not texts:
             return [_NO_SOURCES] * len(claims)
-        material = {"question": question, "sources": _fences("source", texts)}
-        return list((await _verdicts(judge, self.support, "supported", "claim", _numbered(claims), material)).values())
+        material = {"question": question, "sources": fences("source", texts)}
+        return list(
+            (await _verdicts(judge, self.support, "supported", "claim", numbered_texts(claims), material)).values()
+        )
 
 
 _NO_SOURCES = Verdict(False, "there are no contexts")
@@ -319,33 +326,10 @@ async def _verdicts(
     schema = _VERDICT_SCHEMAS[name]
 
     def request(numbers: Sequence[int]) -> ChatRequest:
-        asked = {f"{tag}s": _fences(tag, {number: things[number] for number in numbers})}
+        asked = {f"{tag}s": fences(tag, {number: things[number] for number in numbers})}
         return judge_request(prompt, schema, **material, **asked)
 
     return await ask_verdicts(judge, list(things), name, request)
-
-
-def _numbered(texts: Sequence[str]) -> dict[int, str]:
-    """The texts by their places from 1, without the blank ones."""
-    return {number: text for number, text in enumerate(texts, start=1) if text.strip()}
-
-
-def _fences(tag: str, texts: Mapping[int, str]) -> str:
-    return "\n\n".join(fenced(tag, text, number) for number, text in texts.items())
-
-
-def _answer_text(result: Result) -> str:
-    return "" if result.answer is None else result.answer.text
-
-
-def _references(result: Result) -> list[str]:
-    """The reference answers that are not blank, each once."""
-    return list(dict.fromkeys(text for text in result.item.answers if text.strip()))
-
-
-def _most_alike(answer: str, references: Sequence[str]) -> str:
-    tokens = Counter(squad_tokens(answer))
-    return max(references, key=lambda reference: token_f1(tokens, Counter(squad_tokens(reference))))
 
 
 def _share(what: str, texts: Sequence[str], verdicts: Sequence[Verdict]) -> Outcome:

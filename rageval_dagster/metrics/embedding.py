@@ -1,13 +1,22 @@
 """The `embedding` family: cosine similarities between question, contexts, answer and reference (seed 000)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rageval_dagster.languages import sentences
-from rageval_dagster.metrics.cosines import best_cosines
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
+from rageval_dagster.metrics.interface import (
+    EMPTY_ANSWER,
+    EMPTY_QUESTION,
+    EMPTY_REFERENCE,
+    Metric,
+    MetricOptions,
+    Rows,
+    Score,
+    Tools,
+    scored,
+)
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import says_something
 
@@ -19,10 +28,10 @@ HALLUCINATION_VERSION = "3"
 
 Split = Callable[[str], Sequence[str]]
 
-_NO_QUESTION_TEXT = Outcome.undefined("the question is empty")
-_NO_ANSWER_TEXT = Outcome.undefined("the answer is empty")
+COSINES_AT_ONCE = 4_000_000
+"""Cosines held in memory at once when a very long answer meets very many contexts (16 MB)."""
+
 _NO_SENTENCES = Outcome.undefined("the answer has no sentences")
-_NO_REFERENCE_TEXT = Outcome.undefined("the reference answer is empty")
 
 
 def metrics(options: MetricOptions) -> list[Metric]:
@@ -84,96 +93,103 @@ def metrics(options: MetricOptions) -> list[Metric]:
     ]
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """The texts of one result that are compared. Blank contexts and references are left out: they resemble nothing."""
-
-    question: str
-    contexts: tuple[str, ...]
-    answer: str
-    references: tuple[str, ...]
-    sentences: tuple[str, ...]
-
-    @classmethod
-    def of(cls, result: Result, split: Split) -> "_Texts":
-        answer = result.answer.text if result.answer is not None else ""
-        contexts = tuple(text for text in result.contexts if text.strip())
-        return cls(
-            question=result.item.question,
-            contexts=contexts,
-            answer=answer,
-            references=tuple(text for text in result.item.answers if text.strip()),
-            sentences=tuple(split(answer)) if contexts else (),
-        )
-
-    def to_embed(self) -> Iterable[str]:
-        texts = (self.question, *self.contexts, self.answer, *self.references, *self.sentences)
-        return (text for text in texts if text.strip())
-
-
-def _said(answer: str) -> list[str]:
-    """The sentences of an answer that say something."""
+def _telling_sentences(answer: str) -> list[str]:
     return [sentence for sentence in sentences(answer) if says_something(sentence)]
 
 
-def family_score(sufficiency_threshold: float, hallucination_threshold: float, split: Split = _said) -> Score:
+def family_score(
+    sufficiency_threshold: float, hallucination_threshold: float, split: Split = _telling_sentences
+) -> Score:
     """The family's score at these thresholds; `split` gives an answer's sentences."""
 
-    def score(results: Sequence[Result], tools: Tools) -> Columns:
-        texts = [_Texts.of(result, split) for result in results]
-        vectors = tools.embed(text for of_result in texts for text in of_result.to_embed())
-        rows = [
-            {
-                **_context_outcomes(of_result, len(result.contexts), vectors, sufficiency_threshold),
-                **_answer_outcomes(of_result, vectors),
-                "answer_hallucination": _hallucination(of_result, vectors, hallucination_threshold),
-            }
-            for result, of_result in zip(results, texts, strict=True)
+    def score(results: Sequence[Result], tools: Tools) -> Rows:
+        # Blank contexts resemble nothing, and sentences are compared with contexts alone.
+        contexts = [[text for text in result.contexts if text.strip()] for result in results]
+        said = [
+            split(result.answer_text) if of_result else () for result, of_result in zip(results, contexts, strict=True)
         ]
-        return {name: [row[name] for row in rows] for name in _NAMES}
+        read = list(zip(results, contexts, said, strict=True))
+        vectors = tools.embed(
+            text
+            for result, of_result, own in read
+            for text in (result.item.question, *of_result, result.answer_text, *result.references, *own)
+            if text.strip()
+        )
+        return [
+            {
+                **_context_outcomes(result, of_result, vectors, sufficiency_threshold),
+                **_answer_outcomes(result, vectors),
+                "answer_hallucination": _hallucination(
+                    result.answer_text, of_result, own, vectors, hallucination_threshold
+                ),
+            }
+            for result, of_result, own in read
+        ]
 
     return score
 
 
-_NAMES = (
-    "context_relevance",
-    "context_sufficiency",
-    "answer_relevance",
-    "answer_correctness",
-    "question_alignment",
-    "answer_hallucination",
-)
-
-
 def _context_outcomes(
-    texts: _Texts, context_count: int, vectors: Mapping[str, "np.ndarray"], threshold: float
+    result: Result, contexts: Sequence[str], vectors: Mapping[str, "np.ndarray"], threshold: float
 ) -> dict[str, Outcome]:
-    if not texts.question.strip():
-        return dict.fromkeys(("context_relevance", "context_sufficiency"), _NO_QUESTION_TEXT)
-    if not texts.contexts:
-        return dict.fromkeys(("context_relevance", "context_sufficiency"), scored(0.0))
-    cosines = best_cosines(texts.contexts, [texts.question], vectors)
+    question = result.item.question
+    if not question.strip() or not contexts:
+        outcome = scored(0.0) if question.strip() else EMPTY_QUESTION
+        return {"context_relevance": outcome, "context_sufficiency": outcome}
+    cosines = best_cosines(contexts, [question], vectors)
     return {
-        "context_relevance": scored(float(cosines.sum()) / context_count),
-        "context_sufficiency": scored(int((cosines >= threshold).sum()) / context_count),
+        "context_relevance": scored(float(cosines.sum()) / len(result.contexts)),
+        "context_sufficiency": scored(int((cosines >= threshold).sum()) / len(result.contexts)),
     }
 
 
-def _answer_outcomes(texts: _Texts, vectors: Mapping[str, "np.ndarray"]) -> dict[str, Outcome]:
-    correctness, alignment = _NO_REFERENCE_TEXT, _NO_QUESTION_TEXT
-    if texts.references:
-        correctness = scored(float(best_cosines(texts.references, [texts.answer], vectors).max()))
-    if texts.question.strip():
-        alignment = scored(float(best_cosines([texts.question], [texts.answer], vectors)[0]))
+def _answer_outcomes(result: Result, vectors: Mapping[str, "np.ndarray"]) -> dict[str, Outcome]:
+    question, answer = result.item.question, result.answer_text
+    correctness, alignment = EMPTY_REFERENCE, EMPTY_QUESTION
+    if result.references:
+        correctness = scored(float(best_cosines(result.references, [answer], vectors).max()))
+    if question.strip():
+        alignment = scored(float(best_cosines([question], [answer], vectors)[0]))
     return {"answer_relevance": correctness, "answer_correctness": correctness, "question_alignment": alignment}
 
 
-def _hallucination(texts: _Texts, vectors: Mapping[str, "np.ndarray"], threshold: float) -> Outcome:
-    if not texts.answer.strip():
-        return _NO_ANSWER_TEXT
-    if not texts.contexts:
+def _hallucination(
+    answer: str, contexts: Sequence[str], said: Sequence[str], vectors: Mapping[str, "np.ndarray"], threshold: float
+) -> Outcome:
+    if not answer.strip():
+        return EMPTY_ANSWER
+    if not contexts:
         return scored(1.0)
-    if not texts.sentences:
+    if not said:
         return _NO_SENTENCES
-    best = best_cosines(texts.sentences, texts.contexts, vectors)
-    return scored(int((best < threshold).sum()) / len(texts.sentences))
+    return scored(int((best_cosines(said, contexts, vectors) < threshold).sum()) / len(said))
+
+
+def stacked(texts: Sequence[str], vectors: Mapping[str, "np.ndarray"]) -> "tuple[np.ndarray, list[int]]":
+    """The windows of all the texts (at least one) one below the other, and the row where each text begins."""
+    import numpy as np
+
+    found = [vectors[text] for text in texts]
+    return np.concatenate(found), [0, *accumulate(len(each) for each in found[:-1])]
+
+
+def cosine_blocks(rows: "np.ndarray", columns: "np.ndarray") -> Iterator["np.ndarray"]:
+    """The cosines of rows and columns, both of length 1, so many rows at a time as `COSINES_AT_ONCE` allows."""
+    at_once = max(1, COSINES_AT_ONCE // len(columns))
+    for first in range(0, len(rows), at_once):
+        yield rows[first : first + at_once] @ columns.T
+
+
+def best_cosines(texts: Sequence[str], others: Sequence[str], vectors: Mapping[str, "np.ndarray"]) -> "np.ndarray":
+    """For each of the texts its best cosine with any of the others, over all windows of both, in [0, 1].
+
+    0 where the other side is one blank text (an empty answer).
+    """
+    import numpy as np
+
+    if not any(text.strip() for text in others):
+        return np.zeros(len(texts), dtype=np.float32)
+    rows, starts = stacked(texts, vectors)
+    columns, _ = stacked(others, vectors)
+    best = [block.max(axis=1) for block in cosine_blocks(rows, columns)]
+    return np.clip(np.maximum.reduceat(np.concatenate(best), starts), 0.0, 1.0)

@@ -23,10 +23,10 @@ Need = Literal["evidence", "hits", "answer", "reference", "contexts", "checks", 
 Unanswerable = Literal["undefined", "if_answered", "scored"]
 """What holds on an unanswerable item: no value, a value if the system answered all the same, or always a value."""
 
-Columns = Mapping[str, Sequence[Outcome | None]]
-"""A family's outcomes by metric name, one a result in order; None where a metric does not apply."""
+Rows = Sequence[Mapping[str, Outcome | None]]
+"""A family's outcomes by metric name, of each result in order; None or left out where a metric does not apply."""
 
-Score = Callable[[Sequence[Result], "Tools"], Columns]
+Score = Callable[[Sequence[Result], "Tools"], Rows]
 
 
 class Judge(Protocol):
@@ -92,7 +92,7 @@ class Metric:
     `id` is `family.name` with the cutoff filled in (`retrieval.precision_at_5`). `version` changes whenever the number
     for the same result may change: it holds the definition's own version, its parameters, the embedding model, and of
     a judged metric the judge model and the prompts (at most 128 characters).
-    `score` computes its whole family (it is called once per batch) and returns this metric's column under its name.
+    `score` computes its whole family (it is called once per batch) and returns this metric's outcomes under its name.
     A metric that asks the judge model has `judged` instead, which judges one result; results are judged at once.
     `asks` names its requests about a result of usual size: metrics that ask the same name it alike (none: one request).
     `ceiling` is the highest value that a result allows, for metrics that cannot always reach 1.
@@ -134,8 +134,8 @@ class Metric:
         if score is None:
             raise TypeError(f"{self.id} is computed by metrics.judging")
         barred = self.barred(results, tools)
-        column = tools.once(results, score, lambda: score(results, tools))[self.name]
-        outcomes = [reason or outcome for reason, outcome in zip(barred, column, strict=True)]
+        rows = tools.once(results, score, lambda: score(results, tools))
+        outcomes = [reason or row.get(self.name) for reason, row in zip(barred, rows, strict=True)]
         if not all(isinstance(outcome, Outcome) for outcome in outcomes):
             raise TypeError(f"{self.id} left results without an outcome")
         return outcomes  # pyright: ignore[reportReturnType]
@@ -165,6 +165,11 @@ class Metric:
             return _NO_CHECKS
         return None
 
+
+EMPTY_ANSWER = Outcome.undefined("the answer is empty")
+EMPTY_QUESTION = Outcome.undefined("the question is empty")
+EMPTY_REFERENCE = Outcome.undefined("the reference answer is empty")
+NO_EVIDENCE = Outcome.undefined("no evidence in the corpus")
 
 _UNANSWERABLE = Outcome.undefined("the question is unanswerable")
 _NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answered")

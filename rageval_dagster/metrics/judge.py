@@ -4,15 +4,24 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import islice, zip_longest
 from typing import Any
 
 from rageval_dagster.identity import digest_json
 from rageval_dagster.llm.messages import UnusableReplyError, object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.llm.replies import read_object
-from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, Need, Unanswerable
-from rageval_dagster.metrics.judging import judged_version, shown_question
-from rageval_dagster.metrics.verdicts import judge_request
+from rageval_dagster.metrics.interface import (
+    EMPTY_ANSWER,
+    EMPTY_QUESTION,
+    EMPTY_REFERENCE,
+    Judge,
+    Metric,
+    MetricOptions,
+    Need,
+    Unanswerable,
+)
+from rageval_dagster.metrics.judging import fences, judge_request, judged_version, shown_question
 from rageval_dagster.records import Hit, Outcome, Result
 from rageval_dagster.settings import JudgeWeights
 from rageval_dagster.storage.types import storable
@@ -30,10 +39,7 @@ DIMENSIONS: Mapping[str, str] = {
 
 OVERALL = "overall"
 
-_EMPTY = Outcome.undefined("the answer is empty")
 _NO_CONTEXTS = Outcome.undefined("there are no contexts to use")
-_NO_QUESTION = Outcome.undefined("the question is empty")
-_NO_REFERENCE = Outcome.undefined("the reference answer is empty")
 _NOTHING_APPLIES = Outcome.undefined("no dimension with a weight applies")
 
 _SCALE = (
@@ -51,7 +57,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declared(
             "faithfulness",
             needs=["contexts"],
-            missing=lambda result: _EMPTY if _is_empty(result) else None,
+            missing=_empty_is_undefined,
             description="How far all claims of the answer are supported by the contexts.",
             edge_cases="An empty answer: undefined. No contexts: judged, and nothing is supported. An answer that "
             f"claims nothing, such as a decline: nothing is unsupported. {_SCALE}",
@@ -60,7 +66,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declared(
             "answer_relevance",
             needs=[],
-            missing=lambda result: _empty_scores_0(result) if result.item.question.strip() else _NO_QUESTION,
+            missing=lambda result: _empty_scores_0(result) if result.item.question.strip() else EMPTY_QUESTION,
             description="How directly the answer addresses the question.",
             edge_cases="The question's words are not known: undefined; its id is never judged. An empty answer: 0, "
             f"without asking. {_SEE}",
@@ -69,7 +75,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declared(
             "citation_quality",
             needs=["contexts"],
-            missing=lambda result: _EMPTY if _is_empty(result) else None,
+            missing=_empty_is_undefined,
             description="How accurate and well formed the answer's citations are: [n], [doc], [doc:page], "
             "(source: doc), and those that the system gave apart from the text.",
             edge_cases="Claims without citations lower the score, whether or not citations are required. An empty "
@@ -87,7 +93,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             "correctness",
             needs=["reference"],
             unanswerable="undefined",
-            missing=lambda result: _empty_scores_0(result) if _reference_texts(result) else _NO_REFERENCE,
+            missing=lambda result: _empty_scores_0(result) if result.references else EMPTY_REFERENCE,
             description="How far the answer means what the reference means; of several references each is right.",
             edge_cases=f"No reference, or an empty one: undefined. An empty answer: 0, without asking. {_SEE}",
         ),
@@ -189,11 +195,10 @@ def _contexts(result: Result) -> str:
     """The numbered contexts, each with the document and page that it is from, where they are known."""
     if not result.contexts:
         return "There are no contexts."
-    # As `Retrieved` takes them: the first hits are the contexts.
-    hits: list[Hit | None] = [*result.hits[: len(result.contexts)]]
-    hits += [None] * (len(result.contexts) - len(hits))
     parts: list[str] = []
-    for number, (text, hit) in enumerate(zip(result.contexts, hits, strict=True), start=1):
+    # As `Retrieved` takes them: the first hits are the contexts.
+    pairs = islice(zip_longest(result.contexts, result.hits), len(result.contexts))
+    for number, (text, hit) in enumerate(pairs, start=1):
         if hit is not None and hit.document_id:
             parts.append(fenced("source", _source(hit, result), number))
         parts.append(fenced("context", text, number))
@@ -219,22 +224,17 @@ def _answer(result: Result) -> str:
 
 
 def _references(result: Result) -> str:
-    texts = _reference_texts(result)
-    if len(texts) == 1:
-        return fenced("reference", texts[0])
-    return "\n\n".join(fenced("reference", text, number) for number, text in enumerate(texts, start=1))
+    if len(result.references) == 1:
+        return fenced("reference", result.references[0])
+    return fences("reference", dict(enumerate(result.references, start=1)))
 
 
-def _reference_texts(result: Result) -> list[str]:
-    return [text for text in result.item.answers if text.strip()]
-
-
-def _is_empty(result: Result) -> bool:
-    return result.answer is None or not result.answer.text.strip()
+def _empty_is_undefined(result: Result) -> Outcome | None:
+    return None if result.answer_text.strip() else EMPTY_ANSWER
 
 
 def _empty_scores_0(result: Result) -> Outcome | None:
-    return Outcome.scored(0.0, {"reasoning": "the answer is empty"}) if _is_empty(result) else None
+    return None if result.answer_text.strip() else Outcome.scored(0.0, {"reasoning": "the answer is empty"})
 
 
 # --- what is replied --------------------------------------------------------------------------------------------------

@@ -39,7 +39,9 @@ def numbers(text: str) -> frozenset[str]:
     found: set[str] = set()
     for match in _NUMBER.finditer(text):
         start, unit = match.start(), match["unit"] or ""
-        body = _ascii_digits(match.group()[: len(match.group()) - len(unit)])
+        body = match.group()[: len(match.group()) - len(unit)]
+        if not body.isascii():
+            body = "".join(str(int(each)) if each.isdecimal() else each for each in body)
         if body[0] == "." and start and (text[start - 1].isalnum() or text[start - 1] == "."):
             body = body[1:]
         parts = _values(body)
@@ -52,29 +54,18 @@ def numbers(text: str) -> frozenset[str]:
 
 
 def _values(body: str) -> list[str]:
-    if body.isdecimal():
-        return [_canonical(body, "")]
-    if _GROUPED.fullmatch(body):
-        whole, _, fraction = body.replace(",", "").partition(".")
-        return [_canonical(whole, fraction)]
-    if _GROUPED_BY_DOTS.fullmatch(body):
-        whole, _, fraction = body.replace(".", "").partition(",")
-        return [_canonical(whole, fraction)]
-    if _GROUPED_OTHERWISE.fullmatch(body):
-        whole, _, fraction = body.replace("'", "").replace("\u00a0", "").replace(",", ".").partition(".")
-        return [_canonical(whole, fraction)]
-    if _DECIMAL.fullmatch(body):
-        whole, _, fraction = body.replace(",", ".").partition(".")
-        return [_canonical(whole, fraction)]
-    return [_canonical(part, "") for part in _SEPARATORS.split(body) if part]
-
-
-def _canonical(whole: str, fraction: str) -> str:
+    if not body.isdecimal():
+        if _GROUPED.fullmatch(body):
+            body = body.replace(",", "")
+        elif _GROUPED_BY_DOTS.fullmatch(body):
+            body = body.replace(".", "").replace(",", ".")
+        elif _GROUPED_OTHERWISE.fullmatch(body):
+            body = body.replace("'", "").replace("\u00a0", "").replace(",", ".")
+        elif _DECIMAL.fullmatch(body):
+            body = body.replace(",", ".")
+        else:
+            return [part.lstrip("0") or "0" for part in _SEPARATORS.split(body) if part]
     # Strings, not numbers: a megabyte of digits stays linear.
-    whole = whole.lstrip("0") or "0"
-    fraction = fraction.rstrip("0")
-    return f"{whole}.{fraction}" if fraction else whole
-
-
-def _ascii_digits(body: str) -> str:
-    return body if body.isascii() else "".join(str(int(each)) if each.isdecimal() else each for each in body)
+    whole, _, fraction = body.partition(".")
+    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
+    return [f"{whole}.{fraction}" if fraction else whole]

@@ -1,11 +1,12 @@
 """The `overlap` family: token overlap between answer, reference and contexts, without a model (seed 001)."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, scored
-from rageval_dagster.metrics.lexical import plain_squad_tokens, squad_tokens
+from rageval_dagster.metrics.interface import NO_EVIDENCE, Metric, MetricOptions, Rows, Score, Tools, scored
+from rageval_dagster.metrics.lexical import best_of, plain_squad_tokens, squad_tokens
 from rageval_dagster.metrics.support import VERSION as SUPPORT_VERSION
 from rageval_dagster.metrics.support import support
 from rageval_dagster.records import Outcome, Result
@@ -22,7 +23,6 @@ _CACHED_LENGTH = 10_000
 _NO_ANSWER_TOKENS = Outcome.undefined("the answer has no words")
 _NO_REFERENCE_TOKENS = Outcome.undefined("the reference has no words")
 _NO_CONTEXTS = Outcome.undefined("no contexts")
-_NO_EVIDENCE = Outcome.undefined("no evidence in the corpus")
 
 Tokens = Mapping[str, int]
 """How often each token stands in a text."""
@@ -109,53 +109,51 @@ def metrics(options: MetricOptions) -> list[Metric]:
 
 
 def _family_score(compat: bool) -> Score:
-    tokens_of = _plain_tokens if compat else _tokens
+    def tokens_of(text: str) -> Tokens:
+        return Counter(plain_squad_tokens(text) if compat else squad_tokens(normalised(text)))
 
-    def score(results: Sequence[Result], _tools: Tools) -> Columns:
-        counted = _kept_for_short_texts(tokens_of)
-        rows = [_outcomes(result, counted, compat) for result in results]
-        return {name: [row[name] for row in rows] for name in _NAMES}
+    def score(results: Sequence[Result], _tools: Tools) -> Rows:
+        kept = lru_cache(maxsize=_CACHED_TEXTS)(tokens_of)
+
+        def counted(text: str) -> Tokens:
+            return kept(text) if len(text) <= _CACHED_LENGTH else tokens_of(text)
+
+        return [_outcomes(result, counted, compat) for result in results]
 
     return score
 
 
-_NAMES = ("faithfulness", "answer_correctness", "context_correctness", "context_mrr", "support")
-
-
-def _outcomes(result: Result, tokens_of: Callable[[str], Tokens], compat: bool) -> dict[str, Outcome | None]:
-    row: dict[str, Outcome | None] = dict.fromkeys(_NAMES)
+def _outcomes(result: Result, tokens_of: Callable[[str], Tokens], compat: bool) -> dict[str, Outcome]:
+    row: dict[str, Outcome] = {}
     if result.answer is not None:
         answer = tokens_of(result.answer.text)
         contexts = map(tokens_of, result.contexts)
         references = map(tokens_of, result.item.answers)
         if compat:
-            row["faithfulness"] = _best((_share(answer, context) for context in contexts), _NO_CONTEXTS)
-            row["answer_correctness"] = _best((_share(text, answer) for text in references), _NO_REFERENCE_TOKENS)
+            row["faithfulness"] = best_of((_share(answer, context) for context in contexts), _NO_CONTEXTS)
+            row["answer_correctness"] = best_of((_share(text, answer) for text in references), _NO_REFERENCE_TOKENS)
         else:
-            row["faithfulness"] = scored(_common(answer, contexts) / _size(answer)) if answer else _NO_ANSWER_TOKENS
-            row["answer_correctness"] = _best(
-                (_share(text, answer) for text in references if text), _NO_REFERENCE_TOKENS
-            )
+            row["faithfulness"] = _NO_ANSWER_TOKENS
+            if answer:
+                row["faithfulness"] = scored(_common(answer, contexts) / sum(answer.values()))
+            shares = (_share(text, answer) for text in references if text)
+            row["answer_correctness"] = best_of(shares, _NO_REFERENCE_TOKENS)
         value = support(result.answer.text, result.contexts)
         row["support"] = _NO_ANSWER_TOKENS if value is None else scored(value)
     documents = [hit.document_id for hit in sorted(result.hits, key=lambda hit: hit.rank)[: result.k]]
     correct = result.relevant_documents
-    row["context_mrr"] = scored(_reciprocal_rank(documents, correct)) if correct else _NO_EVIDENCE
-    if compat or not correct:
-        row["context_correctness"] = row["context_mrr"]
-    else:
-        row["context_correctness"] = scored(len(correct.intersection(documents)) / len(correct))
+    row["context_mrr"] = row["context_correctness"] = NO_EVIDENCE
+    if correct:
+        first = next((rank for rank, document in enumerate(documents, start=1) if document in correct), math.inf)
+        row["context_mrr"] = scored(1 / first)
+        share = len(correct.intersection(documents)) / len(correct)
+        row["context_correctness"] = row["context_mrr"] if compat else scored(share)
     return row
-
-
-def _best(shares: Iterable[float], otherwise: Outcome) -> Outcome:
-    best = max(shares, default=None)
-    return otherwise if best is None else scored(best)
 
 
 def _share(part: Tokens, whole: Tokens) -> float:
     """The share of the one text's tokens that the other has; 0 where it has no tokens."""
-    return _common(part, (whole,)) / max(_size(part), 1)
+    return _common(part, (whole,)) / max(sum(part.values()), 1)
 
 
 def _common(tokens: Tokens, texts: Iterable[Tokens]) -> int:
@@ -167,28 +165,6 @@ def _common(tokens: Tokens, texts: Iterable[Tokens]) -> int:
             if token in more:
                 found[token] += text[token]
     return sum(min(count, tokens[token]) for token, count in found.items())
-
-
-def _size(tokens: Tokens) -> int:
-    return sum(tokens.values())
-
-
-def _reciprocal_rank(documents: Sequence[str], correct: frozenset[str]) -> float:
-    ranks = (rank for rank, document in enumerate(documents, start=1) if document in correct)
-    return 1 / next(ranks, float("inf"))
-
-
-def _tokens(text: str) -> Tokens:
-    return Counter(squad_tokens(normalised(text)))
-
-
-def _plain_tokens(text: str) -> Tokens:
-    return Counter(plain_squad_tokens(text))
-
-
-def _kept_for_short_texts(tokens_of: Callable[[str], Tokens]) -> Callable[[str], Tokens]:
-    kept = lru_cache(maxsize=_CACHED_TEXTS)(tokens_of)
-    return lambda text: kept(text) if len(text) <= _CACHED_LENGTH else tokens_of(text)
 
 
 _own_score = _family_score(compat=False)

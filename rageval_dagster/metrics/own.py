@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from rageval_dagster.errors import SettingsError, class_and_place
 from rageval_dagster.functions import load_object
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Need, Tools, Unanswerable
+from rageval_dagster.metrics.interface import Metric, MetricOptions, Need, Rows, Tools, Unanswerable
 from rageval_dagster.records import Outcome, OutcomeStatus, Result
 from rageval_dagster.settings import Settings
 
@@ -55,13 +55,13 @@ def metric(
     """
 
     def declared(function: Function) -> Metric:
-        def score(results: Sequence[Result], tools: Tools) -> Columns:
+        def score(results: Sequence[Result], tools: Tools) -> Rows:
             barred = made.barred(results, tools)
             # The batch itself where all of it applies: what the tools keep for a batch is then kept.
             applicable = results if not any(barred) else [r for r, out in zip(results, barred, strict=True) if not out]
             values = _values(id, function(applicable, tools), len(applicable)) if applicable else []
             remaining = iter(values)
-            return {made.name: [None if out else next(remaining) for out in barred]}
+            return [{made.name: None if out else next(remaining)} for out in barred]
 
         made = Metric(
             id=id,

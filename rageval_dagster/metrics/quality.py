@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from rageval_dagster.languages import asks_for_list, declines_version, is_fallback
-from rageval_dagster.metrics.citation import CitedResult, read_citations
 from rageval_dagster.metrics.citation_marks import without_code
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Score, Tools, gave_answer, scored
+from rageval_dagster.metrics.cited_answers import CitedResult, read_citations
+from rageval_dagster.metrics.interface import Metric, MetricOptions, Rows, Tools, gave_answer, scored
 from rageval_dagster.records import Outcome, Result
 
 VERSION = "1"
@@ -34,10 +34,15 @@ def metrics(options: MetricOptions) -> list[Metric]:
     minimum, required = options.minimum_retrieval_score, options.citation_required
     phrases = f"phrases={declines_version()[:8]}"
     wanted = f"minimum={'none' if minimum is None else minimum}"
+
+    def score(results: Sequence[Result], tools: Tools) -> Rows:
+        cited = read_citations(results, tools)
+        return [_outcomes(*each, minimum, required) for each in zip(results, cited, strict=True)]
+
     declare = partial(
         Metric,
         version=VERSION,
-        score=_checks_score(minimum, required),
+        score=score,
         needs=frozenset({"answer"}),
         unanswerable="if_answered",
         source="seed 000",
@@ -96,7 +101,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         Metric(
             id="quality.refusal_correct",
             version=REFUSAL_VERSION,
-            score=_score_refusal,
+            score=lambda results, _tools: [{"refusal_correct": _refusal(result)} for result in results],
             needs=frozenset({"answer"}),
             unanswerable="scored",
             description="1 if the system declined an unanswerable question or answered an answerable one, else 0.",
@@ -129,8 +134,7 @@ class Checks:
 
 def check(result: Result, cited: CitedResult, minimum: float | None) -> Checks:
     """All the checks of a result that has an answer; `cited` are that answer's citations."""
-    answer = result.answer
-    text = answer.text if answer is not None else ""
+    answer, text = result.answer, result.answer_text
     return Checks(
         answered=bool(text.strip()),
         has_context=_has_context(result) if result.tells_contexts else None,
@@ -172,24 +176,11 @@ def is_list(text: str) -> bool:
     return False
 
 
-_NO_MINIMUM = Outcome.undefined("no retrieval score or no minimum is known")
-_NO_LIST_ASKED = Outcome.undefined("the question does not ask for a list")
 _NOT_APPLICABLE = {
-    "retrieval_score_above_minimum": _NO_MINIMUM,
-    "list_formatted": _NO_LIST_ASKED,
+    "retrieval_score_above_minimum": Outcome.undefined("no retrieval score or no minimum is known"),
+    "list_formatted": Outcome.undefined("the question does not ask for a list"),
 }
-
-
-def _checks_score(minimum: float | None, citation_required: bool) -> Score:
-    def score(results: Sequence[Result], tools: Tools) -> Columns:
-        cited = read_citations(results, tools)
-        rows = [_outcomes(*each, minimum, citation_required) for each in zip(results, cited, strict=True)]
-        return {name: [row[name] for row in rows] for name in _NAMES}
-
-    return score
-
-
-_NAMES = (*Checks.__dataclass_fields__, "passed")
+_NOBODY_KNOWS = Outcome.undefined("nobody said whether it can be answered")
 
 
 def _outcomes(
@@ -206,13 +197,6 @@ def _outcomes(
     else:
         row["passed"] = _refusal(result)
     return row
-
-
-def _score_refusal(results: Sequence[Result], _tools: Tools) -> Columns:
-    return {"refusal_correct": [_refusal(result) for result in results]}
-
-
-_NOBODY_KNOWS = Outcome.undefined("nobody said whether it can be answered")
 
 
 def _refusal(result: Result) -> Outcome:

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from operator import attrgetter
 
-from rageval_dagster.metrics.interface import Columns, Metric, MetricOptions, Tools, scored
+from rageval_dagster.metrics.interface import NO_EVIDENCE, Metric, MetricOptions, Rows, Tools, scored
 from rageval_dagster.records import Hit, Outcome, Result
 
 VERSION = "1"
@@ -12,7 +11,6 @@ VERSION = "1"
 Pattern = tuple[int, int, tuple[int, ...]]
 """All that the measures see of a ranking: its length, how many ids are relevant, at which positions they stand."""
 
-_NO_EVIDENCE = Outcome.undefined("no evidence in the corpus")
 _NOTHING_RETRIEVED = Outcome.undefined("nothing was retrieved")
 
 
@@ -20,9 +18,24 @@ def metrics(options: MetricOptions) -> list[Metric]:
     """The family's metrics at cutoff k: the ranking measures by chunk, then by document, then foreign_hits."""
     k = options.k
     return [
-        *_level_metrics(k, "", "chunk", _ranked_chunks, lambda result: result.relevant_chunks),
-        *_level_metrics(k, "document_", "document", _ranked_documents, lambda result: result.relevant_documents),
-        _foreign_hits(),
+        *_level_metrics(k, "", "chunk", lambda hit: hit.chunk_id, lambda result: result.relevant_chunks),
+        *_level_metrics(
+            k, "document_", "document", lambda hit: hit.document_id, lambda result: result.relevant_documents
+        ),
+        Metric(
+            id="retrieval.foreign_hits",
+            version=VERSION,
+            score=lambda results, _tools: [{"foreign_hits": _foreign_share(result.hits)} for result in results],
+            needs=frozenset({"hits"}),
+            unanswerable="scored",
+            description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
+            edge_cases="Nothing retrieved: undefined. Scored on unanswerable items too, because a leak there is a "
+            "leak. A repeated id counts once, as foreign if it is that anywhere. The detail counts foreign and unknown "
+            "chunks apart.",
+            source="own",
+            higher_is_better=False,
+            good_value=0.0,
+        ),
     ]
 
 
@@ -51,28 +64,11 @@ def ranking_outcomes(patterns: Iterable[Pattern], measures: dict[str, str]) -> d
     }
 
 
-_rank = attrgetter("rank")
-
-
-def _ranked(hits: Sequence[Hit]) -> list[Hit]:
-    return sorted(hits, key=_rank)
-
-
-def _ranked_chunks(result: Result) -> dict[str, None]:
-    """The chunk ids in the system's order, each at its best rank."""
-    return dict.fromkeys([hit.chunk_id for hit in _ranked(result.hits)])
-
-
-def _ranked_documents(result: Result) -> dict[str, None]:
-    """The document ids in the order of their first chunks."""
-    return dict.fromkeys([hit.document_id for hit in _ranked(result.hits)])
-
-
 def _level_metrics(
     k: int,
     prefix: str,
     unit: str,
-    ranked: Callable[[Result], dict[str, None]],
+    key: Callable[[Hit], str],
     relevant: Callable[[Result], frozenset[str] | None],
 ) -> list[Metric]:
     measures = {
@@ -85,12 +81,19 @@ def _level_metrics(
         f"{prefix}map": "map",
     }
 
-    def score(results: Sequence[Result], _tools: Tools) -> Columns:
-        patterns = [_pattern(ranked(result), relevant(result)) for result in results]
+    def pattern_of(result: Result) -> Pattern | None:
+        wanted = relevant(result)
+        if not wanted:
+            return None
+        # The ids in the system's order, each at its best rank.
+        ranked = dict.fromkeys([key(hit) for hit in sorted(result.hits, key=lambda hit: hit.rank)])
+        return len(ranked), len(wanted), tuple([rank for rank, each in enumerate(ranked) if each in wanted])
+
+    def score(results: Sequence[Result], _tools: Tools) -> Rows:
+        patterns = list(map(pattern_of, results))
         outcomes = ranking_outcomes((pattern for pattern in patterns if pattern), measures)
-        return {
-            name: [outcomes[pattern][name] if pattern else _NO_EVIDENCE for pattern in patterns] for name in measures
-        }
+        nothing_relevant = dict.fromkeys(measures, NO_EVIDENCE)
+        return [outcomes[pattern] if pattern else nothing_relevant for pattern in patterns]
 
     def ceiling(result: Result) -> float:
         return min(len(relevant(result) or ()), k) / k
@@ -155,33 +158,6 @@ def _level_metrics(
             source="trec_eval map",
         ),
     ]
-
-
-def _pattern(ranked: dict[str, None], relevant: frozenset[str] | None) -> Pattern | None:
-    if not relevant:
-        return None
-    return len(ranked), len(relevant), tuple([rank for rank, key in enumerate(ranked) if key in relevant])
-
-
-def _foreign_hits() -> Metric:
-    return Metric(
-        id="retrieval.foreign_hits",
-        version=VERSION,
-        score=_score_foreign_hits,
-        needs=frozenset({"hits"}),
-        unanswerable="scored",
-        description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
-        edge_cases="Nothing retrieved: undefined. Scored on unanswerable items too, because a leak there is a leak. "
-        "A repeated id counts once, as foreign if it is that anywhere. The detail counts foreign and unknown chunks "
-        "apart.",
-        source="own",
-        higher_is_better=False,
-        good_value=0.0,
-    )
-
-
-def _score_foreign_hits(results: Sequence[Result], _tools: Tools) -> Columns:
-    return {"foreign_hits": [_foreign_share(result.hits) for result in results]}
 
 
 def _foreign_share(hits: Sequence[Hit]) -> Outcome:

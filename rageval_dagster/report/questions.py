@@ -8,7 +8,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.gate.comparison import Pair, side_by_side
 from rageval_dagster.gate.judging import Judged
 from rageval_dagster.languages.detection import detect
-from rageval_dagster.metrics.cited_results import CitedResult
+from rageval_dagster.metrics.cited_answers import CitedResult
 from rageval_dagster.records import Item, Outcome, Result
 from rageval_dagster.report.triage import Quadrant, is_right, quadrant, rightness_of
 from rageval_dagster.storage import results as result_storage

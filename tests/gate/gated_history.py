@@ -112,7 +112,7 @@ def other_judge(score: Callable[[str], float]) -> Metric:
         description="made up",
         edge_cases="",
         source="",
-        score=lambda results, _: {"mrr": [Outcome.scored(score(each.item.item_id)) for each in results]},
+        score=lambda results, _: [{"mrr": Outcome.scored(score(each.item.item_id))} for each in results],
     )
 
 

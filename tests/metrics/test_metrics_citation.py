@@ -12,7 +12,7 @@ from metric_samples import TinyEmbedder, columns_of, detail_of, make_result, out
 
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.metrics.citation_marks import WIDEST_RANGE, Retrieved, without_code
-from rageval_dagster.metrics.claim_sentences import read_answer
+from rageval_dagster.metrics.cited_answers import read_answer
 from rageval_dagster.rag.extractive import ExtractiveAnswerer
 from rageval_dagster.records import Answer, Hit, Result
 from rageval_dagster.settings import Settings
@@ -137,7 +137,7 @@ def sentences(text: str) -> list[str]:
     """Each sentence after `+` if it is a claim or `-` if it is none, and the number of its citations if it has any."""
     return [
         f"{'+' if sentence.is_claim else '-'}{len(sentence.citations) or ''} {sentence.text}"
-        for sentence in read_answer(text, Retrieved(3, HITS)).sentences
+        for sentence in read_answer(text, Retrieved(3, HITS))[0]
     ]
 
 
@@ -186,8 +186,8 @@ def test_sentences_claims_and_whose_a_citation_is(text, expected):
 
 def test_sentences_stand_where_they_say():
     text = "- It is red [1]. It is blue. [2]\r\n\r\n  巴黎是首都。"
-    read = read_answer(text, Retrieved(3, HITS))
-    assert [text[sentence.start : sentence.end] for sentence in read.sentences] == [
+    sentences, _ = read_answer(text, Retrieved(3, HITS))
+    assert [text[sentence.start : sentence.end] for sentence in sentences] == [
         "It is red [1].",
         "It is blue.",
         "巴黎是首都。",
@@ -328,7 +328,7 @@ def test_any_answer_has_outcomes_that_agree(answer, given_apart):
         assert value_of(found["recall"]) <= found["coverage"].value
     if found["accuracy"].value is None and found["coverage"].value is not None:
         assert found["coverage"].value == 0.0
-    places = [(s.start, s.end) for s in read_answer(answer, Retrieved.of(result)).sentences]
+    places = [(s.start, s.end) for s in read_answer(answer, Retrieved.of(result))[0]]
     assert places == sorted(places)
     assert all(first[1] <= second[0] for first, second in pairwise(places))
 

@@ -166,9 +166,9 @@ def test_a_failing_metric_is_an_error_without_text_and_the_others_go_on(caplog):
     assert "customer" not in caplog.text
 
 
-@pytest.mark.parametrize("column", [[None], [0.5], []])
-def test_a_metric_that_leaves_results_without_an_outcome_is_an_error(column):
-    metric = with_score("own.bad", lambda _results, _tools: {"bad": column})
+@pytest.mark.parametrize("rows", [[{"bad": None}], [{"bad": 0.5}], [{}], []])
+def test_a_metric_that_leaves_results_without_an_outcome_is_an_error(rows):
+    metric = with_score("own.bad", lambda _results, _tools: rows)
     (outcome,) = compute_scores([metric], [make_result(answer="x", references=["x"])], Tools())["own.bad"]
     assert outcome.status == "error"
 

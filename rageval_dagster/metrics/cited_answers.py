@@ -1,13 +1,23 @@
-"""The sentences of an answer: where they stand, what they cite, and which of them are claims."""
+"""An answer with its citations: which sentences cite, which are claims, and what verdicts on citations come to."""
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
 
 from rageval_dagster.languages import detect, is_pleasantry
 from rageval_dagster.metrics.citation_marks import SOURCE_WORDS, Citation, Mark, Retrieved, without_code
+from rageval_dagster.metrics.interface import EMPTY_ANSWER, Tools
+from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import says_something, segments
+
+MOST_VERDICTS = 100
+"""Citations whose verdicts are kept one by one."""
+
+NO_CLAIMS = Outcome.undefined("the answer has no claims")
+_NO_CITATIONS = Outcome.undefined("the answer has no citations")
 
 WRAPPED = 40
 """Characters from which on a line that ends within a sentence goes on in the next line."""
@@ -46,13 +56,6 @@ class Sentence(NamedTuple):
     citations: Sequence[Citation]
 
 
-class CitedAnswer(NamedTuple):
-    """An answer as its citations are judged; `of_the_whole` are those that belong to no single sentence."""
-
-    sentences: Sequence[Sentence]
-    of_the_whole: Sequence[Citation]
-
-
 _Kind = Literal["claims", "other", "sources"]
 
 
@@ -64,8 +67,8 @@ class _Block(NamedTuple):
     kind: _Kind
 
 
-def read_answer(text: str, retrieved: Retrieved) -> CitedAnswer:
-    """The sentences of an answer with the citations in each.
+def read_answer(text: str, retrieved: Retrieved) -> tuple[list[Sentence], list[Citation]]:
+    """The sentences of an answer with the citations in each, and the citations that belong to no single sentence.
 
     A claim is a declarative sentence: no question, heading, lead-in (it ends with a colon), pleasantry, code, header of
     a table, or entry of a list of sources. List items and rows of a table are read sentence by sentence, too.
@@ -89,7 +92,9 @@ def read_answer(text: str, retrieved: Retrieved) -> CitedAnswer:
             continue
         # The language decides which abbreviations end with a full stop.
         if language is None and _FULL_STOP_WITHIN.search(piece):
-            language = _language(plain)
+            # Telling a language takes ten times as long as all the rest, and most answers are English.
+            is_english = plain.isascii() and _ENGLISH.search(plain)
+            language = "en" if is_english else detect(plain) or "en"
         at = block.start
         for sentence in segments(piece.replace("\n", " ").replace("\r", " "), language or "en"):
             places.append((at, at + len(sentence), number))
@@ -102,20 +107,13 @@ def read_answer(text: str, retrieved: Retrieved) -> CitedAnswer:
             of_the_whole += citations
         else:
             sentences.append(_sentence(plain, place, blocks[place[2]].kind, citations))
-    return CitedAnswer(sentences, of_the_whole)
+    return sentences, of_the_whole
 
 
 def _lists_sources(sentence: str) -> bool:
     """Whether a sentence without its citations is but a list of sources: `Sources:`, `Source: handbook.pdf`."""
     label = _SOURCE_LABEL.match(sentence)
     return label is not None and (not _WORD.search(sentence, label.end()) or _NAMES_A_FILE.search(sentence) is not None)
-
-
-def _language(text: str) -> str:
-    # Telling a language takes ten times as long as all the rest, and most answers are English.
-    if text.isascii() and _ENGLISH.search(text):
-        return "en"
-    return detect(text) or "en"
 
 
 def _blanked(text: str, marks: Iterable[Mark]) -> str:
@@ -233,3 +231,113 @@ def _goes_on(text: str, block: _Block, next_line: str) -> bool:
         and not next_line.startswith("|")
         and text[block.start] != "|"
     )
+
+
+class CitedResult:
+    """A result's answer with its citations: those of its sentences, and those of the answer as a whole."""
+
+    def __init__(self, result: Result) -> None:
+        retrieved = Retrieved.of(result)
+        self.sentences, of_the_whole = read_answer(result.answer_text, retrieved)
+        self.is_empty = not result.answer_text.strip()
+        self.contexts = result.contexts
+        self.claims = [sentence for sentence in self.sentences if sentence.is_claim]
+        self.of_sentences = [citation for sentence in self.sentences for citation in sentence.citations]
+        given = retrieved.given(() if result.answer is None else result.answer.citations)
+        self.apart = list(dict.fromkeys((*of_the_whole, *given)))
+        self._apart_hold_for_claims = bool(self.apart) and not any(claim.citations for claim in self.claims)
+
+    @property
+    def has_citations(self) -> bool:
+        return bool(self.of_sentences or self.apart)
+
+    @property
+    def of_the_whole(self) -> list[Citation]:
+        """The citations given apart that do not repeat those of a sentence."""
+        if not self.apart or not self.of_sentences:
+            return self.apart
+        places = {place for citation in self.of_sentences for place in citation.contexts}
+        names = {citation.name for citation in self.of_sentences}
+        return [
+            citation
+            for citation in self.apart
+            if not (places.issuperset(citation.contexts) if citation.contexts else citation.name in names)
+        ]
+
+    def citations_of(self, claim: Sentence) -> Sequence[Citation]:
+        """A claim's own; where no claim has any, those of the whole answer."""
+        return self.apart if self._apart_hold_for_claims else claim.citations
+
+    def placed_citations(self) -> Iterator[tuple[int | None, Sequence[Sentence], Citation]]:
+        """Each citation with the sentences that it may support: its own, by its number from 1, or else all claims."""
+        for number, sentence in enumerate(self.sentences, start=1):
+            for citation in sentence.citations:
+                yield number, [sentence], citation
+        for citation in self.of_the_whole:
+            yield None, self.claims or self.sentences, citation
+
+    @cached_property
+    def judged_sentences(self) -> list[Sentence]:
+        """The sentences that contexts are compared with."""
+        return [
+            sentence
+            for sentence in self.sentences
+            if sentence.citations or (self.apart and (sentence.is_claim or not self.claims))
+        ]
+
+    @cached_property
+    def cited_places(self) -> list[int]:
+        """The contexts cited that have words, by their places from 0, in order."""
+        places = {place for citation in (*self.of_sentences, *self.apart) for place in citation.contexts}
+        return sorted(place for place in places if self.contexts[place].strip())
+
+
+def read_citations(results: Sequence[Result], tools: Tools) -> list[CitedResult]:
+    """Each result's answer with its citations, read once a batch."""
+    return tools.once(results, read_citations, lambda: [CitedResult(result) for result in results])
+
+
+CitationVerdict = Literal["correct", "unsupported", "not_retrieved"]
+
+
+class JudgedCitation(NamedTuple):
+    """A citation's verdict, and the reason where a model gave one."""
+
+    verdict: CitationVerdict
+    reason: str | None = None
+
+
+def citation_accuracy(cited: CitedResult, judged: Callable[[Sequence[Sentence], Citation], JudgedCitation]) -> Outcome:
+    """The share of correct citations, where `judged` tells which support any of the sentences."""
+    if cited.is_empty:
+        return EMPTY_ANSWER
+    if not cited.has_citations:
+        return _NO_CITATIONS
+    verdicts = [
+        (number, citation, judged(sentences, citation)) for number, sentences, citation in cited.placed_citations()
+    ]
+    counts = Counter(found.verdict for *_, found in verdicts)
+    detail = {
+        "citations": len(verdicts),
+        **{verdict: counts[verdict] for verdict in get_args(CitationVerdict)},
+        "verdicts": [
+            {
+                "sentence": number,
+                "contexts": [place + 1 for place in citation.contexts],
+                "verdict": found.verdict,
+                **({} if found.reason is None else {"reason": found.reason}),
+            }
+            for number, citation, found in verdicts[:MOST_VERDICTS]
+        ],
+    }
+    return Outcome.scored(counts["correct"] / len(verdicts), detail)
+
+
+def citation_recall(cited: CitedResult, is_cited_correctly: Callable[[Sentence], bool]) -> Outcome:
+    """The share of claims that have a correct citation."""
+    if cited.is_empty:
+        return EMPTY_ANSWER
+    if not cited.claims:
+        return NO_CLAIMS
+    correct = sum(map(is_cited_correctly, cited.claims))
+    return Outcome.scored(correct / len(cited.claims), {"claims": len(cited.claims), "correctly_cited": correct})

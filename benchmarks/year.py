@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rageval_dagster.evaluation.summary import report_of
-from rageval_dagster.gate.judging import Bench, judge_all
+from rageval_dagster.gate.judging import GateContext, judge_all
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.identity import digest
 from rageval_dagster.metrics.interface import Tools
@@ -96,7 +96,7 @@ def main() -> int:
         db = open_database(f"sqlite:///{Path(folder) / 'history.sqlite3'}")
         clients.ensure_client(db, "acme")
         spec = replace(GateSpec.from_settings(load_settings({})), metrics=METRICS)
-        bench = Bench(spec, lambda _: (), Tools, lambda *_: {})
+        context = GateContext(spec, lambda _: (), Tools, lambda *_: {})
         items = new(options.questions)
         seconds: list[float] = []
         verdict = None
@@ -108,7 +108,7 @@ def main() -> int:
             )
             report = report_of(db, evaluated(db, dataset, items, night, rng))
             began = time.perf_counter()
-            [judged] = judge_all(db, [report], bench)
+            [judged] = judge_all(db, [report], context)
             seconds.append(time.perf_counter() - began)
             verdict = judged.judgement.verdict
         db.dispose()

@@ -52,7 +52,7 @@ def evaluation_runs(
     from rageval_dagster.evaluation.summary import finish_all
     from rageval_dagster.evaluation.verdict import run_metadata
     from rageval_dagster.gate.asking_again import ask_again
-    from rageval_dagster.gate.judging import Bench, judge_all
+    from rageval_dagster.gate.judging import GateContext, judge_all
     from rageval_dagster.gate.spec import GateSpec
     from rageval_dagster.report.links import ReportLinks
     from rageval_dagster.report.run_page import run_page
@@ -70,7 +70,7 @@ def evaluation_runs(
     set_systems(db, client_id, own.system)
     run_id = context.run.run_id
     load = systems.loader(client_id, run_id, afresh=True)
-    bench = Bench(
+    gate = GateContext(
         spec=GateSpec.from_settings(own),
         metrics_of=lambda evaluation: judging.metrics(client_id, evaluation.k),
         tools=lambda: judging.tools(client_id, run_id),
@@ -87,10 +87,10 @@ def evaluation_runs(
         progress=lambda what: log_progress(context, what, database),
         warn=context.log.warning,
     )
-    judged = judge_all(db, reports, bench)
+    judged = judge_all(db, reports, gate)
     note_evaluated(db, client_id, own.system)
     links = ReportLinks(own.report_base_url)
-    page = run_page(db, reports, judged, links, bench.spec, own.thresholds)
+    page = run_page(db, reports, judged, links, gate.spec, own.thresholds)
     metadata = run_metadata(reports, own.thresholds) | gate_metadata(judged)
     return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
 

@@ -1,15 +1,13 @@
 """Asking a few questions of an evaluation once more, past every cache, to see whether they fail again."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rageval_dagster.corpus.evidence import resolve
-from rageval_dagster.corpus.matching import Placed
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.evaluation.retrieval import placed_hits
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
-from rageval_dagster.rag.system import AnswerOutcome, RagSystem
+from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.records import Hit, Item, Outcome, Result
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
@@ -39,28 +37,27 @@ def ask_again(
     seen = None if system.answers_at_once else evaluation.k
     contexts = [[hit.text for hit in (place.hits or ())[:seen]] for place in placed]
     said = [each.answer for each in retrievals] if system.answers_at_once else system.answer(items, contexts)
-    results = [
-        replace(_result(item, place, answer, evaluation.k, seen), error=retrieval.error or (answer and answer.error))
-        for item, place, answer, retrieval in zip(items, placed, said, retrievals, strict=True)
-    ]
+    results: list[Result] = []
+    for item, place, answer, retrieval in zip(items, placed, said, retrievals, strict=True):
+        hits: tuple[Hit, ...] = tuple(place.hits or ())
+        chunks, documents = place.resolution.chunks, place.resolution.documents
+        # What was made from another client's words is nobody's to judge.
+        own = all(hit.owner != "foreign" for hit in hits)
+        results.append(
+            Result(
+                item=item,
+                relevant_chunks=None if chunks is None else frozenset(chunks),
+                relevant_documents=None if documents is None else frozenset(documents),
+                hits=hits,
+                k=evaluation.k,
+                answer=answer.answer if answer is not None and own else None,
+                contexts=tuple(hit.text for hit in hits[:seen]),
+                error=retrieval.error or (answer and answer.error),
+                tells_contexts=place.hits is not None,
+            )
+        )
     outcomes = compute_scores(metrics, results, tools)
     return {
         metric_id: {item.item_id: outcome for item, outcome in zip(items, column, strict=True)}
         for metric_id, column in outcomes.items()
     }
-
-
-def _result(item: Item, placed: Placed, said: AnswerOutcome | None, k: int, seen: int | None) -> Result:
-    hits: tuple[Hit, ...] = tuple(placed.hits or ())
-    chunks, documents = placed.resolution.chunks, placed.resolution.documents
-    return Result(
-        item=item,
-        relevant_chunks=None if chunks is None else frozenset(chunks),
-        relevant_documents=None if documents is None else frozenset(documents),
-        hits=hits,
-        k=k,
-        # What was made from another client's words is nobody's to judge.
-        answer=None if said is None or any(hit.owner == "foreign" for hit in hits) else said.answer,
-        contexts=tuple(hit.text for hit in hits[:seen]),
-        tells_contexts=placed.hits is not None,
-    )

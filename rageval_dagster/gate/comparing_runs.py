@@ -63,15 +63,7 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
     own = settings.for_client(now.client_id)
     metrics = metrics_of(own, now.k, metric_embedder(own, db, now.client_id))
     history = history_of(db, before, now)
-    for each in history.links[:-1]:
-        rescore(
-            db,
-            each,
-            now,
-            history.linked_items,
-            metrics,
-            lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"),
-        )
+    rescore(db, history, metrics, lambda: tools_of(own, db, now.client_id, f"compare:{before_id}:{now_id}"))
     groups = len({(each.dataset_name, each.system) for each in evaluations_of_trigger(db, now.client_id, now.trigger)})
     held = Held.of(db, history, GateSpec.from_settings(own), groups)
     pair = held.pair
@@ -92,15 +84,13 @@ def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:
     return [
         WorseItem(
             pair.shared[item_id],
-            {name: _both(pair, name, item_id) for name in falls[item_id]},
+            {
+                name: (pair.scores[name].before[item_id] or 0.0, pair.scores[name].now[item_id] or 0.0)
+                for name in falls[item_id]
+            },
             before[item_id],
             now[item_id],
         )
         for item_id in order
         if item_id in before and item_id in now
     ]
-
-
-def _both(pair: Pair, name: str, item_id: str) -> tuple[float, float]:
-    scores = pair.scores[name]
-    return scores.before[item_id] or 0.0, scores.now[item_id] or 0.0

@@ -85,7 +85,15 @@ class Pair:
 
     def results(self, db: Database) -> tuple[dict[str, Result], dict[str, Result]]:
         """Both evaluations' results of the shared items, with their texts, by item id."""
-        return _results(db, self.before, self.shared), _results(db, self.now, self.shared)
+        before, now = (
+            {
+                item_id: result
+                for item_id, (_, result) in result_storage.load_results(db, evaluation.id).items()
+                if item_id in self.shared
+            }
+            for evaluation in (self.before, self.now)
+        )
+        return before, now
 
 
 def side_by_side(db: Database, before: Evaluation, now: Evaluation) -> Pair:
@@ -103,13 +111,15 @@ def side_by_side(db: Database, before: Evaluation, now: Evaluation) -> Pair:
     }
     earlier = {summary.metric_id: summary for summary in score_storage.load_summaries(db, before.id)}
     summaries = {summary.metric_id: summary for summary in score_storage.load_summaries(db, now.id)}
-    same = {name: each.metric_version for name, each in summaries.items() if _same(each, earlier.get(name))}
-    others = {name: each.metric_version for name, each in summaries.items() if name in earlier and name not in same}
+    versions = {name: each.metric_version for name, each in summaries.items()}
+    in_both = {name: version for name, version in versions.items() if name in earlier}
+    same = {name: version for name, version in in_both.items() if version == earlier[name].metric_version}
+    others = {name: version for name, version in in_both.items() if name not in same}
     old = dict(score_storage.load_scores(db, before.id, same))
     if others:
         result_ids = {row.item_id: row.result_id for row in result_storage.run_items(db, before.id) if row.result_id}
         old |= score_storage.load_rescored(db, before.client_id, result_ids, others)
-    new = score_storage.load_scores(db, now.id, {name: each.metric_version for name, each in summaries.items()})
+    new = score_storage.load_scores(db, now.id, versions)
     scores = {
         name: Scores(
             summaries[name],
@@ -122,14 +132,5 @@ def side_by_side(db: Database, before: Evaluation, now: Evaluation) -> Pair:
     return Pair(before, now, earlier, summaries, shared, len(earlier_items), len(now_items), scores)
 
 
-def _same(now: Summary, before: Summary | None) -> bool:
-    return before is not None and before.metric_version == now.metric_version
-
-
 def _values(outcomes: Mapping[str, Outcome], shared: Mapping[str, Item]) -> dict[str, float | None]:
     return {item_id: outcome.value for item_id, outcome in outcomes.items() if item_id in shared}
-
-
-def _results(db: Database, evaluation: Evaluation, shared: Mapping[str, Item]) -> dict[str, Result]:
-    loaded = result_storage.load_results(db, evaluation.id)
-    return {item_id: result for item_id, (_, result) in loaded.items() if item_id in shared}

@@ -1,7 +1,7 @@
 """An evaluation held against its reference: every metric's row, and which questions newly fail."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, takewhile
 
@@ -76,8 +76,8 @@ class Held:
     def newly_failing(self, asked_again: bool) -> tuple[str, ...]:
         """The items that newly fail in some metric of the gate; confirmed ones where they can be `asked_again`."""
         failing: set[str] = set()
-        for each in self.measured.values():
-            confirmed = self._confirmed(each) if asked_again else None
+        for name, each in self.measured.items():
+            confirmed = self._confirmed[name] if asked_again else None
             signs = each.turned if confirmed is None else confirmed
             failing |= {key for key, sign in signs.items() if sign < 0}
         asked = self.history.asked[self.pair.now.dataset_id]
@@ -91,7 +91,12 @@ class Held:
             name: over_the_nights(self.db, self.history, each) for name, each in scores.items() if each.is_comparable
         }
 
-    def _confirmed(self, measured: Measured) -> Mapping[str, int] | None:
+    @cached_property
+    def _confirmed(self) -> dict[str, Mapping[str, int] | None]:
+        """`_confirmed_by` each metric of the gate."""
+        return {name: self._confirmed_by(each) for name, each in self.measured.items()}
+
+    def _confirmed_by(self, measured: Measured) -> Mapping[str, int] | None:
         """What turned, and came out the same each time it was asked, then and now; None where nothing is asked again.
 
         A built-in system finds the same whenever it is asked; its answers may be a model's.
@@ -127,45 +132,39 @@ class Held:
         asked = self.history.asked[self.pair.now.dataset_id]
         return {asked[row.item_id].key: row.result_id for row in result_storage.run_items(self.db, self.pair.now.id)}
 
-    @cached_property
-    def _alpha(self) -> float:
-        return self.spec.alpha / (max(len(self.gated), 1) * self.groups)
-
     def _compared(self, name: str, gated: bool) -> MetricComparison:
         pair = self.pair
         scores = pair.scores.get(name)
         if scores is None:
-            return self._unmeasured(name)
+            # A metric of the gate that only one of the two measured is not passed over.
+            measured = pair.summaries.get(name)
+            remark = NOT_MEASURED if measured is None else NOT_IN_BASELINE
+            return self._row(Scores(measured or pair.earlier[name], {}, {}), True, [], None, remark)
         if not scores.is_comparable:
             return self._row(scores, gated, [], None, scores.remark)
         measured = self.measured[name] if gated else of_both_ends(self.history, scores)
+        confirmed = self._confirmed[name] if gated else self._confirmed_by(measured)
         nights = measured.nights
         # Nights with the very scores of the last one share its verdict, and so what confirms it.
         alike = sum(1 for _ in takewhile(lambda night: night == nights[-1], reversed(nights)))
+        prior = None
+        if gated and len(nights) <= FIRST_NIGHTS:
+            fleet = comparison_storage.fleet_variances(self.db, name, pair.now.started_at)
+            prior = None if fleet is None else Variances(*fleet)
         found = Course(
-            nights if scores.summary.higher_is_better else [_reversed(night) for night in nights],
+            nights
+            if scores.summary.higher_is_better
+            else [{question: 1.0 - value for question, value in night.items()} for night in nights],
             self.history.clusters,
-            confirmed=[*[None] * (len(nights) - alike), *[self._confirmed(measured)] * alike],
+            confirmed=[*[None] * (len(nights) - alike), *[confirmed] * alike],
             unchanged=_unchanged(measured.evaluations),
-            prior=self._prior(name, len(nights)) if gated else None,
+            prior=prior,
             tolerance=self.spec.tolerance,
-            alpha=self._alpha,
+            alpha=self.spec.alpha / (max(len(self.gated), 1) * self.groups),
             looks=looks_of(pair.now),
         ).last()
         remarks = [each for each in (scores.remark, _of_those_that_left(measured)) if each]
         return self._row(scores, gated, nights, found, "; ".join(remarks))
-
-    def _prior(self, name: str, nights: int) -> Variances | None:
-        if nights > FIRST_NIGHTS:
-            return None
-        fleet = comparison_storage.fleet_variances(self.db, name, self.pair.now.started_at)
-        return None if fleet is None else Variances(*fleet)
-
-    def _unmeasured(self, name: str) -> MetricComparison:
-        """Of a metric of the gate that only one of the two measured: it is not passed over."""
-        measured = self.pair.summaries.get(name)
-        scores = Scores(measured or self.pair.earlier[name], {}, {})
-        return self._row(scores, True, [], None, NOT_MEASURED if measured is None else NOT_IN_BASELINE)
 
     def _row(
         self,
@@ -175,46 +174,55 @@ class Held:
         found: NightVerdict | None,
         remark: str | None,
     ) -> MetricComparison:
-        sign = 1.0 if scores.summary.higher_is_better else -1.0
-        before = _mean(nights[0]) if nights else None
-        difference = None if found is None or found.fall is None else -sign * found.fall
-        bounds = (
-            [] if found is None or found.low is None or found.high is None else [-sign * found.high, -sign * found.low]
-        )
-        most = None if before is None else before if scores.summary.higher_is_better else 1.0 - before
-        seen = None if found is None or most is None or (found.resolution or 1.0) > most else found.resolution
-        both = len(nights[0].keys() & nights[-1].keys()) if nights else 0
-        decision = "unclear" if found is None else found.decision
+        summary = scores.summary
+        sign = 1.0 if summary.higher_is_better else -1.0
+        before = sum(nights[0].values()) / len(nights[0]) if nights and nights[0] else None
         said = [remark] if remark else []
-        if found is not None and found.fall is None:
+        row = MetricComparison(
+            metric_id=summary.metric_id,
+            metric_version=summary.metric_version,
+            higher_is_better=summary.higher_is_better,
+            baseline_id=self.pair.before.id,
+            gated=gated,
+            n_shared=len(nights[0].keys() & nights[-1].keys()) if nights else 0,
+            baseline_mean=before,
+            mean=None,
+            difference=None,
+            ci_low=None,
+            ci_high=None,
+            smallest_drop=None,
+            decision="unclear",
+            remark=remark or None,
+        )
+        if found is None:
+            return row
+        decision, lacking = found.decision, scores.lacking()
+        if found.fall is None:
             said.append(NO_LINK)
-        if found is not None and decision != "regressed" and (lacking := scores.lacking()):
+        if decision != "regressed" and lacking:
             decision, said = "unclear", [*said, lacking]
-        elif found is not None and found.fall is not None:
+        elif found.fall is not None:
             if decision == "passed" and 0.0 < found.fall <= self.spec.tolerance:
                 said.append(TOLERATED)
             if decision == "unclear" and found.suspected:
                 said.append(SUSPECTED)
-        return MetricComparison(
-            metric_id=scores.summary.metric_id,
-            metric_version=scores.summary.metric_version,
-            higher_is_better=scores.summary.higher_is_better,
-            baseline_id=self.pair.before.id,
-            gated=gated,
-            n_shared=both,
-            baseline_mean=before,
+        difference = None if found.fall is None else -sign * found.fall
+        bounds = [-sign * bound for bound in (found.high, found.low) if bound is not None]
+        most = None if before is None else before if summary.higher_is_better else 1.0 - before
+        return replace(
+            row,
             mean=None if before is None or difference is None else min(max(before + difference, 0.0), 1.0),
             difference=difference,
             ci_low=min(bounds, default=None),
             ci_high=max(bounds, default=None),
-            lasting=None if found is None or found.lasting is None else -sign * found.lasting,
-            smallest_drop=seen,
-            noise=None if found is None else found.variances.noise,
-            drift=None if found is None else found.variances.drift,
-            shift=None if found is None else found.variances.shift,
+            lasting=None if found.lasting is None else -sign * found.lasting,
+            smallest_drop=None if most is None or (found.resolution or 1.0) > most else found.resolution,
+            noise=found.variances.noise,
+            drift=found.variances.drift,
+            shift=found.variances.shift,
             decision=decision,
-            better=found is not None and found.better,
-            suspected=found is not None and found.suspected,
+            better=found.better,
+            suspected=found.suspected,
             remark="; ".join(said) or None,
         )
 
@@ -239,11 +247,3 @@ def _of_those_that_left(measured: Measured) -> str | None:
     if abs(moved) < 0.0005:
         return None
     return f"{plural(len(measured.left), 'question')} that left had moved by {moved:+.3f} since first asked"
-
-
-def _reversed(night: Mapping[str, float]) -> dict[str, float]:
-    return {question: 1.0 - value for question, value in night.items()}
-
-
-def _mean(night: Mapping[str, float]) -> float | None:
-    return sum(night.values()) / len(night) if night else None

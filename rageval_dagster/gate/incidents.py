@@ -1,6 +1,7 @@
 """Which incidents there are: read from the state of the database, opened while a condition holds, closed after it."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -70,11 +71,9 @@ def review(db: Database, settings: Settings, client_ids: Collection[str], now: d
     """
     looked_at: dict[str, Settings] = {}
     for client in list_clients(db):
-        own = None
         if client.client_id in client_ids and client.vanished_at is None and not client.is_busy:
-            own = _settings_of(settings, client.client_id)
-        if own is not None:
-            looked_at[client.client_id] = own
+            with suppress(SettingsError):
+                looked_at[client.client_id] = settings.for_client(client.client_id)
     current = {
         (found.client_id, found.dataset_name, found.system): found
         for found in standings(db, looked_at)
@@ -83,7 +82,16 @@ def review(db: Database, settings: Settings, client_ids: Collection[str], now: d
     datasets = {(found.client_id, found.name): found for found in dataset_verdicts(db, looked_at)}
     findings = [
         *(finding for found in current.values() for finding in _of_evaluation(found, looked_at[found.client_id])),
-        *(_of_dataset(found) for found in datasets.values() if not found.valid),
+        *(
+            Finding(
+                found.client_id,
+                "benchmark",
+                found.name,
+                details={"dataset": found.name, "dataset_id": found.dataset_id, "rules": dict(found.rule_failures)},
+            )
+            for found in datasets.values()
+            if not found.valid
+        ),
     ]
     known = [found for found in incident_storage.open_incidents(db, looked_at) if found.kind in _OF_EVALUATIONS]
     holding = {finding.key for finding in findings}
@@ -128,9 +136,9 @@ def review_freshness(db: Database, settings: Settings, now: datetime) -> list[Fr
         Freshness(client_id, True, watched[client_id][1], evaluated.get(client_id))
         for client_id in sorted((set(known) & set(watched)) - stale)
     ]
-    recovered = {each.client_id: {**_because("recovered"), **each.metadata()} for each in again}
+    recovered = {each.client_id: _because("recovered", **each.metadata()) for each in again}
     ended = [
-        (found, recovered.get(client_id, _because("not_watched")))
+        (found, recovered.get(client_id) or _because("not_watched"))
         for client_id, found in known.items()
         if client_id not in stale
     ]
@@ -157,7 +165,7 @@ def note_run(db: Database, client_id: str, run: EndedRun, now: datetime) -> bool
     known = incident_storage.open_incidents(db, [client_id])
     failing = [found for found in known if found.kind == "failed_run"]
     if not run.failed:
-        over = {**_because("recovered"), "run_id": run.run_id}
+        over = _because("recovered", run_id=run.run_id)
         incident_storage.close_all(db, [(found, over) for found in failing], now)
         return False
     if run.check is not None and any(found.kind == "benchmark" for found in known):
@@ -172,13 +180,6 @@ def note_run(db: Database, client_id: str, run: EndedRun, now: datetime) -> bool
         incident_storage.replace_run(db, found, run.run_id, details)
     _open_new(db, [Finding(client_id, "failed_run", run_id=run.run_id, details=details)], known, now)
     return True
-
-
-def _settings_of(settings: Settings, client_id: str) -> Settings | None:
-    try:
-        return settings.for_client(client_id)
-    except SettingsError:
-        return None
 
 
 def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
@@ -210,11 +211,6 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
         yield Finding(found.client_id, "regression", place, **where, details=details)
 
 
-def _of_dataset(found: DatasetVerdict) -> Finding:
-    details = {"dataset": found.name, "dataset_id": found.dataset_id, "rules": dict(found.rule_failures)}
-    return Finding(found.client_id, "benchmark", found.name, details=details)
-
-
 def _over(
     incident: Incident,
     current: Mapping[tuple[str, str, str], Standing],
@@ -224,43 +220,38 @@ def _over(
     details = incident.details
     if incident.kind == "benchmark":
         dataset = datasets.get((incident.client_id, details["dataset"]))
-        return (
-            _because("not_watched") if dataset is None else {**_because("recovered"), "dataset_id": dataset.dataset_id}
-        )
+        return _because("recovered", dataset_id=dataset.dataset_id) if dataset else _because("not_watched")
     found = current.get((incident.client_id, details["dataset"], details["system"]))
     if found is None:
         return _because("not_watched")
-    where = {"evaluation_id": found.id}
-    if incident.kind == "leak":
-        return None if found.foreign_chunks is None else {**_because("recovered"), **where}
-    if incident.kind == "errors":
-        return {**_because("recovered"), **where}
+    if incident.kind == "leak" and found.foreign_chunks is None:
+        return None
+    if incident.kind in ("leak", "errors"):
+        return _because("recovered", evaluation_id=found.id)
     if found.verdict not in ("first", "passed"):
         return None  # what is unclear is no recovery
     accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)
     if found.verdict == "first" or accepted_since:
-        return {**_because("accepted"), **where}
+        return _because("accepted", evaluation_id=found.id)
     row = next((row for row in found.gated if row.metric_id == details["metric"]), None)
     if row is None:
         return _because("not_watched")
-    means = {"baseline_mean": row.baseline_mean, "mean": row.mean}
-    return {**_because("recovered"), **where, "verdict": found.verdict, **means}
+    return _because(
+        "recovered", evaluation_id=found.id, verdict=found.verdict, baseline_mean=row.baseline_mean, mean=row.mean
+    )
 
 
-def _because(reason: Reason) -> dict[str, Any]:
-    return {"reason": reason}
+def _because(reason: Reason, **more: Any) -> dict[str, Any]:
+    return {"reason": reason, **more}
 
 
 def _open_new(db: Database, findings: Iterable[Finding], known: Iterable[Incident], now: datetime) -> None:
     # The database opens each once in any case; a quiet look shall not write.
     keys = {incident.open_key for incident in known}
     new = [finding for finding in findings if finding.key not in keys]
-    incident_storage.open_all(db, [_with_reason(db, finding) for finding in new], now)
-
-
-def _with_reason(db: Database, finding: Finding) -> Finding:
-    """Where a system failed, with why it mostly did; looked up once, since it reads the results."""
-    if finding.kind != "errors" or finding.details["metrics"] or finding.evaluation_id is None:
-        return finding
-    [(reason, _)] = failures(db, get_evaluation(db, finding.evaluation_id)).most_common(1) or [("", 0)]
-    return replace(finding, details={**finding.details, "reason": kind_of(reason)})
+    for place, finding in enumerate(new):
+        # Where a system failed, with why it mostly did; looked up once, since it reads the results.
+        if finding.kind == "errors" and not finding.details["metrics"] and finding.evaluation_id is not None:
+            [(reason, _)] = failures(db, get_evaluation(db, finding.evaluation_id)).most_common(1) or [("", 0)]
+            new[place] = replace(finding, details={**finding.details, "reason": kind_of(reason)})
+    incident_storage.open_all(db, new, now)

@@ -8,7 +8,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
 from rageval_dagster.gate.causes import blamed, changes
-from rageval_dagster.gate.comparison import Pair, side_by_side
+from rageval_dagster.gate.comparison import side_by_side
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import History, history_of
 from rageval_dagster.gate.rescoring import rescore
@@ -51,7 +51,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Bench:
+class GateContext:
     """What judging needs beside the evaluations: the gate's settings, metrics, models, and how to ask once more.
 
     `recorded` are the systems whose answers are recorded, so that there is nobody to ask. `progress` is made for what
@@ -67,14 +67,14 @@ class Bench:
     warn: Callable[[str], None] = lambda _: None
 
 
-def judge_all(db: Database, reports: Sequence[EvaluationReport], bench: Bench) -> list[Judged]:
+def judge_all(db: Database, reports: Sequence[EvaluationReport], context: GateContext) -> list[Judged]:
     """Holds the evaluations of one trigger against their references and stores what came of it.
 
     Judging them again gives the same. Models that cannot be asked stop nothing: what cannot be said without them is not
     said.
     """
     groups = len({(each.evaluation.dataset_name, each.evaluation.system) for each in reports})
-    return [_judge(db, report, bench, groups) for report in sorted(reports, key=lambda each: each.evaluation.id)]
+    return [_judge(db, report, context, groups) for report in sorted(reports, key=lambda each: each.evaluation.id)]
 
 
 def judged_before(db: Database, evaluation: Evaluation) -> Judged:
@@ -113,11 +113,11 @@ def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None
     return "unclear" if "unclear" in decisions else "passed" if decisions else None
 
 
-def _judge(db: Database, report: EvaluationReport, bench: Bench, groups: int) -> Judged:
+def _judge(db: Database, report: EvaluationReport, context: GateContext, groups: int) -> Judged:
     evaluation = report.evaluation
     baseline = comparison_storage.find_baseline(db, evaluation.client_id, evaluation.dataset_name, evaluation.system)
     if baseline is None:
-        return _first(db, report, bench)
+        return _first(db, report, context)
     if baseline.evaluation_id >= evaluation.id:
         judged = judged_before(db, evaluation)
         if baseline.evaluation_id == evaluation.id and judged.judgement.verdict is None:  # killed in between
@@ -125,52 +125,46 @@ def _judge(db: Database, report: EvaluationReport, bench: Bench, groups: int) ->
             _save(db, judged)
         return judged
     history = history_of(db, get_evaluation(db, baseline.evaluation_id), evaluation)
-    _rescored(db, history, bench)
-    judged = _held_against(db, history, bench, groups)
+    progress = context.progress and context.progress("earlier outcomes computed by changed metrics")
+    rescore(db, history, context.metrics_of(evaluation), context.tools, progress, context.warn)
+    judged = _held_against(db, history, context, groups)
     _save(db, judged)
     # What one metric gains pays for no other's fall, be it within the tolerance: it would add up from run to run.
     fallen = any((row.fall or 0.0) > 0.0 for row in judged.gated)
     surely_better = judged.judgement.verdict == "passed" and any(row.better for row in judged.gated) and not fallen
-    if bench.spec.accept_better and surely_better and may_be_baseline(db, report, bench.spec):
+    if context.spec.accept_better and surely_better and may_be_baseline(db, report, context.spec):
         set_baseline(db, evaluation, "better")
     return judged
 
 
-def _first(db: Database, report: EvaluationReport, bench: Bench) -> Judged:
+def _first(db: Database, report: EvaluationReport, context: GateContext) -> Judged:
     """The first evaluation that can be told anything by: later ones are compared with it."""
     evaluation = report.evaluation
-    usable = may_be_baseline(db, report, bench.spec)
+    usable = may_be_baseline(db, report, context.spec)
     if usable:
-        _repeat(db, evaluation, bench.spec.gated(report.summaries, evaluation.k, report.level), (), bench)
+        _repeat(db, evaluation, context.spec.gated(report.summaries, evaluation.k, report.level), (), context)
         set_baseline(db, evaluation, "first")
-    failed = _has_failed(evaluation, bench.spec)
+    failed = _has_failed(evaluation, context.spec)
     judged = Judged(evaluation, FIRST if usable else replace(FIRST, verdict="failed" if failed else None), ())
     _save(db, judged)
     return judged
 
 
-def _rescored(db: Database, history: History, bench: Bench) -> None:
-    """Lets changed metrics score the answers of the reference, and of what links it with now."""
-    evaluation, asked = history.evaluations[-1], history.linked_items
-    progress = bench.progress and bench.progress("earlier outcomes computed by changed metrics")
-    for before in history.links[:-1]:
-        try:
-            rescore(db, before, evaluation, asked, bench.metrics_of(evaluation), bench.tools, progress)
-        except RagevalError as error:
-            bench.warn(f"the answers of evaluation {before.id} could not be scored by the judge of now: {error}")
-
-
-def _held_against(db: Database, history: History, bench: Bench, groups: int) -> Judged:
-    evaluation, before, spec = history.evaluations[-1], history.evaluations[0], bench.spec
-    held = Held.of(db, history, spec, groups)
-    pair = held.pair
-    if not _has_failed(evaluation, spec):
-        _repeat(db, evaluation, list(held.measured), held.turned(), bench)
+def _held_against(db: Database, history: History, context: GateContext, groups: int) -> Judged:
+    evaluation, before = history.evaluations[-1], history.evaluations[0]
+    held = Held.of(db, history, context.spec, groups)
+    pair, failed = held.pair, _has_failed(evaluation, context.spec)
+    if not failed:
+        _repeat(db, evaluation, list(held.measured), held.turned(), context)
     rows = held.rows()
-    verdict = verdict_of([row for row in rows if row.gated], _has_failed(evaluation, spec))
-    asked_again = evaluation.system not in bench.recorded
+    verdict = verdict_of([row for row in rows if row.gated], failed)
+    asked_again = evaluation.system not in context.recorded
     failing = held.newly_failing(asked_again)
-    since = _last_good(db, pair)
+    since, good = pair, comparison_storage.last_good(db, evaluation)
+    if good is not None and good != before.id:
+        # What changed is told since the last evaluation that was good, if it shares any question with this one.
+        recent = side_by_side(db, get_evaluation(db, good), evaluation)
+        since = recent if recent.shared else pair
     found = changes(db, since)
     if not found and verdict == "regressed" and since is not pair:
         since, found = pair, changes(db, pair)
@@ -183,23 +177,16 @@ def _has_failed(evaluation: Evaluation, spec: GateSpec) -> bool:
     return too_many_errors(evaluation.error_count, evaluation.item_count, spec.max_error_share)
 
 
-def _last_good(db: Database, pair: Pair) -> Pair:
-    """The pair with the last evaluation that was found to be good, if it shares any question with this one."""
-    good = comparison_storage.last_good(db, pair.now)
-    if good is None or good == pair.before.id:
-        return pair
-    since = side_by_side(db, get_evaluation(db, good), pair.now)
-    return since if since.shared else pair
-
-
-def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: Collection[str], bench: Bench) -> None:
+def _repeat(
+    db: Database, evaluation: Evaluation, gated: Sequence[str], turned: Collection[str], context: GateContext
+) -> None:
     """Asks questions twice more, past every cache: those that join, and those that turned since they were first asked.
 
     A question joins where no evaluation of its system asked it three times by the gate's metrics. One that turned is
     asked unless the same version of the system was, when each metric last scored it three times, and its result is
     reused. What the system could not be asked is not stored: it joins the next time.
     """
-    if evaluation.system_reference or evaluation.system in bench.recorded or not gated:
+    if evaluation.system_reference or evaluation.system in context.recorded or not gated:
         return
     versions = {each.metric_id: each.metric_version for each in score_storage.load_summaries(db, evaluation.id)}
     scores = score_storage.load_scores(db, evaluation.id, {name: versions[name] for name in gated if name in versions})
@@ -216,14 +203,14 @@ def _repeat(db: Database, evaluation: Evaluation, gated: Sequence[str], turned: 
             name not in newest or (key in turned and not newest[name].is_of(evaluation, result_id)) for name in measured
         ):
             asked.append((item, result_id))
-    progress = bench.progress("questions asked three times") if bench.progress is not None and asked else None
+    progress = context.progress("questions asked three times") if context.progress is not None and asked else None
     for start in range(0, len(asked), BATCH):
         batch = asked[start : start + BATCH]
         items = [item for item, _ in batch]
         try:
-            more = [bench.ask_again(evaluation, items, gated) for _ in range(TIMES - 1)]
+            more = [context.ask_again(evaluation, items, gated) for _ in range(TIMES - 1)]
         except RagevalError as error:
-            bench.warn(f"{len(asked) - start} questions could not be asked again: {error}")
+            context.warn(f"{len(asked) - start} questions could not be asked again: {error}")
             return
         found = {}
         for item, result_id in batch:

@@ -160,7 +160,13 @@ class Course:
                 same = night > 1 and found and self._is_as_before(night)
                 regressed = bool(found) and found[-1].decision == "regressed"
                 found.append(found[-1] if same else self._judged(night, panel, spread, regressed))
-            self._learn(night, panel, spread)
+            # What the night says of noise.
+            if self._is_as_before(night):
+                spread.add(None)
+            elif self.unchanged is None or self.unchanged[night]:
+                step = panel.step(night)
+                if step is not None:
+                    spread.add(step)
         return found
 
     @cached_property
@@ -179,15 +185,6 @@ class Course:
         """Whether nothing is known to have changed since the night before, so that it takes no look."""
         return self.looks > 1 and self.unchanged is not None and self.unchanged[night]
 
-    def _learn(self, night: int, panel: Panel, spread: "_Spread") -> None:
-        """What a night says of noise."""
-        if self._is_as_before(night):
-            spread.add(None)
-        elif self.unchanged is None or self.unchanged[night]:
-            step = panel.step(night)
-            if step is not None:
-                spread.add(step)
-
     def _judged(self, night: int, panel: Panel, spread: "_Spread", regressed: bool) -> NightVerdict:
         """The verdict on a night; `regressed` is whether the night before was."""
         known = panel.variances()
@@ -200,20 +197,17 @@ class Course:
         variances = spread.variances(known)
         if tonight is None:
             return NightVerdict("unclear", None, None, None, None, None, variances)
-        moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance, *self._confirmed_chances(night))
         still, questions = self._is_still(night), len(self._scored[night])
+        chances = 1.0, 1.0
+        if self.confirmed is not None and (confirmed := self.confirmed[night]) is not None:
+            chances = confirmed_p_values(confirmed, self.clusters, questions, self.tolerance)
+        moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance, *chances)
         sure = moved.is_sure(self._levels, still)
         suspected = sure or moved.is_sure(_Levels(self.alpha, 1), False)
         found = moved.verdict(sure or (still and regressed and suspected), self._levels, variances)
         if found.decision == "passed" and tonight.linking < LEAST_LINKED * questions - _ROUNDING:
             return NightVerdict("unclear", None, None, None, None, None, variances)
         return replace(found, better=moved.turned.is_sure(self._levels, still), suspected=suspected)
-
-    def _confirmed_chances(self, night: int) -> tuple[float, float]:
-        confirmed = None if self.confirmed is None else self.confirmed[night]
-        if confirmed is None:
-            return 1.0, 1.0
-        return confirmed_p_values(confirmed, self.clusters, len(self._scored[night]), self.tolerance)
 
 
 def confirmed_p_values(
@@ -275,11 +269,17 @@ class _Moved:
 
         A fall that lasted and is over tonight is none.
         """
-        return self.is_beyond and (
-            (not still and self._tonight_is_sure(levels.tonight))
-            or max(self.by_signs, self.by_count) <= _CONFIRMED_SHARE * levels.tonight
-            or self._lasting_is_sure(levels.lasting)
-        )
+        if not self.is_beyond:
+            return False
+        level = levels.tonight
+        # The exact test is the dearer one.
+        if not still and self._p_value(self.tonight, 2.0) <= level and self._exact_p_value() <= level:
+            return True
+        if max(self.by_signs, self.by_count) <= _CONFIRMED_SHARE * level:
+            return True
+        if self.lasting is None or self.nights < LASTING:
+            return False
+        return self._p_value(self.lasting, 1.0 + 1.0 / LASTING) <= levels.lasting
 
     def verdict(self, sure: bool, levels: "_Levels", variances: Variances) -> NightVerdict:
         word: Word = "regressed" if sure else "unclear" if self.is_beyond and not self._may_be_chance() else "passed"
@@ -308,20 +308,9 @@ class _Moved:
         chance = _NORMAL.cdf(-beyond / math.sqrt(variance)) if variance > 0.0 else 0.0
         return max(chance, 2.0 ** -min(moved.clusters, 1000.0))
 
-    def _tonight_is_sure(self, level: float) -> bool:
-        # The exact test is the dearer one.
-        return self._p_value(self.tonight, 2.0) <= level and self._exact_p_value() <= level
-
-    def _lasting_is_sure(self, level: float) -> bool:
-        if self.lasting is None or self.nights < LASTING:
-            return False
-        return self._p_value(self.lasting, 1.0 + 1.0 / LASTING) <= level
-
     def _exact_p_value(self) -> float:
         """The one-sided p value of any fall, where each cluster's part could as well have the other sign."""
-        if self.fall <= 0.0:
-            return 1.0
-        return sign_flip_p_value(self._parts) / 2.0
+        return sign_flip_p_value(self._parts) / 2.0 if self.fall > 0.0 else 1.0
 
     @property
     def _parts(self) -> "np.ndarray":
@@ -351,20 +340,18 @@ class _Moved:
 class _Levels:
     """One-sided levels of a look: of tonight's fall (and its confirmed questions), and of the lasting fall.
 
-    For a single look all of alpha is tonight's. Over many looks tonight's fall gets half
-    of it and the lasting fall all of it, with which alpha is kept: they mostly alarm together, and the last nights
-    overlap from look to look, which is not counted (`benchmarks/gate.py` shows the false alarms).
+    For a single look all of alpha is tonight's. Over many looks tonight's fall gets half of it and the lasting fall all
+    of it, with which alpha is kept: they mostly alarm together, and the last nights overlap from look to look, which is
+    not counted (`benchmarks/gate.py` shows the false alarms).
     """
 
     def __init__(self, alpha: float, looks: int) -> None:
         if not 0.0 < alpha < 1.0 or looks < 1:
             raise ValueError("alpha lies in (0, 1), and there is at least one look")
-        if looks == 1:
-            self.tonight = alpha
-            self.lasting = 0.0
-            return
-        self.tonight = level_of_a_look(alpha / 2.0, looks, 0.5)
-        self.lasting = level_of_a_look(alpha, looks, 1.0 / (1.0 + 1.0 / LASTING))
+        self.tonight, self.lasting = alpha, 0.0
+        if looks > 1:
+            self.tonight = level_of_a_look(alpha / 2.0, looks, 0.5)
+            self.lasting = level_of_a_look(alpha, looks, 1.0 / (1.0 + 1.0 / LASTING))
 
 
 @lru_cache(maxsize=256)

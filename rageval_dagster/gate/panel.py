@@ -64,12 +64,8 @@ class Panel:
     def __init__(self, nights: Sequence[Night], clusters: Mapping[str, Hashable] | None = None) -> None:
         import numpy as np
 
-        rows = {
-            question: row
-            for row, question in enumerate(
-                dict.fromkeys(name for night in nights for name, score in night.items() if score is not None)
-            )
-        }
+        questions = dict.fromkeys(name for night in nights for name, score in night.items() if score is not None)
+        rows = {question: row for row, question in enumerate(questions)}
         self.scores = np.full((len(rows), len(nights)), np.nan)
         for column, night in enumerate(nights):
             for question, score in night.items():
@@ -85,8 +81,8 @@ class Panel:
         self._squares: dict[int, float] = {}
         self._pairs: dict[int, int] = {}
 
-    def see(self) -> int:
-        """Takes the next night into account and gives its number, from 0."""
+    def see(self) -> None:
+        """Takes the next night into account."""
         night = self._seen
         self._seen += 1
         asked = self._asked[:, night].nonzero()[0]
@@ -98,7 +94,6 @@ class Panel:
                 deviations = differences - differences.mean()
                 self._squares[lag] = self._squares.get(lag, 0.0) + float(deviations @ deviations)
                 self._pairs[lag] = self._pairs.get(lag, 0) + differences.size - 1
-        return night
 
     def variances(self) -> tuple[float, float] | None:
         """(noise of a question's score from night to night, growth of its drift a night); None: too little was seen.
@@ -146,23 +141,28 @@ class Panel:
             ratio: drift a night over noise, as `drift_ratio` gives it.
         """
         import numpy as np
+        from scipy.sparse.csgraph import connected_components
 
         nights = self._seen
-        groups = self._by_nights()
         information, sums = np.zeros((nights, nights)), np.zeros(nights)
-        linked = _Linked(nights)
+        linked = np.eye(nights, dtype=bool)
         parts = []
-        for (first, pattern), questions in groups.items():
+        for (first, pattern), questions in self._by_nights().items():
             weight = _information(pattern, ratio)
             at = first + np.flatnonzero(np.frombuffer(pattern, dtype=bool))
             scores = self.scores[questions][:, at]
             information[np.ix_(at, at)] += len(questions) * weight
             sums[at] += weight @ scores.sum(axis=0)
-            linked.join(at)
+            linked[np.ix_(at, at)] = True
             parts.append((questions, at, weight, scores))
         # In each set of nights that questions link, the level of the first is the origin.
-        free = linked.without_origins()
-        wanted = [_vector(contrast, nights) if linked.links(contrast) else None for contrast in contrasts]
+        _, sets = connected_components(linked, directed=False)
+        free = np.setdiff1d(np.arange(nights), np.unique(sets, return_index=True)[1])
+        wanted: list[np.ndarray | None] = []
+        for contrast in contrasts:
+            weights = np.zeros(nights)
+            weights[list(contrast)] = list(contrast.values())
+            wanted.append(weights if len(set(sets[list(contrast)])) == 1 else None)
         right = np.stack([sums, *(vector for vector in wanted if vector is not None)], axis=1)
         solved = np.zeros_like(right)
         if free.size:
@@ -221,34 +221,6 @@ def drift_ratio(variances: tuple[float, float] | None) -> float:
     return 2.0 ** round(math.log2(min(max(ratio, LEAST_RATIO), LARGEST_RATIO)))
 
 
-class _Linked:
-    """Sets of nights that questions link."""
-
-    def __init__(self, nights: int) -> None:
-        self._set = list(range(nights))
-
-    def _of(self, night: int) -> int:
-        while self._set[night] != night:
-            self._set[night] = self._set[self._set[night]]
-            night = self._set[night]
-        return night
-
-    def join(self, nights: "np.ndarray") -> None:
-        first = self._of(int(nights[0]))
-        for night in nights[1:]:
-            other = self._of(int(night))
-            first, other = min(first, other), max(first, other)
-            self._set[other] = first
-
-    def links(self, nights: Mapping[int, float]) -> bool:
-        return len({self._of(night) for night in nights}) == 1
-
-    def without_origins(self) -> "np.ndarray":
-        import numpy as np
-
-        return np.array([night for night in range(len(self._set)) if self._of(night) != night], dtype=int)
-
-
 @lru_cache(maxsize=4096)
 def _information(pattern: bytes, ratio: float) -> "np.ndarray":
     """[nights asked, nights asked]: what a question tells of the levels of the nights on which it was asked.
@@ -283,12 +255,3 @@ def cluster_key(question: str, clusters: Mapping[str, Hashable] | None) -> Hasha
     """What a question fails together with; one without a cluster stands alone, whatever the others are called."""
     cluster = (clusters or {}).get(question)
     return ("question", question) if cluster is None else ("cluster", cluster)
-
-
-def _vector(weights: Mapping[int, float], nights: int) -> "np.ndarray":
-    import numpy as np
-
-    vector = np.zeros(nights)
-    for night, weight in weights.items():
-        vector[night] = weight
-    return vector

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Sequence
 
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.gate.history import History
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Progress
@@ -15,29 +17,46 @@ BATCH = 128
 
 def rescore(
     db: Database,
+    history: History,
+    metrics: Sequence[Metric],
+    tools: Callable[[], Tools],
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> None:
+    """Scores the answers of the reference, and of what links it with now, by `metrics` whose version changed since.
+
+    Only questions that more than one of them asks are scored, and only by metrics that both evaluations have; the
+    earlier evaluation keeps its own scores. An answer that both have, or that was scored before, is not scored again;
+    one whose texts were deleted cannot be. With `warn`, what cannot be scored is told, and the others go on.
+
+    Raises:
+        LanguageModelError: as `judge_scores`, without `warn`; what was computed before is stored.
+    """
+    for before in history.links[:-1]:
+        try:
+            _rescore(db, before, history.evaluations[-1], history.linked_items, metrics, tools, progress)
+        except RagevalError as error:
+            if warn is None:
+                raise
+            warn(f"the answers of evaluation {before.id} could not be scored by the judge of now: {error}")
+
+
+def _rescore(
+    db: Database,
     before: Evaluation,
     now: Evaluation,
     asked: Collection[str],
     metrics: Sequence[Metric],
     tools: Callable[[], Tools],
-    progress: Progress | None = None,
-) -> int:
-    """Scores the answers of an earlier evaluation by those of `metrics` whose version is another one since.
-
-    Only questions with these ids (`asked`) are scored, and only by metrics that both evaluations have; the earlier
-    evaluation keeps its own scores. An answer that both have, or that was scored before, is not scored again; one whose
-    texts were deleted cannot be. Returns how many outcomes were computed.
-
-    Raises:
-        LanguageModelError: as `judge_scores`; what was computed before is stored.
-    """
+    progress: Progress | None,
+) -> None:
     had = {summary.metric_id: summary.metric_version for summary in score_storage.load_summaries(db, before.id)}
     has = {summary.metric_id: summary.metric_version for summary in score_storage.load_summaries(db, now.id)}
     changed = [
         metric for metric in metrics if metric.id in had and had[metric.id] != metric.version == has.get(metric.id)
     ]
     if not changed:
-        return 0
+        return
     loaded = {
         result_id: result
         for item_id, (result_id, result) in result_storage.load_results(db, before.id).items()
@@ -59,7 +78,6 @@ def rescore(
             computed += len(rows)
             if progress is not None:
                 progress(computed, len(lacking))
-    return computed
 
 
 def _alike(lacking: Collection[tuple[str, Metric]]) -> list[tuple[list[Metric], list[str]]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rageval_dagster.evaluation.summary import EvaluationReport, report_of
-from rageval_dagster.gate.judging import Bench, Judged, judge_all
+from rageval_dagster.gate.judging import GateContext, Judged, judge_all
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.records import Item, Outcome
@@ -124,4 +124,6 @@ def held(
     metrics: Sequence[Metric] = (),
     spec: GateSpec = SPEC,
 ) -> list[Judged]:
-    return judge_all(db, reports, Bench(spec, lambda _: metrics, Tools, ask_again or saying_the_same(db), recorded))
+    return judge_all(
+        db, reports, GateContext(spec, lambda _: metrics, Tools, ask_again or saying_the_same(db), recorded)
+    )

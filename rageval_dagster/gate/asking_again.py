@@ -6,7 +6,7 @@ from dataclasses import replace
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.corpus.matching import Placed
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.evaluation.retrieval import placed_hits
+from rageval_dagster.evaluation.asking import placed_hits
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem

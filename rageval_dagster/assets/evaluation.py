@@ -26,7 +26,7 @@ def retrieval_runs(
     systems: RagSystems,
 ) -> dg.MaterializeResult:
     """What each system retrieves for each question: ranks, scores, chunks and documents, per dataset and system."""
-    from rageval_dagster.evaluation.retrieval import run_retrieval
+    from rageval_dagster.evaluation.asking import run_retrieval
     from rageval_dagster.evaluation.stages import each_evaluation, open_evaluations
 
     db, client_id = database.open(), database.client_of(context.partition_key)
@@ -57,7 +57,7 @@ def generated_answers(
     systems: RagSystems,
 ) -> dg.MaterializeResult:
     """What each system answers from the contexts it retrieved, with citations, or that it declines."""
-    from rageval_dagster.evaluation.answers import run_answers
+    from rageval_dagster.evaluation.asking import run_answers
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
 
     db, client_id = database.open(), database.client_of(context.partition_key)

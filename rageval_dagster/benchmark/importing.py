@@ -13,7 +13,7 @@ from rageval_dagster.benchmark.formats import ReadOptions, ReadReport, Refusal, 
 from rageval_dagster.benchmark.formats.rows import without_repetition
 from rageval_dagster.benchmark.redacted import redacted_report
 from rageval_dagster.benchmark.validation import validate_items
-from rageval_dagster.corpus.evidence import find_quotes, matching_chunks, nearest_matches
+from rageval_dagster.corpus.evidence import find_quotes, nearest_matches
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Chunk, Evidence, Item
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -237,7 +237,7 @@ class _Corpus:
                 if evidence.document_id not in part or evidence in held:
                     continue
                 own, quote = chunks[evidence.document_id], evidence.quote or ""
-                if not matching_chunks(quote, evidence.page, own):
+                if not find_quotes([evidence], own)[evidence]:
                     found[evidence] = "quote_not_found", _most_alike(quote, own)
         return found
 

@@ -1,9 +1,11 @@
 """From evidence to chunks: which chunks of the corpus as it is now hold an item's exact words."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Generic, TypeVar
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
@@ -13,6 +15,8 @@ from rageval_dagster.text import normalise_whitespace
 
 _DOCUMENTS_AT_A_TIME = 200
 _NEAREST = 3
+_FEW = 8
+"""So few quotes are compared with every chunk, which takes no longer than looking its words up."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,8 @@ class Resolution:
     of_each: Mapping[Evidence, frozenset[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Found:
-    chunks: frozenset[str]
-    documents: frozenset[str]
+_Found = tuple[frozenset[str], frozenset[str]] | None
+"""The ids of the chunks and of the documents that evidence stands for; None where the corpus does not hold it."""
 
 
 def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: str) -> dict[str, Resolution]:
@@ -54,7 +56,7 @@ def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: 
     """
     items = list(items)
     asked = {evidence for item in items for evidence in item.evidence}
-    resolved: dict[Evidence, _Found | None] = {}
+    resolved: dict[Evidence, _Found] = {}
     documents = sorted({evidence.document_id for evidence in asked})
     for part in map(set, in_batches(documents, _DOCUMENTS_AT_A_TIME)):
         resolved.update(_resolve_in(part, [each for each in asked if each.document_id in part], db, store, client_id))
@@ -65,7 +67,7 @@ def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: 
 
 def _resolve_in(
     document_ids: set[str], asked: Sequence[Evidence], db: Database, store: ChromaStore, client_id: str
-) -> dict[Evidence, _Found | None]:
+) -> dict[Evidence, _Found]:
     """What evidence stands for in its own document, None where that does not hold it.
 
     Left out is evidence with a quote whose document the corpus does not have, or only as a chunk without one.
@@ -76,43 +78,32 @@ def _resolve_in(
         for name, entries in manifest.items()
         if any(entry.chunk_id != entry.document_id for entry in entries)
     }
-    quoted = {evidence.document_id for evidence in asked if normalise_whitespace(evidence.quote or "")}
-    chunk_ids = [entry.chunk_id for name, entries in named.items() if name in quoted for entry in entries]
-    by_document: dict[str, list[Chunk]] = {}
-    for chunk in store.get(client_id, chunk_ids):
-        by_document.setdefault(chunk.document_id, []).append(chunk)
-    resolved: dict[Evidence, _Found | None] = {}
+    quoted: dict[str, list[Evidence]] = {}
+    resolved: dict[Evidence, _Found] = {}
     for evidence in asked:
-        itself = frozenset([evidence.document_id])
         if not normalise_whitespace(evidence.quote or ""):
-            resolved[evidence] = _Found(frozenset(), itself) if evidence.document_id in manifest else None
+            itself = frozenset([evidence.document_id])
+            resolved[evidence] = (frozenset(), itself) if evidence.document_id in manifest else None
         elif evidence.document_id in named:
-            found = matching_chunks(evidence.quote or "", evidence.page, by_document.get(evidence.document_id, []))
-            resolved[evidence] = _Found(frozenset(found), itself) if found else None
+            quoted.setdefault(evidence.document_id, []).append(evidence)
+    by_document: dict[str, list[Chunk]] = {}
+    for chunk in store.get(client_id, [entry.chunk_id for name in quoted for entry in named[name]]):
+        by_document.setdefault(chunk.document_id, []).append(chunk)
+    for name, own in quoted.items():
+        for evidence, chunk_ids in find_quotes(own, by_document.get(name, [])).items():
+            resolved[evidence] = (chunk_ids, frozenset([name])) if chunk_ids else None
     return resolved
 
 
 def _resolve_anywhere(
     asked: Sequence[Evidence], db: Database, store: ChromaStore, client_id: str
-) -> dict[Evidence, _Found | None]:
+) -> dict[Evidence, _Found]:
     """What evidence stands for among all chunks without a document, which are read once for all of it."""
     if not asked:
         return {}
     pages = iter_manifest(db, client_id, without_document=True)
     chunks = (chunk for page in pages for chunk in store.get(client_id, [entry.chunk_id for entry in page]))
-    return {evidence: _Found(ids, ids) if ids else None for evidence, ids in find_quotes(asked, chunks).items()}
-
-
-def find_quotes(asked: Sequence[Evidence], chunks: Iterable[Chunk]) -> dict[Evidence, frozenset[str]]:
-    """The ids of the chunks that hold each evidence's quote, by the rules of `resolve`, whatever their document."""
-    matches: dict[Evidence, list[_Match]] = {evidence: [] for evidence in asked}
-    quotes = _Quotes([(_Words.of(evidence.quote or ""), matches[evidence]) for evidence in asked])
-    for chunk in chunks:
-        _collect(chunk, quotes.possible(chunk))
-    return {
-        evidence: frozenset(_chosen(_Words.of(evidence.quote or ""), evidence.page, found))
-        for evidence, found in matches.items()
-    }
+    return {evidence: (ids, ids) if ids else None for evidence, ids in find_quotes(asked, chunks).items()}
 
 
 def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None]) -> Resolution:
@@ -125,121 +116,129 @@ def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None]) -> Resol
         if found is None:
             unresolved.append(evidence)
             continue
-        chunks |= found.chunks
-        documents |= found.documents
-        if found.chunks:
-            of_each[evidence] = found.chunks
+        chunks |= found[0]
+        documents |= found[1]
+        if found[0]:
+            of_each[evidence] = found[0]
     return Resolution(frozenset(chunks) or None, frozenset(documents) or None, tuple(unresolved), of_each)
 
 
-def matching_chunks(quote: str, page: int | None, chunks: Sequence[Chunk]) -> list[str]:
-    """The ids of a document's chunks that hold the quote, by the rules of `resolve`."""
-    words = _Words.of(quote)
-    matches: list[_Match] = []
-    for chunk in chunks:
-        _collect(chunk, [(words, matches)])
-    return _chosen(words, page, matches)
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+class RunIndex(Generic[T]):
+    """An index of texts by runs of their words: a chunk is compared with those only that it shares a run with."""
+
+    def __init__(self, runs: Iterable[tuple[Sequence[str], T]]) -> None:
+        """Each run with what it belongs to; whatever has the empty run is always found."""
+        self._holders: dict[Hashable, list[T]] = {}
+        self._lengths: set[int] = set()
+        for run, holder in runs:
+            self._lengths.add(len(run))
+            self._holders.setdefault(_runs_of(run, len(run))[0], []).append(holder)
+
+    def shared(self, words: Sequence[str]) -> Iterator[T]:
+        """What the runs of these words belong to, once for each different run."""
+        for length in self._lengths:
+            for run in self._holders.keys() & set(_runs_of(words, length)):
+                yield from self._holders[run]
+
+
+def _runs_of(words: Sequence[str], length: int) -> Sequence[Hashable]:
+    """All runs of so many of the words, in their order; a single word is itself one, which is quicker than a tuple."""
+    if length == 1:
+        return words
+    return list(zip(*(words[start:] for start in range(length)), strict=False)) if length else [()]
+
+
 class _Words:
-    """A text with its white space normalised; `head` and `tail` are its shortest beginning and end with half of it.
+    """A text with its white space normalised. `length` and what is half of it do not count spaces."""
 
-    Lengths do not count spaces.
-    """
+    def __init__(self, text: str) -> None:
+        self.text = normalise_whitespace(text)
+        self.length = _length(self.text)
+        self.half = (self.length + 1) // 2
 
-    text: str
-    length: int
-    head: str
-    tail: str
+    @cached_property
+    def head(self) -> str:
+        """The shortest beginning with half of it."""
+        return self.text[: _size(self.text, self.half)]
 
-    @classmethod
-    def of(cls, text: str) -> "_Words":
-        text = normalise_whitespace(text)
-        length = _length(text)
-        half = (length + 1) // 2
-        return cls(text, length, text[: _size(text, half)], text[len(text) - _size(text[::-1], half) :])
+    @cached_property
+    def tail(self) -> str:
+        """The shortest end with half of it."""
+        return self.text[len(self.text) - _size(self.text[::-1], self.half) :]
+
+    def anchors(self) -> list[tuple[str, ...]]:
+        """A word of the head and one of the tail; none where one of them may have no whole word."""
+        # The first and the last word may be cut.
+        anchors = [max(part.split()[1:-1], key=len, default="") for part in (self.head, self.tail)]
+        return [(anchor,) for anchor in anchors] if all(anchors) else [()]
 
 
 @dataclass(frozen=True)
 class _Match:
     """How much of a quote a chunk holds at an edge (spaces aside), or all of it (`contains`)."""
 
-    chunk_id: str
-    page: int | None
-    words_hash: str
+    chunk: Chunk
     length: int
     overlap: int
     contains: bool
 
 
-class _Quotes:
-    """Many quotes at once: which of them a chunk may hold is told by single words, so that most are never compared."""
-
-    def __init__(self, quotes: Sequence[tuple[_Words, list[_Match]]]) -> None:
-        self._quotes = quotes
-        self._longest = max((quote.length for quote, _ in quotes), default=0)
-        self._by_word: dict[str, set[int]] = {"": set()}
-        for number, (quote, _) in enumerate(quotes):
-            # The first and the last word may be cut. Where nothing else is left, the quote is always compared.
-            anchors = [max(part.split()[1:-1], key=len, default="") for part in (quote.head, quote.tail)]
-            for anchor in anchors if all(anchors) else [""]:
-                self._by_word.setdefault(anchor, set()).add(number)
-
-    def possible(self, chunk: Chunk) -> list[tuple[_Words, list[_Match]]]:
-        """Those that the chunk may hold half of, and those of which it may be a part."""
-        words = chunk.text.split()
-        length = sum(map(len, words))
-        numbers = set().union(*(self._by_word[word] for word in self._by_word.keys() & {"", *words}))
-        if length < self._longest:
-            numbers.update(number for number, (quote, _) in enumerate(self._quotes) if quote.length > length)
-        return [self._quotes[number] for number in sorted(numbers)]
-
-
-def _collect(chunk: Chunk, quotes: Iterable[tuple[_Words, list[_Match]]]) -> None:
-    """Adds the chunk to the matches of every quote of which it holds enough to count."""
-    text = normalise_whitespace(chunk.text)
-    length = _length(text)
-    own: _Words | None = None
-    for quote, matches in quotes:
-        # What counts has half of the shorter one, at its own edge: so the other has its head or its tail.
-        if quote.length <= length:
-            if quote.head not in text and quote.tail not in text:
-                continue
-        else:
-            own = own or _Words.of(text)
-            if own.head not in quote.text and own.tail not in quote.text:
-                continue
-        contains = quote.text in text
-        overlap = quote.length if contains else _overlap(quote.text, text)
-        if overlap:
-            matches.append(_Match(chunk.id, chunk.page, chunk.words_hash, length, overlap, contains))
+def find_quotes(asked: Iterable[Evidence], chunks: Iterable[Chunk]) -> dict[Evidence, frozenset[str]]:
+    """The ids of the chunks that hold each evidence's quote, by the rules of `resolve`, whatever their document."""
+    quotes = {evidence: _Words(evidence.quote or "") for evidence in asked}
+    matches: dict[Evidence, list[_Match]] = {evidence: [] for evidence in quotes}
+    index = None
+    if len(quotes) > _FEW:
+        index = RunIndex((anchor, evidence) for evidence, quote in quotes.items() for anchor in quote.anchors())
+    longest = max((quote.length for quote in quotes.values()), default=0)
+    for chunk in chunks:
+        text = _Words(chunk.text)
+        possible: Iterable[Evidence] = quotes
+        if index is not None:
+            # Those that the chunk may hold half of, and those of which it may be a part.
+            possible = set(index.shared(text.text.split()))
+            if text.length < longest:
+                possible.update(evidence for evidence, quote in quotes.items() if quote.length > text.length)
+        for evidence in possible:
+            match = _match(quotes[evidence], chunk, text)
+            if match is not None:
+                matches[evidence].append(match)
+    return {
+        evidence: frozenset(match.chunk.id for match in _chosen(quotes[evidence], evidence.page, found))
+        for evidence, found in matches.items()
+    }
 
 
-def _chosen(quote: _Words, page: int | None, matches: Sequence[_Match]) -> list[str]:
+def _match(quote: _Words, chunk: Chunk, text: _Words) -> _Match | None:
+    """How much of a quote a chunk holds; None where that is less than half of the shorter one."""
+    shorter, longer = (quote, text) if quote.length <= text.length else (text, quote)
+    # What counts has half of the shorter one, at its own edge: so the other has its head or its tail.
+    if shorter.head not in longer.text and shorter.tail not in longer.text:
+        return None
+    contains = quote.text in text.text
+    overlap = shorter.length
+    if not contains and text.text not in quote.text:
+        ending, starting = _seam(text.text, quote.text, shorter.half), _seam(quote.text, text.text, shorter.half)
+        overlap = max(_length(quote.text[:ending]), _length(quote.text[len(quote.text) - starting :]))
+    return _Match(chunk, text.length, overlap, contains) if overlap else None
+
+
+def _chosen(quote: _Words, page: int | None, matches: Sequence[_Match]) -> Sequence[_Match]:
+    """Those of the chunks that hold some of a quote which stand for it."""
     if page is not None:
-        found = _chosen(quote, None, [match for match in matches if match.page in (page, None)])
+        found = _chosen(quote, None, [match for match in matches if match.chunk.page in (page, None)])
         return found or _chosen(quote, None, matches)
     containing = [match for match in matches if match.contains]
     overlapping = [match for match in matches if match.overlap >= quote.length / 2]
     if containing or overlapping:
-        return [match.chunk_id for match in containing or overlapping]
+        return containing or overlapping
     within = [match for match in matches if match.overlap >= match.length / 2]
     # A heading that the quote mentions is not the quote, however often it stands: together they make up half of it.
-    together = sum({match.words_hash: match.overlap for match in within}.values())
-    return [match.chunk_id for match in within] if together >= quote.length / 2 else []
-
-
-def _overlap(quote: str, text: str) -> int:
-    """How many characters of the quote, spaces aside, stand at an edge of the text, or are all of it.
-
-    0 where that is less than half of the shorter one.
-    """
-    if text in quote:
-        return _length(text)
-    half = (min(_length(quote), _length(text)) + 1) // 2
-    ending, starting = _seam(text, quote, half), _seam(quote, text, half)
-    return max(_length(quote[:ending]), _length(quote[len(quote) - starting :]))
+    together = sum({match.chunk.words_hash: match.overlap for match in within}.values())
+    return within if together >= quote.length / 2 else []
 
 
 def _seam(left: str, right: str, half: int) -> int:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from rageval_dagster.corpus.evidence import Resolution, matching_chunks
+from rageval_dagster.corpus.evidence import Resolution, RunIndex, find_quotes
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Chunk, Hit, Owner
+from rageval_dagster.records import Chunk, Evidence, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
 from rageval_dagster.text import normalise_whitespace, normalised, separate_characters, word_spans
@@ -203,15 +203,19 @@ class _Passages:
     """
 
     def __init__(self, hits: Sequence[Hit]) -> None:
-        self._words = {hit: _words(hit.text) for hit in hits}
-        self._holders: dict[tuple[str, ...], list[tuple[Hit, int]]] = {}
-        for hit, words in self._words.items():
-            for start, run in enumerate(_runs(words, min(len(words), SHINGLE_WORDS))):
-                self._holders.setdefault(run, []).append((hit, start))
-        # One that is too short for a run is one as it stands.
-        self._lengths = {min(len(words), SHINGLE_WORDS) for words in self._words.values() if words}
-        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in hits if self._words[hit]}
+        self._words = {hit: words for hit in hits if (words := _words(hit.text))}
+        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in self._words}
         self._short: dict[Hit, dict[str, _Match]] = {}
+        self._index = self._indexed()
+
+    def _indexed(self) -> RunIndex[tuple[Hit, range]]:
+        """The places of the passages' runs; one that is too short for a run is one as it stands."""
+        lengths = {hit: min(len(self._words[hit]), SHINGLE_WORDS) for hit in self._best}
+        return RunIndex(
+            (self._words[hit][start : start + length], (hit, range(start, start + length)))
+            for hit, length in lengths.items()
+            for start in range(len(self._words[hit]) - length + 1)
+        )
 
     def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]], named_only: bool = False) -> None:
         """Notes what of each passage that is not found yet stands in the client's chunks, and which has most of it.
@@ -225,10 +229,8 @@ class _Passages:
         for chunks in pages:
             for chunk in chunks:
                 own: dict[Hit, set[int]] = {}
-                words = _words(chunk.text)
-                for run in {run for length in self._lengths for run in _runs(words, length)}:
-                    for hit, start in self._holders.get(run, ()):
-                        own.setdefault(hit, set()).update(range(start, start + len(run)))
+                for hit, places in self._index.shared(_words(chunk.text)):
+                    own.setdefault(hit, set()).update(places)
                 for hit, places in own.items():
                     is_named = hit.document_id == chunk.document_id
                     if is_named:
@@ -249,7 +251,7 @@ class _Passages:
         """From here on passages that are too short for a run are not looked for any more."""
         self._short = {hit: found for hit, found in self._best.items() if len(self._words[hit]) < SHINGLE_WORDS}
         self._best = {hit: found for hit, found in self._best.items() if hit not in self._short}
-        self._lengths = {SHINGLE_WORDS}
+        self._index = self._indexed()
 
     def uncertain(self) -> bool:
         """Whether some passage may still be found better elsewhere."""
@@ -278,10 +280,6 @@ def _name(chunk: Chunk) -> tuple[str, str]:
 
 def _words(text: str) -> list[str]:
     return [match.group().casefold() for match in word_spans(text)]
-
-
-def _runs(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
-    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)] if length else []
 
 
 def _texts_of(store: ChromaStore, client_id: str) -> Iterator[list[Chunk]]:
@@ -361,11 +359,15 @@ def _holds(passage: str, quote: str) -> bool:
 
     A system that strips markup from its documents in its own way has `file .` where the store has `file.`.
     """
-    if matching_chunks(quote, None, [Chunk("passage", passage, "")]):
+    if _stands_in(passage, quote):
         return True
     spelled = _spelling(quote)
     # With a mark at its ends the quote begins and ends with whole words; the passage may be cut within one.
-    return bool(spelled) and bool(matching_chunks(f"|{spelled}|", None, [Chunk("passage", _spelling(passage), "")]))
+    return bool(spelled) and _stands_in(_spelling(passage), f"|{spelled}|")
+
+
+def _stands_in(text: str, quote: str) -> bool:
+    return any(find_quotes([Evidence("", quote=quote)], [Chunk("", text, "")]).values())
 
 
 def _spelling(text: str) -> str:

@@ -9,9 +9,9 @@ from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, current_datase
 from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, SPARE
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.llm.budgets import cost_of
+from rageval_dagster.llm.contexts import estimated_tokens
 from rageval_dagster.llm.endpoints import Role, endpoint_of
 from rageval_dagster.llm.prompts import load_prompt
-from rageval_dagster.llm.tokens import estimated_tokens
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
 from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage

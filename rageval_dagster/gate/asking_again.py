@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.evaluation.retrieval import placed_hits
+from rageval_dagster.evaluation.asking import placed_hits
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.rag.system import RagSystem

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.caches import LlmCall, Usage, model_usage
+from rageval_dagster.storage.caches import LlmCall, model_usage
 from rageval_dagster.storage.database import Database
 
 LOOKED_AT_EVERY_S = 5.0
@@ -24,33 +23,27 @@ def cost_of(settings: Settings, model: str, prompt_tokens: int, completion_token
 
 @dataclass
 class _Purse:
-    """One limit, what was spent of it when last looked, and what this process spent since."""
+    """One limit, and what was spent of it: when last looked, and by this process since."""
 
     name: str
     cost_usd: float | None
     tokens: int | None
     whose: dict[str, str]
     by_day: bool
-    before: Usage = field(default_factory=Usage)
-    since_cost: float = 0.0
-    since_tokens: int = 0
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
 
     def look(self, db: Database) -> None:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        self.before = model_usage(db, since=midnight if self.by_day else None, **self.whose)
-        self.since_cost, self.since_tokens = 0.0, 0
-
-    def spend(self, cost_usd: float | None, tokens: int) -> None:
-        self.since_cost += cost_usd or 0.0
-        self.since_tokens += tokens
+        before = model_usage(db, since=midnight if self.by_day else None, **self.whose)
+        self.spent_usd, self.spent_tokens = before.cost_usd, before.tokens
 
     def spent(self) -> str | None:
         """What was reached, in words; None while there is something left."""
-        cost, tokens = self.before.cost_usd + self.since_cost, self.before.tokens + self.since_tokens
-        if self.cost_usd is not None and cost >= self.cost_usd:
-            return f"{self.name} of {self.cost_usd:g} USD is spent ({cost:.4f} USD)"
-        if self.tokens is not None and tokens >= self.tokens:
-            return f"{self.name} of {self.tokens} tokens is spent ({tokens})"
+        if self.cost_usd is not None and self.spent_usd >= self.cost_usd:
+            return f"{self.name} of {self.cost_usd:g} USD is spent ({self.spent_usd:.4f} USD)"
+        if self.tokens is not None and self.spent_tokens >= self.tokens:
+            return f"{self.name} of {self.tokens} tokens is spent ({self.spent_tokens})"
         return None
 
 
@@ -86,8 +79,8 @@ class Budgets:
             return
         for purse in self._counted:
             purse.look(self._db)
-            for call in unwritten:
-                purse.spend(call.cost_usd, call.prompt_tokens + call.completion_tokens)
+            purse.spent_usd += sum(call.cost_usd or 0.0 for call in unwritten)
+            purse.spent_tokens += sum(call.prompt_tokens + call.completion_tokens for call in unwritten)
         self._looked = time.monotonic()
 
     @property
@@ -97,18 +90,9 @@ class Budgets:
 
     def spend(self, cost_usd: float | None, tokens: int) -> None:
         for purse in self._purses:
-            purse.spend(cost_usd, tokens)
+            purse.spent_usd += cost_usd or 0.0
+            purse.spent_tokens += tokens
 
     def reached(self) -> str | None:
         """What limit is reached, in words; None while there is something left."""
         return next(filter(None, (purse.spent() for purse in self._purses)), None)
-
-    def check(self) -> None:
-        """Whether anything may still be sent.
-
-        Raises:
-            BudgetReachedError: a limit is reached; the message names it.
-        """
-        reached = self.reached()
-        if reached is not None:
-            raise BudgetReachedError(reached)

@@ -1,15 +1,17 @@
-"""Contexts as prompts show them: numbered and fenced, as many as fit a number of tokens."""
+"""Contexts as prompts show them: numbered and fenced, as many as fit a number of (estimated) tokens."""
 
 import re
+import string
 from bisect import bisect_right
 from collections.abc import Sequence
 
 from rageval_dagster.llm.prompts import fenced
-from rageval_dagster.llm.tokens import estimated_tokens
 from rageval_dagster.text import is_character, segments
 
 _TAG = "context"
 _LAST_WORD = re.compile(r"(?<=\s)\S+\Z")
+_LETTERS = (string.ascii_letters + string.whitespace).encode()
+_ASCII = bytes(range(128))
 
 
 def numbered_contexts(contexts: Sequence[str], most_tokens: int) -> str:
@@ -54,3 +56,16 @@ def cut_to(text: str, most_tokens: int) -> str:
         goes_on = fitting < len(beginning) and not beginning[fitting].isspace() and not is_character(beginning[fitting])
         return (_LAST_WORD.sub("", cut) if goes_on else cut).rstrip()
     return beginning[:end].rstrip()
+
+
+def estimated_tokens(text: str) -> int:
+    """About the tokens of a text: one for 4 letters or spaces of ASCII, 2 of its other characters, 3 bytes of UTF-8.
+
+    So a Chinese character is a token, two Cyrillic or Arabic letters are a little more than one, and tables of numbers
+    have more than prose of the same length. A model that knows only English needs more for other languages.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    marks_and_others = len(data.translate(None, _LETTERS))
+    others = len(data.translate(None, _ASCII))
+    letters, marks = len(data) - marks_and_others, marks_and_others - others
+    return -(-(3 * letters + 6 * marks + 4 * others) // 12)

@@ -12,6 +12,7 @@ Mode = Literal["json_schema", "json_object", "text"]
 
 _NEXT: Mapping[Mode, Mode] = {"json_schema": "json_object", "json_object": "text"}
 _FORMAT = re.compile(r"response_?format|json_?schema|json_?object|json mode|structured output|grammar", re.IGNORECASE)
+_NOT_TAKEN = re.compile(r"unsupported|not support|unrecognized|unknown|not permitted", re.IGNORECASE)
 _REFUSING_STATUS = {400, 404, 415, 422, 501}
 
 
@@ -52,8 +53,9 @@ class Dialect:
         """
         if status not in _REFUSING_STATUS:
             return False
+        not_taken = parameter is None and _NOT_TAKEN.search(message)
         for name in sent.keys() - {"response_format"}:
-            if parameter == name or (parameter is None and _names(message, name)):
+            if parameter == name or (not_taken and re.search(rf"['\"`]{name}['\"`]", message)):
                 self.without.add(name)
                 return True
         form = sent.get("response_format")
@@ -66,12 +68,6 @@ class Dialect:
         if form["type"] == self.mode and self.mode in _NEXT:
             self.mode = _NEXT[self.mode]
         return True
-
-
-def _names(message: str, parameter: str) -> bool:
-    """Whether a message is about a parameter that is not taken."""
-    named = re.search(rf"['\"`]{parameter}['\"`]", message)
-    return bool(named and re.search(r"unsupported|not support|unrecognized|unknown|not permitted", message, re.I))
 
 
 _KNOWN: dict[tuple[str, str], Dialect] = {}

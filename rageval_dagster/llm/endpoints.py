@@ -13,8 +13,6 @@ from rageval_dagster.settings import Settings
 Role = Literal["generator", "answer", "judge"]
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-_CHAT_PATH = "/chat/completions"
-"""What is added to a base URL."""
 
 
 @dataclass(frozen=True)
@@ -44,36 +42,27 @@ def endpoint_of(settings: Settings, role: Role) -> Endpoint | None:
     own = {name: getattr(settings, f"{role}_{name}") for name in ("model", "base_url", "api_key")}
     if own["model"] is None:
         return None
+    named = f"RAGEVAL_{role.upper()}_MODEL"
     base_url, api_key = own["base_url"] or settings.openai_base_url, own["api_key"] or settings.openai_api_key
     if base_url is None and api_key is None:
-        raise SettingsError(
-            f"RAGEVAL_{role.upper()}_MODEL has no endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local one"
-        )
+        raise SettingsError(f"{named} has no endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local one")
     endpoint = Endpoint(own["model"], base_url or DEFAULT_BASE_URL, api_key)
-    if not _is_address(endpoint.base_url):
-        raise SettingsError(
-            f"RAGEVAL_{role.upper()}_MODEL: OPENAI_BASE_URL or RAGEVAL_{role.upper()}_BASE_URL takes "
-            "http(s)://host:port/v1, and what it has is no such address"
-        )
-    if urlsplit(endpoint.base_url).path.rstrip("/").endswith(_CHAT_PATH):
-        raise SettingsError(
-            f"RAGEVAL_{role.upper()}_MODEL: OPENAI_BASE_URL or RAGEVAL_{role.upper()}_BASE_URL takes the base URL, "
-            f"without {_CHAT_PATH}"
-        )
+    where = f"{named}: OPENAI_BASE_URL or RAGEVAL_{role.upper()}_BASE_URL takes"
+    try:
+        parts = urlsplit(endpoint.base_url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, is_address = None, False
+    if parts is None or not is_address:
+        raise SettingsError(f"{where} http(s)://host:port/v1, and what it has is no such address")
+    if parts.path.rstrip("/").endswith("/chat/completions"):
+        raise SettingsError(f"{where} the base URL, without /chat/completions")
     if api_key is not None and not (api_key.get_secret_value().isascii() and api_key.get_secret_value().isprintable()):
         raise SettingsError(
-            f"RAGEVAL_{role.upper()}_MODEL: OPENAI_API_KEY or RAGEVAL_{role.upper()}_API_KEY holds a character that no "
-            "key has, such as a line break or a curly quotation mark: copy it again"
+            f"{named}: OPENAI_API_KEY or RAGEVAL_{role.upper()}_API_KEY holds a character that no key has, such as a "
+            "line break or a curly quotation mark: copy it again"
         )
     return endpoint
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def same_model_warning(settings: Settings) -> str | None:

@@ -1,10 +1,11 @@
 """One small question to a role's model: whether it answers, and what its endpoint takes and tells."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, Role, UnusableReplyError
-from rageval_dagster.llm.dialects import Dialect, Mode, dialect_of
+from rageval_dagster.llm.client import ChatClient, ChatRequest, Failure, Role, UnusableReplyError
+from rageval_dagster.llm.dialects import Mode, dialect_of
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.replies import read_object
 from rageval_dagster.settings import Settings
@@ -42,23 +43,15 @@ def probe(settings: Settings, role: Role) -> Probed:
     [reply] = chat.complete([_QUESTION])
     if isinstance(reply, Failure):
         raise chat.error(f"gives no usable reply ({reply.reason})", "see what its server says, or try again later")
-    in_json = _is_json(reply.text)
-    return Probed(", ".join(_findings(reply, in_json, dialect_of(chat.endpoint))), in_json)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        read_object(text)
-    except UnusableReplyError:
-        return False
-    return True
-
-
-def _findings(reply: Completion, in_json: bool, dialect: Dialect) -> list[str]:
+    in_json = False
+    with suppress(UnusableReplyError):
+        read_object(reply.text)
+        in_json = True
+    dialect = dialect_of(chat.endpoint)
     found = [f"answers in {reply.latency_s:.2f} s", _TAKES[dialect.mode]]
     if not in_json:
         found.append("and replied no JSON")
     found.append("tells the tokens" if reply.counted else "does not tell the tokens, which are estimated")
     if dialect.without:
         found.append(f"does not take {' and '.join(sorted(dialect.without))}")
-    return found
+    return Probed(", ".join(found), in_json)

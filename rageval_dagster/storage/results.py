@@ -12,7 +12,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.records import Answer, Hit, Item, Result
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.database import Database, retried, rows_in, same, upsert
-from rageval_dagster.storage.evaluations import client_of, in_dataset, read_evaluation
+from rageval_dagster.storage.evaluations import Evaluation, client_of, in_dataset, read_evaluation
 from rageval_dagster.storage.tables import (
     benchmark_items,
     dataset_items,
@@ -69,6 +69,10 @@ class RunItem:
     answer_key: str | None
 
 
+RETRIEVAL = ("retrieval_id", "retrieval_key")
+RESULT = ("result_id", "answer_key")
+"""What an evaluation's items are given: the columns of its id, and of the key under which it may be reused."""
+
 _RESULT_OF_ITEM = same(item_results, tables.run_items, "client_id", "result_id")
 
 
@@ -81,47 +85,28 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
     now = utc_now()
     with db.begin() as connection:
         client_id = client_of(connection, evaluation_id)
-        found: dict[str, str] = {}
-        rows = []
-        for record, _ in records:
-            hits = None if record.hits is None else []
-            for hit in record.hits or ():
-                text_hash = digest(hit.text) if hit.text else None
-                if text_hash is not None:
-                    found[text_hash] = hit.text
-                if hits is not None:
-                    hits.append({name: getattr(hit, name) for name in _HIT} | {"text_hash": text_hash})
-            rows.append(
-                {
-                    "client_id": client_id,
-                    "retrieval_id": record.retrieval_id,
-                    "item_id": record.item_id,
-                    "relevant_chunks": None if record.relevant_chunks is None else sorted(record.relevant_chunks),
-                    "relevant_documents": (
-                        None if record.relevant_documents is None else sorted(record.relevant_documents)
-                    ),
-                    "hits": hits,
-                    "error": record.error,
-                    "created_at": now,
-                }
-            )
+        found = {digest(hit.text): hit.text for record, _ in records for hit in record.hits or () if hit.text}
+        rows = [
+            {
+                "client_id": client_id,
+                "retrieval_id": record.retrieval_id,
+                "item_id": record.item_id,
+                "relevant_chunks": record.relevant_chunks and sorted(record.relevant_chunks),
+                "relevant_documents": record.relevant_documents and sorted(record.relevant_documents),
+                "hits": None if record.hits is None else [_kept(hit) for hit in record.hits],
+                "error": record.error,
+                "created_at": now,
+            }
+            for record, _ in records
+        ]
         upsert(
             connection,
             texts,
             [{"client_id": client_id, "text_hash": key, "text": text} for key, text in found.items()],
         )
         upsert(connection, retrievals, rows)
-        _remember(
-            connection,
-            client_id,
-            {key: (record.retrieval_id, now) for record, key in records if record.error is None and key is not None},
-        )
-        _link(
-            connection,
-            evaluation_id,
-            _RETRIEVAL,
-            {record.item_id: (record.retrieval_id, key) for record, key in records},
-        )
+        made = {record.item_id: (record.retrieval_id, key, record.error, now) for record, key in records}
+        _give(connection, evaluation_id, client_id, RETRIEVAL, made)
 
 
 def reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: float | None = None) -> dict[str, str]:
@@ -133,10 +118,26 @@ def reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: fl
 
 
 @retried
-def link_retrievals(db: Database, evaluation_id: int, links: Mapping[str, tuple[str, str]]) -> None:
-    """Gives the evaluation's items retrievals that exist: {item id: (retrieval id, retrieval key)}."""
+def link(
+    db: Database, evaluation_id: int, columns: tuple[str, str], links: Mapping[str, tuple[str, str | None]]
+) -> None:
+    """Gives the evaluation's items {item id: (id, key)} of what exists, in the columns of RETRIEVAL or RESULT."""
     with db.begin() as connection:
-        _link(connection, evaluation_id, _RETRIEVAL, links)
+        _link(connection, evaluation_id, columns, links)
+
+
+def reuse(
+    db: Database,
+    evaluation: Evaluation,
+    columns: tuple[str, str],
+    keys: Mapping[str, str | None],
+    max_age_days: float | None = None,
+) -> set[str]:
+    """Links items with what is stored under their keys, as `reusable`; gives the ids of those that got something."""
+    found = reusable(db, evaluation.client_id, filter(None, keys.values()), max_age_days)
+    links = {item_id: (found[key], key) for item_id, key in keys.items() if key in found}
+    link(db, evaluation.id, columns, links)
+    return set(links)
 
 
 def load_retrievals(
@@ -207,23 +208,8 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
         ]
         # An equal one may have lost its texts since.
         upsert(connection, item_results, rows, update=["answer", "citations"])
-        _remember(
-            connection,
-            client_id,
-            {
-                key: (record.result_id, record.made_at or now)
-                for record, key in records
-                if record.error is None and key is not None
-            },
-        )
-        _link(connection, evaluation_id, _RESULT, {record.item_id: (record.result_id, key) for record, key in records})
-
-
-@retried
-def link_results(db: Database, evaluation_id: int, links: Mapping[str, tuple[str, str]]) -> None:
-    """Gives the evaluation's items results that exist: {item id: (result id, answer key)}."""
-    with db.begin() as connection:
-        _link(connection, evaluation_id, _RESULT, links)
+        made = {record.item_id: (record.result_id, key, record.error, record.made_at or now) for record, key in records}
+        _give(connection, evaluation_id, client_id, RESULT, made)
 
 
 def failed_count(db: Database, evaluation_id: int) -> int:
@@ -289,6 +275,10 @@ _HIT = ("chunk_id", "document_id", "rank", "score", "page", "owner")
 """What is kept of a hit, beside the hash of its text."""
 
 
+def _kept(hit: Hit) -> dict[str, Any]:
+    return {name: getattr(hit, name) for name in _HIT} | {"text_hash": digest(hit.text) if hit.text else None}
+
+
 def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
     return [Hit(**{name: hit[name] for name in _HIT}, text=words.get(hit["text_hash"], "")) for hit in row.hits or ()]
 
@@ -319,16 +309,21 @@ def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> di
     return {row.text_hash: row.text for row in rows_in(connection, query, texts.c.text_hash, needed)}
 
 
-def _remember(connection: Connection, client_id: str, contents: Mapping[str, tuple[str, datetime]]) -> None:
+def _give(
+    connection: Connection,
+    evaluation_id: int,
+    client_id: str,
+    columns: tuple[str, str],
+    made: Mapping[str, tuple[str, str | None, str | None, datetime]],
+) -> None:
+    """Gives the evaluation's items {item id: (content id, key, error, made at)}, and remembers what may be reused."""
     rows = [
         {"client_id": client_id, "reuse_key": key, "content_id": content_id, "made_at": made_at}
-        for key, (content_id, made_at) in contents.items()
+        for content_id, key, error, made_at in made.values()
+        if error is None and key is not None
     ]
     upsert(connection, reuse_keys, rows, update=["content_id", "made_at"])
-
-
-_RETRIEVAL = ("retrieval_id", "retrieval_key")
-_RESULT = ("result_id", "answer_key")
+    _link(connection, evaluation_id, columns, {item_id: (each[0], each[1]) for item_id, each in made.items()})
 
 
 def _link(
@@ -337,7 +332,6 @@ def _link(
     columns: tuple[str, str],
     links: Mapping[str, tuple[str, str | None]],
 ) -> None:
-    """Gives the evaluation's items {item id: (content id, key)} in these columns."""
     owner = {"evaluation_id": evaluation_id, "client_id": client_of(connection, evaluation_id)}
     rows = [{**owner, "item_id": item_id, **dict(zip(columns, link, strict=True))} for item_id, link in links.items()]
     upsert(connection, tables.run_items, rows, update=columns)

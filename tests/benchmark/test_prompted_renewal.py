@@ -20,7 +20,7 @@ from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
-from rageval_dagster.llm.session import UNUSABLE_ATTEMPTS
+from rageval_dagster.llm.client import UNUSABLE_ATTEMPTS
 from rageval_dagster.records import Item
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
 from rageval_dagster.storage.database import Database

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.corpus.evidence import find_quotes, matching_chunks, resolve
+from rageval_dagster.corpus.evidence import find_quotes, resolve
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
@@ -13,6 +13,12 @@ from rageval_dagster.storage.database import Database
 
 def chunked(*texts: str, page: int | None = None) -> list[Chunk]:
     return [Chunk(f"c{number}", text, "d", page) for number, text in enumerate(texts)]
+
+
+def matching_chunks(quote: str, page: int | None, chunks: list[Chunk]) -> list[str]:
+    asked = Evidence("d", page, quote)
+    found = find_quotes([asked], chunks)[asked]
+    return [chunk.id for chunk in chunks if chunk.id in found]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster.errors import BudgetReachedError
-from rageval_dagster.evaluation.answers import run_answers
+from rageval_dagster.evaluation.asking import run_answers
 from rageval_dagster.evaluation.stages import BATCH
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.metrics.assessment import assess_answer

@@ -186,8 +186,10 @@ def test_the_same_answers_are_not_asked_about_again_the_next_night(db: Database)
     [once] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, wrong=3)), ask_again=count)
     again = open_run(db, dataset, "n3", reference=False)
     links = {row.item_id: row for row in result_storage.run_items(db, once.evaluation.id)}
-    result_storage.link_retrievals(db, again.id, {k: (v.retrieval_id or "", "x") for k, v in links.items()})
-    result_storage.link_results(db, again.id, {k: (v.result_id or "", "x") for k, v in links.items()})
+    result_storage.link(
+        db, again.id, result_storage.RETRIEVAL, {k: (v.retrieval_id or "", "x") for k, v in links.items()}
+    )
+    result_storage.link(db, again.id, result_storage.RESULT, {k: (v.result_id or "", "x") for k, v in links.items()})
     finish(db, again, {})
     score_storage.save_summaries(db, again.id, score_storage.load_summaries(db, once.evaluation.id))
     [twice] = held(db, report_of(db, get_evaluation(db, again.id)), ask_again=count)
@@ -526,8 +528,10 @@ def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing
     held(db, failing, ask_again=ask_again)
     again = open_run(db, dataset, "n3", reference=False, declared=declared)
     links = {row.item_id: row for row in result_storage.run_items(db, failing.evaluation.id)}
-    result_storage.link_retrievals(db, again.id, {k: (v.retrieval_id or "", "x") for k, v in links.items()})
-    result_storage.link_results(db, again.id, {k: (v.result_id or "", "x") for k, v in links.items()})
+    result_storage.link(
+        db, again.id, result_storage.RETRIEVAL, {k: (v.retrieval_id or "", "x") for k, v in links.items()}
+    )
+    result_storage.link(db, again.id, result_storage.RESULT, {k: (v.result_id or "", "x") for k, v in links.items()})
     finish(db, again, {})
     score_storage.save_summaries(db, again.id, score_storage.load_summaries(db, failing.evaluation.id))
     _, well = asked_of(db, flaky=[item.item_id for item in ITEMS[:1]])

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.errors import LanguageModelError, SettingsError
-from rageval_dagster.llm import session as session_module
+from rageval_dagster.llm import client as client_module
 from rageval_dagster.llm.client import ChatClient, ChatRequest, Completion, Failure, endpoint_of
 from rageval_dagster.llm.endpoints import same_model_warning
 from rageval_dagster.settings import Settings, load_settings
@@ -24,7 +24,7 @@ KEY = "sk-canary-1234567890"
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "BACKOFF_S", (0.001, 0.001))
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.001))
 
 
 def settings(server: ScriptedServer | None, **overrides: str) -> Settings:
@@ -164,7 +164,7 @@ def test_the_server_says_how_long_to_wait(sqlite_db: Database, monkeypatch: pyte
         waits.append(seconds)
         await real_sleep(0)
 
-    monkeypatch.setattr(session_module.asyncio, "sleep", note)
+    monkeypatch.setattr(client_module.asyncio, "sleep", note)
     with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": str(seconds)})]) as server:
         client(server, sqlite_db).complete([ChatRequest("a")])
     assert [wait for wait in waits if wait >= seconds] == [pytest.approx(1.125 * seconds, rel=0.125)]
@@ -179,7 +179,7 @@ def test_a_server_that_asks_for_no_wait_gets_one_that_grows(
         waits.append(attempts)
         return 0.0
 
-    monkeypatch.setattr(session_module, "backoff", note)
+    monkeypatch.setattr(client_module, "backoff", note)
     with ScriptedServer(faults=[Fault(status=429, headers={"Retry-After": "0"})] * 3) as server:
         client(server, sqlite_db).complete([ChatRequest("a")])
     assert waits == [1, 2, 3]
@@ -243,7 +243,7 @@ def said(content: Any, finish_reason: str = "stop", **fields: Any) -> Fault:
         (said(None), "the reply is empty", 4),
         (said([{"type": "image"}, None, 3]), "the reply is empty", 4),
         (Fault("json", message='{"choices": []}'), "the reply is empty", 4),
-        (Fault("cut_off"), "cut off", session_module.SAME_REPLIES),
+        (Fault("cut_off"), "cut off", client_module.SAME_REPLIES),
         (said("It is not said whe", finish_reason="content_filter"), "refused the content", 1),
     ],
 )

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.llm.contexts import cut_to, numbered_contexts
+from rageval_dagster.llm.contexts import cut_to, estimated_tokens, numbered_contexts
 from rageval_dagster.llm.prompts import fenced
-from rageval_dagster.llm.tokens import estimated_tokens
 
 PROSE = "The lighthouse was built in 1850 by Dr. Miller. It is forty metres high. Visitors enter from the north side."
 

@@ -13,11 +13,10 @@ import sqlalchemy as sa
 
 from rageval_dagster.errors import BudgetReachedError, DatabaseError, LanguageModelError, SettingsError
 from rageval_dagster.llm import budgets as budgets_module
-from rageval_dagster.llm import session as session_module
-from rageval_dagster.llm.client import Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
+from rageval_dagster.llm import client as client_module
+from rageval_dagster.llm.client import ENDPOINT_DOWN, Asker, ChatClient, ChatRequest, Failure, UnusableReplyError
 from rageval_dagster.llm.limits import PUT_OFF_A_PLACE, AdaptiveLimit
 from rageval_dagster.llm.replies import read_object
-from rageval_dagster.llm.session import ENDPOINT_DOWN
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import llm_cache, llm_calls
@@ -34,7 +33,7 @@ SCHEMA = {
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "BACKOFF_S", (0.001, 0.01))
+    monkeypatch.setattr(client_module, "BACKOFF_S", (0.001, 0.01))
 
 
 def client(base_url: str, db: Database, **variables: str) -> ChatClient:
@@ -102,7 +101,7 @@ def test_a_model_that_repeats_itself_is_not_asked_for_ever_and_fails_alone(sqlit
     assert others == [0, 1, 2]
     assert isinstance(failed, Failure)
     assert "no JSON object" in failed.reason
-    assert len(server.requests) == 3 + session_module.SAME_REPLIES
+    assert len(server.requests) == 3 + client_module.SAME_REPLIES
 
 
 def refuses_formats(*refused: str, fault: Fault) -> Callable[[Received], Fault | None]:

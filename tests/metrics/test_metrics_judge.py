@@ -12,7 +12,7 @@ from judge_script import judge, judge_client, kind_of
 from metric_samples import make_result
 from test_metrics_totality import results as any_result
 
-from rageval_dagster.llm import session
+from rageval_dagster.llm.client import SAME_REPLIES
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.judge import DIMENSIONS, metrics
 from rageval_dagster.metrics.registry import compute_scores
@@ -148,7 +148,7 @@ def test_one_error_makes_overall_an_error_and_is_asked_for_once() -> None:
         name: score for name, score in SEED.items() if name != "completeness"
     }
     asked = [request for request in found.requests if kind_of(request.body) == "completeness"]
-    assert len(asked) == session.SAME_REPLIES, "both metrics together"
+    assert len(asked) == SAME_REPLIES, "both metrics together"
 
 
 def of_faithfulness(reply: Any, **server: Any) -> Outcome:

@@ -66,7 +66,7 @@ def test_what_a_resumed_run_no_longer_asks_for_is_not_finished_half_done(
     loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr("rageval_dagster.evaluation.retrieval.resolve", lambda *_: 1 / 0)
+        broken.setattr("rageval_dagster.evaluation.asking.resolve", lambda *_: 1 / 0)
         assert loaded.evaluate("acme", "change:1", systems=["bm25"]).failed_step == "retrieval_runs"
     assert loaded.evaluate("acme", "change:1", systems=["dense"]).message is None
     db = loaded.database()

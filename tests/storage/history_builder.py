@@ -113,7 +113,7 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
     keys = {item_id: retrieval_key(evaluation, item_id) for item_id, row in rows.items() if row.retrieval_id is None}
     reusable = result_storage.reusable(db, evaluation.client_id, keys.values())
     links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    result_storage.link_retrievals(db, evaluation.id, links)
+    result_storage.link(db, evaluation.id, result_storage.RETRIEVAL, links)
     missing = [item for item in items if item.item_id in keys and item.item_id not in links]
     for start in range(0, len(missing), batch):
         records = [(retrieval_of(item, salt=salt), keys[item.item_id]) for item in missing[start : start + batch]]
@@ -122,7 +122,7 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
     keys = {item_id: answer_key(evaluation, item_id) for item_id, row in rows.items() if row.result_id is None}
     reusable = result_storage.reusable(db, evaluation.client_id, keys.values())
     links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    result_storage.link_results(db, evaluation.id, links)
+    result_storage.link(db, evaluation.id, result_storage.RESULT, links)
     retrievals = result_storage.load_retrievals(
         db, evaluation.id, [item_id for item_id in keys if item_id not in links]
     )

@@ -1,0 +1,200 @@
+"""The stages in which a system is asked: every question is retrieved and answered, and stored by content."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rageval_dagster.corpus.evidence import Resolution, resolve
+from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits
+from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.errors import BudgetReachedError
+from rageval_dagster.evaluation.stages import BATCH, StageReport, further
+from rageval_dagster.identity import digest, digest_json
+from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
+from rageval_dagster.records import Hit, Item, Progress
+from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage.database import Database, in_batches
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.results import RESULT, RETRIEVAL, ResultRecord, RetrievalRecord
+
+
+def run_retrieval(
+    db: Database,
+    store: ChromaStore,
+    system: RagSystem,
+    evaluation: Evaluation,
+    progress: Progress | None = None,
+) -> StageReport:
+    """Asks the system every question that has no equal retrieval yet, in batches, and stores hits with their ranks.
+
+    A retrieval is reused where question, system, corpus and index are the same; one that failed never is, and none of
+    a system that declares no version. A system that answers at once has its answers stored here too.
+    """
+    items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
+    pending = [row.item_id for row in result_storage.run_items(db, evaluation.id) if row.retrieval_id is None]
+    keys = _retrieval_keys(system, evaluation, [item_id for item_id in pending if item_id in items])
+    reused = result_storage.reuse(db, evaluation, RETRIEVAL, keys)
+    missing = [item_id for item_id in keys if item_id not in reused]
+    resolutions = resolve([items[item_id] for item_id in missing], db, store, evaluation.client_id) if missing else {}
+    errors = done = 0
+    for batch in in_batches(missing, BATCH):
+        retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
+        found = [(resolutions[item_id], each.hits) for item_id, each in zip(batch, retrievals, strict=True)]
+        placed = placed_hits(db, store, system, evaluation.client_id, found)
+        records = [
+            # What answered under another version, because the system was replaced meanwhile, stands for nobody's.
+            (
+                _retrieval_record(evaluation.client_id, item_id, retrieval, place),
+                keys[item_id] if retrieval.version in (None, evaluation.system_declared) else None,
+            )
+            for item_id, retrieval, place in zip(batch, retrievals, placed, strict=True)
+        ]
+        results = [
+            (
+                result_record(items[record.item_id], record, retrieval.answer, None),
+                key and answer_key(system, evaluation, record.retrieval_id, items[record.item_id]),
+            )
+            for (record, key), retrieval in zip(records, retrievals, strict=True)
+            if system.answers_at_once
+        ]
+        result_storage.save_retrievals(db, evaluation.id, records)
+        if results:
+            result_storage.save_results(db, evaluation.id, results)
+        errors += sum(record.error is not None for record, _ in records)
+        done += len(batch)
+        if progress is not None:
+            progress(done, len(missing))
+    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+def placed_hits(
+    db: Database,
+    store: ChromaStore,
+    system: RagSystem,
+    client_id: str,
+    found: Sequence[tuple[Resolution, tuple[Hit, ...] | None]],
+) -> list[Placed]:
+    """What came back for each question with what is relevant for it: a system of another make's hits are matched."""
+    if system.answers_at_once:
+        return place_hits(db, store, client_id, found)
+    return [Placed(hits, resolution) for resolution, hits in found]
+
+
+def _retrieval_keys(system: RagSystem, evaluation: Evaluation, item_ids: Sequence[str]) -> dict[str, str | None]:
+    """The key under which each item's retrieval may be reused; None where the system declares no version."""
+    if evaluation.system_declared is None:
+        return dict.fromkeys(item_ids)
+    versions = [
+        system.retrieval_version,
+        evaluation.versions.corpus,
+        evaluation.versions.index,
+        str(evaluation.depth),
+        *([f"matching {MATCHING_REVISION}"] if system.answers_at_once else []),
+    ]
+    return {item_id: digest(item_id, *versions) for item_id in item_ids}
+
+
+def _retrieval_record(client_id: str, item_id: str, retrieval: Retrieval, placed: Placed) -> RetrievalRecord:
+    chunks, documents = (
+        None if ids is None else sorted(ids) for ids in (placed.resolution.chunks, placed.resolution.documents)
+    )
+    content = {
+        "client": client_id,
+        "item": item_id,
+        "chunks": chunks,
+        "documents": documents,
+        "hits": None if placed.hits is None else [asdict(hit) for hit in placed.hits],
+        "error": retrieval.error,
+    }
+    hits = None if placed.hits is None else list(placed.hits)
+    return RetrievalRecord(digest_json(content), item_id, chunks, documents, hits, retrieval.error)
+
+
+def run_answers(
+    db: Database,
+    system: RagSystem,
+    evaluation: Evaluation,
+    max_age_days: float | None = None,
+    progress: Progress | None = None,
+) -> StageReport:
+    """Answers every retrieved question that has no equal answer yet, or where `max_age_days` is given none so recent.
+
+    The age is that of built-in answers, whose model may drift; a system that declares its version answers for itself.
+    A question whose retrieval failed gets a result with that error: nothing is dropped.
+    """
+    items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
+    retrieved = {
+        row.item_id: row.retrieval_id
+        for row in result_storage.run_items(db, evaluation.id)
+        if row.retrieval_id is not None and row.result_id is None
+    }
+    keys = dict.fromkeys(retrieved) | {
+        item_id: answer_key(system, evaluation, retrieval_id, items[item_id])
+        for item_id, retrieval_id in retrieved.items()
+        if evaluation.system_declared is not None
+    }
+    # Where the system answered when it was asked, it saw all that it returned.
+    seen, age = (None, None) if system.answers_at_once else (evaluation.k, max_age_days)
+    reused = result_storage.reuse(db, evaluation, RESULT, keys, age)
+    missing = [item_id for item_id in keys if item_id not in reused]
+    retrievals = result_storage.load_retrievals(db, evaluation.id, missing) if missing else {}
+    done = 0
+    for batch in in_batches(missing, BATCH):
+        answerable = [item_id for item_id in batch if retrievals[item_id].error is None]
+        contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[:seen]] for item_id in answerable]
+        asked = [items[item_id] for item_id in answerable]
+        try:
+            answers = system.answer(asked, contexts, further(progress, done, len(missing)))
+        except BudgetReachedError as error:
+            left = f"{len(missing) - done} of {len(missing)} questions of this evaluation have no answer"
+            raise BudgetReachedError(f"{error}; {left}") from None
+        outcomes = dict(zip(answerable, answers, strict=True))
+        records = [
+            (result_record(items[item_id], retrievals[item_id], outcomes.get(item_id), seen), keys[item_id])
+            for item_id in batch
+        ]
+        result_storage.save_results(db, evaluation.id, records)
+        done += len(batch)
+        if progress is not None:
+            progress(done, len(missing))
+    errors = result_storage.failed_count(db, evaluation.id)
+    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str, item: Item) -> str:
+    """The key under which an answer to an equal retrieval may be reused, for an item that is judged alike.
+
+    A system that answers at once has one version for all it does, which the evaluation knows: it is not asked for it.
+    Its answer is made from all that it returned, whatever the cutoff.
+    """
+    if system.answers_at_once:
+        return digest(retrieval_id, evaluation.versions.system, item.marking)
+    return digest(retrieval_id, system.answer_version, str(evaluation.k), item.marking)
+
+
+def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:
+    """The result of a retrieval and its answer, from its first `k` hits or (None) all of them.
+
+    An answer made from another client's words may repeat them: like those, it is not kept.
+    """
+    hits = retrieval.hits or []
+    if outcome is None or any(hit.owner == "foreign" for hit in hits):
+        outcome = AnswerOutcome()
+    answer, error, context_count = outcome.answer, retrieval.error or outcome.error, len(hits[:k])
+    content = {
+        "retrieval": retrieval.retrieval_id,
+        "marking": item.marking,
+        "answer": None if answer is None else [answer.text, answer.declined, *answer.citations],
+        "contexts": context_count,
+        "error": error,
+    }
+    return ResultRecord(
+        result_id=digest_json(content),
+        item_id=retrieval.item_id,
+        retrieval_id=retrieval.retrieval_id,
+        answer=answer,
+        context_count=context_count,
+        error=error,
+        latency_s=outcome.latency_s,
+        made_at=outcome.made_at,
+    )

@@ -25,10 +25,10 @@ def run_demo() -> None:
     files = write_demo(settings.home / "demo")
     for file in files:
         with progress_bar(file.stem) as progress:
-            report = ingest(settings, db, file.stem, file, progress=progress).report
+            report, _ = ingest(settings, db, file.stem, file, progress=progress)
         say(f"{file.stem}: {plural(report.documents, 'document')}, {plural(report.added, 'new chunk')}")
-    dataset = import_questions(settings, db, "python-language", HUMAN_BENCHMARK, name="human").report.dataset
-    say(f"python-language: human benchmark of {plural(dataset.qa_count, 'question')}")
+    imported, _, _ = import_questions(settings, db, "python-language", HUMAN_BENCHMARK, name="human")
+    say(f"python-language: human benchmark of {plural(imported.dataset.qa_count, 'question')}")
     done = [evaluate(settings, db, file.stem, Plan(), say) for file in files]
     spent = {client: usage for each in done for client, usage in each.spent.items()}
     print_evaluations(settings, [found for each in done for found in each.found], spent)

@@ -4,8 +4,6 @@ import hashlib
 import json
 from typing import Any
 
-VERSION_MODULUS = 2**256
-
 
 def digest(*parts: str | bytes | None) -> str:
     """SHA-256 (64 hex digits) over length-prefixed parts, so that ("ab", "c") and ("a", "bc") differ.

@@ -3,9 +3,9 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.functions import load_function
@@ -19,10 +19,6 @@ _BEFORE = 16
 
 _NATIONAL_DIGITS = 9
 """The fewest of a whole number with the 0 that is dialled first: dates of eight digits are shorter."""
-
-_LETTERS_AS_NUMBERS = {ord(letter): str(int(letter, 36)) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-_DOUBLED = str.maketrans("0123456789", "0246813579")
-"""Each digit twice, and of two digits the sum."""
 
 _SPACE = r" \u00a0\u2009\u202f"
 _DASH = r"\-\u2010-\u2013"
@@ -44,8 +40,7 @@ _LOCAL = rf"(?![{CHARACTER_SCRIPTS}])[\w.+%-]"
 """A character before the @ of an address: no script that is written without spaces, lest the sentence goes with it."""
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(NamedTuple):
     """What is looked for: a candidate (group 1 of the pattern), and how much of it is meant.
 
     `length` gets the candidate and the text right before it, and gives how many of its characters to replace.
@@ -148,35 +143,25 @@ def _replaced(text: str, kind: _Kind) -> tuple[str, int]:
     return "".join([*pieces, text[kept:]]), len(pieces) // 2
 
 
-def _all_of_it(candidate: str, _before: str) -> int:
-    return len(candidate)
-
-
 def _iban_length(candidate: str, _before: str) -> int:
-    """Of the longest part whose check digits are right (ISO 13616): another word may follow the number."""
-    for end, number in reversed(list(_prefixes(candidate))):
-        if 15 <= len(number) <= 34 and int((number[4:] + number[:4]).translate(_LETTERS_AS_NUMBERS)) % 97 == 1:
-            return end
-    return 0
+    from stdnum.iso7064 import mod_97_10
+
+    return _longest(candidate, lambda number: 15 <= len(number) <= 34 and mod_97_10.is_valid(number[4:] + number[:4]))
 
 
 def _card_length(candidate: str, before: str) -> int:
-    """Of the longest part whose check digit is right (Luhn); decimals and ISBNs are no cards."""
-    if _CONTINUED.search(before):
-        return 0
-    for end, number in reversed(list(_prefixes(candidate))):
-        if 13 <= len(number) <= 19 and _luhn(number) and not _is_isbn(number):
-            return end
-    return 0
+    """Decimals and ISBNs are no cards."""
+    from stdnum import isbn, luhn
+
+    def is_card(number: str) -> bool:
+        return 13 <= len(number) <= 19 and luhn.is_valid(number) and not isbn.is_valid(number)
+
+    return 0 if _CONTINUED.search(before) else _longest(candidate, is_card)
 
 
-def _luhn(number: str) -> bool:
-    return sum(map(int, number[-1::-2] + number[-2::-2].translate(_DOUBLED))) % 10 == 0
-
-
-def _is_isbn(number: str) -> bool:
-    checked = (sum(map(int, number[::2])) + 3 * sum(map(int, number[1::2]))) % 10 == 0
-    return len(number) == 13 and number.startswith(("978", "979")) and checked
+def _longest(candidate: str, is_one: Callable[[str], bool]) -> int:
+    """Another word or number may follow what is meant."""
+    return next((end for end, number in reversed(list(_prefixes(candidate))) if is_one(number)), 0)
 
 
 def _phone_length(candidate: str, before: str, least: int, most: int) -> int:
@@ -210,7 +195,7 @@ def _kinds() -> tuple[_Kind, ...]:
         _Kind(
             "[email]",
             re.compile(rf"(?<!{_LOCAL})((?:{_LOCAL})++@(?:[\w-]+\.)+(?:[A-Za-z]{{2,}}|[^\W\d_]{{2,}}))"),
-            _all_of_it,
+            lambda candidate, _before: len(candidate),
         ),
         _Kind(
             "[iban]",
@@ -262,6 +247,6 @@ def _kinds() -> tuple[_Kind, ...]:
                 rf"{_NO_DATE}(?!(?:19|20)\d\d\b)(\(?\d(?:\d|[{_SPACE}{_DASH}/()]{{1,3}}{_DATE}\d){{5,14}}){WORD_ENDS}",
                 re.IGNORECASE,
             ),
-            _all_of_it,
+            lambda candidate, _before: len(candidate),
         ),
     )

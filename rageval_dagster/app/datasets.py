@@ -1,7 +1,7 @@
 """Benchmarks: generated from documents, imported from files, reviewed, and taken out of use."""
 
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from rageval_dagster.app.clients import meant_instead
@@ -20,15 +20,6 @@ from rageval_dagster.storage.clients import get_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.run_requests import freeze
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What came of an import; `replaced` is the version of that name before, `meant` as of an ingestion."""
-
-    report: ImportReport
-    replaced: Dataset | None
-    meant: str | None
 
 
 def generate_dataset(
@@ -73,10 +64,13 @@ def import_questions(
     name: str | None = None,
     options: ReadOptions | None = None,
     document_pattern: str | None = None,
-) -> Imported:
+) -> tuple[ImportReport, Dataset | None, str | None]:
     """Imports a file as a dataset, see `import_dataset`, its evidence looked for in the document store.
 
     Without a name it is called as the file, or the folder, without its endings.
+
+    Returns:
+        What came of it, the version of that name before, and the known client that may be meant by a new one.
     """
     if name is None:
         path = file.resolve()
@@ -84,7 +78,7 @@ def import_questions(
     before = next((each for each in current_datasets(db, client) if each.name == name), None)
     meant = meant_instead(settings, db, client)
     report = import_dataset(db, client, name, file, format_name, options, open_store(settings), document_pattern)
-    return Imported(report, before if before is not None and before.id != report.dataset.id else None, meant)
+    return report, before if before is not None and before.id != report.dataset.id else None, meant
 
 
 def take_review_over(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, ParamSpec, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = 3
 _PORTS = {"http": 80, "https": 443}
+
+P = ParamSpec("P")
 
 Row = dict[str, str]
 """`check`, `ok` (yes, no or warning) and `finding`."""
@@ -41,10 +43,10 @@ def findings(test_webhook: bool = False) -> Iterator[Row]:
     yield _row("settings", "yes", f"{file if file.exists() else f'no {file.name}'}; home {settings.home}")
     for strange in settings.source.unknown_variables():
         yield _row("settings", "warning", strange)
-    yield _checked("schedule", lambda: _schedule(settings))
-    yield _checked("database", lambda: _database(settings))
+    yield _checked("schedule", _schedule, settings)
+    yield _checked("database", _database, settings)
     clients: list[str] = []
-    found = _checked("document store", lambda: _documents(settings, clients))
+    found = _checked("document store", _documents, settings, clients)
     yield found
     everyone, own = [settings], dict[str, Settings]()
     for client_id in settings.source.client_names:
@@ -61,15 +63,15 @@ def findings(test_webhook: bool = False) -> Iterator[Row]:
         usable = "yes" if fine == tables else "no"
         yield _row("clients' tables", usable, f"{fine} of {plural(tables, 'table')} can be used")
     for name in dict.fromkeys(each.redact for each in everyone if each.redact):
-        yield _checked("redaction", lambda name=name: _redaction(name, settings))
+        yield _checked("redaction", _redaction, name, settings)
     for folder in dict.fromkeys(each.prompts_dir for each in everyone if each.prompts_dir):
-        yield _checked("prompts", lambda folder=folder: _prompts(folder))
+        yield _checked("prompts", _prompts, folder)
     yield from _embedding_models(everyone)
     yield from _once(_chat_models(everyone))
     without_table = any(client_id not in settings.source.client_names for client_id in clients)
     yield from _systems(settings, own, shared=without_table or not settings.source.client_names)
     for url in dict.fromkeys(each.alert_webhook_url for each in everyone):
-        yield _checked("alert webhook", lambda url=url: _webhook(url, test_webhook))
+        yield _checked("alert webhook", _webhook, url, test_webhook)
     if settings.chroma_url is not None:
         secret = "the token" if settings.chroma_token or settings.chroma_headers else None
         yield from _unencrypted("document store", settings.chroma_url, secret)
@@ -119,14 +121,14 @@ def _prompts(folder: Path) -> str:
 
 def _embedding_models(everyone: Iterable[Settings]) -> Iterator[Row]:
     """Each model once; one behind an endpoint, once for each endpoint and key that clients have for it."""
-    tried: set[tuple[str, object]] = set()
+    distinct: dict[tuple[str, object], tuple[str, Settings]] = {}
     for settings in everyone:
         for check in ("embedding model", "metric embedding model"):
             name = getattr(settings, check.replace(" ", "_"))
             endpoint = (settings.openai_base_url, settings.openai_api_key) if name.startswith("openai:") else None
-            if (name, endpoint) not in tried:
-                tried.add((name, endpoint))
-                yield _checked(check, lambda name=name, own=settings: _embedding_model(name, own))
+            distinct.setdefault((name, endpoint), (check, settings))
+    for (name, _), (check, settings) in distinct.items():
+        yield _checked(check, _embedding_model, name, settings)
 
 
 def _embedding_model(name: str, settings: Settings) -> str:
@@ -198,7 +200,7 @@ def _systems(settings: Settings, own: Mapping[str, Settings], shared: bool) -> I
                 used.add(key)
     for key, (definition, each) in distinct.items():
         check = f"system {key[0]}" + ("" if each is settings else f" of {named(clients[key], most=3)}")
-        row = _checked(check, lambda name=key[0], each=each: _system(name, each))
+        row = _checked(check, _system, key[0], each)
         if row["ok"] != "yes" and key not in used:
             row = _row(check, "warning", f"{row['finding']} (no client is evaluated with it so far)")
         yield row
@@ -254,8 +256,7 @@ def _reached(url: str) -> str:
     scheme, host, port = _address(url)
     if scheme in getproxies() and not proxy_bypass(host):
         return f"{host}:{port}, behind a proxy, so not tried"
-    trouble = _trouble(host, port)
-    if trouble is not None:
+    if trouble := _trouble(host, port):
         raise RagevalError(f"{host}:{port} takes no connection ({trouble}); see that it runs, and its address")
     return f"a server listens at {host}:{port}"
 
@@ -295,9 +296,9 @@ def _once(rows: Iterable[Row]) -> Iterator[Row]:
             yield row
 
 
-def _checked(name: str, check: Callable[[], str]) -> Row:
+def _checked(name: str, check: Callable[P, str], *args: P.args, **kwargs: P.kwargs) -> Row:
     try:
-        return _row(name, "yes", check())
+        return _row(name, "yes", check(*args, **kwargs))
     except RagevalError as error:
         return _row(name, "no", str(error))
 

@@ -1,7 +1,6 @@
 """A client's documents: loaded into the document store, or noted as changed there by somebody else."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 from rageval_dagster.app.clients import meant_instead
@@ -19,27 +18,6 @@ from rageval_dagster.storage.forgetting import left_alone
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 
 
-@dataclass(frozen=True)
-class Ingested:
-    """What an ingestion did; `meant` is the known client whose name is like that of a new one."""
-
-    report: IngestReport
-    meant: str | None
-
-
-@dataclass(frozen=True)
-class Noted:
-    """What comes of a change that was noted: nothing where the evaluation is not `enabled`.
-
-    `settle_s` is how long nobody must have said so again, in seconds; `vanished` whether the store did not have the
-    client when it was looked at last.
-    """
-
-    settle_s: float
-    enabled: bool
-    vanished: bool
-
-
 def ingest(
     settings: Settings,
     db: Database,
@@ -49,11 +27,14 @@ def ingest(
     overlap: int = 120,
     embed_again: bool = False,
     progress: Progress | None = None,
-) -> Ingested:
+) -> tuple[IngestReport, str | None]:
     """Loads documents, see `corpus.ingest`, and counts what it changed, so that the sensor need not find out.
 
     The lease keeps the sensor from taking a half-loaded corpus for a change. A client gets its row in the history only
     once it has documents: what is refused leaves nothing behind.
+
+    Returns:
+        What the ingestion did, and the known client that may be meant where a new one was made.
     """
     meant = meant_instead(settings, db, client)
     own = settings.for_client(client)
@@ -73,11 +54,15 @@ def ingest(
     if report.added or report.removed:
         ensure_client(db, client)
         observe_probe(db, client, open_store(settings).probe(client))
-    return Ingested(report, meant if report.added else None)
+    return report, meant if report.added else None
 
 
-def notify(settings: Settings, db: Database, client: str) -> Noted:
+def notify(settings: Settings, db: Database, client: str) -> tuple[bool, bool]:
     """Notes that somebody changed a client's documents; the document store is asked only about an unknown client.
+
+    Returns:
+        Whether the evaluation is enabled, without which nothing comes of it; and whether the store did not have the
+        client when it was looked at last.
 
     Raises:
         RagevalError: there is no such client, or it was forgotten.
@@ -93,4 +78,4 @@ def notify(settings: Settings, db: Database, client: str) -> Noted:
             )
         open_store(settings).probe(client)  # says so where the store does not know the client
     note(db, client)
-    return Noted(settings.settle_s, enabled, known is not None and known.vanished_at is not None)
+    return enabled, known is not None and known.vanished_at is not None

@@ -101,22 +101,6 @@ class Evaluated:
         return bool(self.found) and all(each.report.evaluation.answered_nothing for each in self.found)
 
 
-@dataclass(frozen=True)
-class Forecasts:
-    """What a run would do, a row a client; `failed` clients have settings that cannot be used."""
-
-    rows: list[dict[str, Any]]
-    failed: int
-
-
-@dataclass(frozen=True)
-class Rescored:
-    """Recorded answers, scored anew; `failed` clients could not be."""
-
-    reports: list[FastReport]
-    failed: int
-
-
 def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Evaluated:
     """Evaluates a client, or (None) all in the store: a run of the evaluation job each, which shows up in the UI.
 
@@ -184,8 +168,12 @@ def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
     return Evaluated(found, 1, 0, False, _spent(db, reports))
 
 
-def forecasts(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Forecasts:
-    """What `evaluate` would do at the most; nothing is scanned or asked.
+def forecasts(
+    settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
+) -> tuple[list[dict[str, Any]], int]:
+    """What `evaluate` would do at the most, a row a client, and how many clients have settings that cannot be used.
+
+    Nothing is scanned or asked.
 
     Raises:
         RagevalError: the plan or the settings cannot be used.
@@ -194,11 +182,15 @@ def forecasts(settings: Settings, db: Database, client: str | None, plan: Plan, 
     store = open_store(settings)
     asked = plan.dataset_ids, plan.systems, plan.k, plan.sample_size, plan.strategy
     rows = [forecast(db, settings.for_client(each), each, store.probe(each), *asked) for each in usable]
-    return Forecasts(rows, chosen - len(usable))
+    return rows, chosen - len(usable)
 
 
-def rescore(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Rescored:
-    """Scores recorded answers of a client, or (None) of all that the history knows; writes nothing.
+def rescore(
+    settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
+) -> tuple[list[FastReport], int]:
+    """Scores recorded answers of a client, or (None) of all that the history knows; and how many clients failed.
+
+    Nothing is written.
 
     Raises:
         RagevalError: of the only client nothing is recorded, or the plan or its settings cannot be used.
@@ -214,7 +206,7 @@ def rescore(settings: Settings, db: Database, client: str | None, plan: Plan, te
                 raise
             failed += 1
             tell(f"{client_id}: {error}")
-    return Rescored(reports, failed)
+    return reports, failed
 
 
 def look_at(settings: Settings, db: Database, report: EvaluationReport, just_made: bool = False) -> Found:

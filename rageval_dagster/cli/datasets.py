@@ -164,9 +164,11 @@ def import_file(
 
     settings, db = open_all()
     options = ReadOptions(mapped_columns(columns or []), queries)
-    done = import_questions(settings, db, client, file, format_name, name or None, options, document_pattern)
-    say_new_client(client, done.meant)
-    report, dataset, replaced = done.report, done.report.dataset, done.replaced
+    report, replaced, meant = import_questions(
+        settings, db, client, file, format_name, name or None, options, document_pattern
+    )
+    say_new_client(client, meant)
+    dataset = report.dataset
     if as_json:
         print_json(
             {

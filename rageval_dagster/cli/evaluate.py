@@ -26,7 +26,8 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.app.evaluate import Forecasts, Found, Rescored
+    from rageval_dagster.app.evaluate import Found
+    from rageval_dagster.evaluation.fast import FastReport
     from rageval_dagster.evaluation.summary import EvaluationReport
     from rageval_dagster.storage.caches import Usage
 
@@ -82,10 +83,10 @@ def evaluate(
         raise RagevalError("name a client with --client NAME, or take --all of them")
     settings, db = open_all()
     if fast:
-        _print_rescored(app.rescore(settings, db, client, plan, say), as_json)
+        _print_rescored(*app.rescore(settings, db, client, plan, say), as_json)
         return
     if dry_run:
-        _print_forecasts(app.forecasts(settings, db, client, plan, say), as_json)
+        _print_forecasts(*app.forecasts(settings, db, client, plan, say), as_json)
         return
     if resume is not None:
         run = app.unfinished(settings, db, resume)
@@ -115,18 +116,18 @@ def evaluate(
         raise typer.Exit(verdict)
 
 
-def _print_forecasts(found: "Forecasts", as_json: bool) -> None:
+def _print_forecasts(rows: list[dict[str, Any]], failed: int, as_json: bool) -> None:
     """What a run would do for each client, and what its models would be asked."""
     from rageval_dagster.evaluation.forecast import GUESS
 
     say("at most; nothing was scanned or asked")
     if as_json:
-        print_json(found.rows)
+        print_json(rows)
     else:
-        print_table(found.rows, [name for name in found.rows[0] if name not in FORECAST_TOTALS], "nothing to evaluate")
-        if any(row["asked again"] for row in found.rows):
+        print_table(rows, [name for name in rows[0] if name not in FORECAST_TOTALS], "nothing to evaluate")
+        if any(row["asked again"] for row in rows):
             print("\nAsked again: each question twice more that is new, or turned from right to wrong or back.")
-        models = [_model_row(row["client"], each) for row in found.rows for each in row["models"]]
+        models = [_model_row(row["client"], each) for row in rows for each in row["models"]]
         print()
         print_table(models, list(models[0]) if models else [], "no language model would be asked")
         if models:
@@ -137,7 +138,7 @@ def _print_forecasts(found: "Forecasts", as_json: bool) -> None:
             print("from earlier calls cost nothing; they were not looked up, and are counted here.")
         if any(each["tokens and time by"] == GUESS for each in models):
             print("A guess: 2 s a call, chunks of 800 characters; better numbers come with this client's first calls.")
-    if found.failed:
+    if failed:
         raise typer.Exit(DONE_IN_PART)
 
 
@@ -162,13 +163,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _print_rescored(found: "Rescored", as_json: bool) -> None:
+def _print_rescored(reports: "Sequence[FastReport]", failed: int, as_json: bool) -> None:
     if as_json:
         print_json_lines(
             {"client": each.client_id, "dataset_id": each.dataset_id, "system": each.system, **each.shape}
-            for each in found.reports
+            for each in reports
         )
-    for each in found.reports:
+    for each in reports:
         name = f"{each.client_id} / {each.dataset_name} / {each.system}"
         if not as_json:
             print(f"{cell(name)}")
@@ -177,10 +178,10 @@ def _print_rescored(found: "Rescored", as_json: bool) -> None:
         if each.not_recorded:
             say(f"{name}: {plural(each.not_recorded, 'question')} not recorded")
     say("fast mode: recorded answers, metrics without contexts and models; not written to the history")
-    if not any(score["n_scored"] for each in found.reports for score in each.shape["scores"].values()):
+    if not any(score["n_scored"] for each in reports for score in each.shape["scores"].values()):
         say("nothing could be scored")
         raise typer.Exit(2)
-    if found.failed or any(each.not_recorded for each in found.reports):
+    if failed or any(each.not_recorded for each in reports):
         raise typer.Exit(DONE_IN_PART)
 
 

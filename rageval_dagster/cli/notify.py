@@ -20,21 +20,21 @@ def notify(
     from rageval_dagster.app import documents
 
     settings, db = open_all()
-    noted = documents.notify(settings, db, client)
+    enabled, vanished = documents.notify(settings, db, client)
     if as_json:
-        print_json({"client": client, "settle_s": noted.settle_s, "enabled": noted.enabled})
-    elif not noted.enabled:
+        print_json({"client": client, "settle_s": settings.settle_s, "enabled": enabled})
+    elif not enabled:
         print(
             f"{client}: noted, but its evaluation is disabled (EVALUATION_ENABLED): nothing happens until that changes"
         )
-    elif noted.vanished:
+    elif vanished:
         print(
             f"{client}: noted. The document store did not have it when it was looked at last: it is scanned once it is "
             "back."
         )
     else:
         print(
-            f"{client}: noted. Once nobody has said so again for {noted.settle_s:g} s (RAGEVAL_SETTLE_S), the sensor "
-            "asks for one run at its next look, within half a minute; it scans the documents and ends early if nothing "
-            "changed."
+            f"{client}: noted. Once nobody has said so again for {settings.settle_s:g} s (RAGEVAL_SETTLE_S), the "
+            "sensor asks for one run at its next look, within half a minute; it scans the documents and ends early if "
+            "nothing changed."
         )

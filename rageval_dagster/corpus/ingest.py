@@ -9,7 +9,7 @@ takes the place of the one before. Nothing else is ever removed: what other fold
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,8 +67,7 @@ class IngestReport:
         return {**asdict(self), "refused": [refusal._asdict() for refusal in self.refused]}
 
 
-@dataclass(frozen=True)
-class _Loaded:
+class _Loaded(NamedTuple):
     """A document that was read, ready to be stored."""
 
     document_id: str
@@ -175,49 +174,42 @@ def _root_name(root: Path) -> str:
     return digest(str(root))[:16]
 
 
+@dataclass
 class _Ingestion:
     """One run of `ingest`: its counts, and what it has seen so far."""
 
-    def __init__(
-        self,
-        client_id: str,
-        store: ChromaStore,
-        embedder: "Embedder",
-        root: Path,
-        size: ChunkSize,
-        progress: Progress | None,
-        embed_again: bool,
-    ) -> None:
-        self.embed_again = embed_again
-        self.client_id = client_id
-        self.store = store
-        self.fields = store.fields(client_id)
-        self.embedder = embedder
-        self.root = root
-        self.size = size
-        self.progress = progress
+    client_id: str
+    store: ChromaStore
+    embedder: "Embedder"
+    root: Path
+    size: ChunkSize
+    progress: Progress | None
+    embed_again: bool
+    document_ids: set[str] = field(default_factory=set)
+    refused: list[Refusal] = field(default_factory=list)
+    incomplete_files: set[str] = field(default_factory=set)
+    removed_documents: set[str] = field(default_factory=set)
+    added: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+    def __post_init__(self) -> None:
+        self.fields = self.store.fields(self.client_id)
         self.now = datetime.now(UTC).isoformat()
-        self.redactor = store.redactor(client_id)
-        embedded = [embedder.name, embedder.version, *([self.redactor.version] if self.redactor.version else [])]
+        self.redactor = self.store.redactor(self.client_id)
+        embedded = [self.embedder.name, self.embedder.version, *filter(None, [self.redactor.version])]
         self.embedder_name = digest(*embedded)[:16]
-        self.document_ids: set[str] = set()
-        self.refused: list[Refusal] = []
-        self.incomplete_files: set[str] = set()
-        self.removed_documents: set[str] = set()
-        self.added = self.unchanged = self.removed = 0
 
     def load(self, files: list[Path]) -> None:
         total = sum(map(count_documents, files))
         batch: list[_Loaded] = []
-        done = 0
         for loaded in self._read(files):
             batch.append(loaded)
             if len(batch) >= _DOCUMENTS_AT_A_TIME or sum(len(each.chunks) for each in batch) >= _CHUNKS_AT_A_TIME:
                 self._store(batch)
-                done += len(batch)
                 batch = []
                 if self.progress is not None:
-                    self.progress(done, total)
+                    self.progress(len(self.document_ids), total)
         self._store(batch)
         if not self.document_ids:
             file, reason = self.refused[0]
@@ -287,12 +279,8 @@ class _Ingestion:
     def _stored_chunks(self, document_ids: list[str]) -> dict[str, dict[str, Any]]:
         if not self.store.has(self.client_id):  # its first chunk is still to come
             return {}
-        field = self.fields.document
-        return {
-            chunk_id: metadata
-            for page in self.store.metadata(self.client_id, field, document_ids)
-            for chunk_id, metadata in page.items()
-        }
+        pages = self.store.metadata(self.client_id, self.fields.document, document_ids)
+        return {chunk_id: metadata for page in pages for chunk_id, metadata in page.items()}
 
     def _metadata(self, loaded: _Loaded, chunk: Chunk) -> Metadata:
         """A row's own metadata, with ours over it; the row's time of adding and page count where they make sense."""
@@ -334,7 +322,6 @@ class _Ingestion:
         """How many documents of the client were loaded from folders that are not this one."""
         found: set[str] = set()
         for page in self.store.metadata(self.client_id, ROOT_FIELD, [_root_name(self.root)], others=True):
-            found.update(
-                str(metadata.get(self.fields.document)) for metadata in page.values() if ROOT_FIELD in metadata
-            )
+            own = [metadata for metadata in page.values() if ROOT_FIELD in metadata]
+            found.update(str(metadata.get(self.fields.document)) for metadata in own)
         return len(found)

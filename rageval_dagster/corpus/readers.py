@@ -1,15 +1,18 @@
 """Reading documents from files: .md, .txt, .html, .pdf, and .jsonl with a document a row."""
 
 import json
-import logging
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rageval_dagster.errors import RagevalError
+
+PDF_TIMEOUT_S = 300
 
 Scalar = str | int | float | bool
 
@@ -109,23 +112,20 @@ def html_text(page: bytes) -> str:
 
 
 def _read_pdf(path: Path) -> Iterator[Document]:
-    from pypdf import PdfReader
-    from pypdf.errors import FileNotDecryptedError
-
-    # What it mends on the way is no concern of the user's; what it cannot mend it raises.
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    """A hostile or damaged file may crash what reads it, or keep it busy for ever: neither ends an ingestion."""
+    command = [sys.executable, "-P", Path(__file__).with_name("pdf_pages.py")]
     with path.open("rb") as file:
         try:
-            pages = [
-                Section(_clean(page.extract_text()), number) for number, page in enumerate(PdfReader(file).pages, 1)
-            ]
-        except FileNotDecryptedError:
-            raise ReadError("is an encrypted PDF: save it without a password") from None
-        except OSError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a damaged file can make pypdf fail anywhere
-            raise ReadError(f"is not a readable PDF ({type(error).__name__})") from None
-    yield _document([page for page in pages if page.text])
+            done = subprocess.run(command, stdin=file, capture_output=True, timeout=PDF_TIMEOUT_S, check=False)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            raise ReadError(f"is not a readable PDF (it took longer than {PDF_TIMEOUT_S} s)") from None
+    if done.returncode:
+        raise ReadError(f"is not a readable PDF (its reader ended with {done.returncode})")
+    pages = json.loads(done.stdout)
+    if isinstance(pages, str):
+        raise ReadError(pages)
+    sections = [Section(_clean(text), number) for number, text in enumerate(pages, 1)]
+    yield _document([section for section in sections if section.text])
 
 
 def _read_jsonl(path: Path) -> Iterator[Document | ReadError]:

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 
 import sqlalchemy as sa
 
 from rageval_dagster.corpus.known import KnownChunks, fingerprint
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.corpus.versions import VersionSum, chunk_digest, vector_digest
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
 from rageval_dagster.storage.clients import ensure_client, record_scan
@@ -59,7 +59,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     total = store.count(client_id)
     before = ensure_client(db, client_id)
     known = KnownChunks(db, client_id)
-    corpus, index = VersionSum(), VersionSum()
+    corpus = index = 0
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
     now = datetime.now(UTC)
@@ -70,26 +70,56 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         if page.vectors is None:
             raise ValueError("a scan for versions reads vectors")
         vectors = [vector.tobytes() for vector in page.vectors.astype("<f4", copy=False)]
-        corpus.add(sum(map(chunk_digest, page.chunks)))
-        index.add(sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True)))
+        corpus += sum(map(chunk_digest, page.chunks))
+        index += sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True))
         _bring_up_to_date(db, client_id, known, page.chunks, vectors, now, is_first=before.corpus_version is None)
         if progress is not None:
             progress(found["chunks"] + found["without_text"], total)
     if not known.all_seen:
         _forget_removed(db, store, client_id, known, now)
-    documents = before.document_count if before.corpus_version == corpus.hex() else _count_documents(db, client_id)
+    corpus_version, index_version = version_of(corpus), version_of(index)
+    documents = before.document_count
+    if before.corpus_version != corpus_version:
+        distinct = sa.select(sa.func.count(corpus_chunks.c.document_key.distinct()))
+        documents = db.rows(distinct.where(corpus_chunks.c.client_id == client_id))[0][0]
     difference = record_scan(
-        db, client_id, corpus.hex(), index.hex(), found["chunks"], documents, before.change_seq, now
+        db, client_id, corpus_version, index_version, found["chunks"], documents, before.change_seq, now
     )
     return ScanReport(
-        corpus_version=corpus.hex(),
-        index_version=index.hex(),
+        corpus_version=corpus_version,
+        index_version=index_version,
         chunk_count=found["chunks"],
         document_count=documents,
         without_text=found["without_text"],
         redacted=found["redacted"],
         **difference,
     )
+
+
+def version_of(digests: int) -> str:
+    """The version that a sum of digests stands for, 64 hex digits: equal for equal sets of chunks, in any order."""
+    return f"{digests % 2**256:064x}"
+
+
+def chunk_digest(chunk: Chunk) -> int:
+    """What a chunk adds to the corpus version: SHA-256 over its length-prefixed id, text, document id and page.
+
+    As `identity.digest` frames them, written out: a scan does this for every chunk, and calls cost as much as hashing.
+    """
+    chunk_id, text, document = _bytes(chunk.id), _bytes(chunk.text), _bytes(chunk.document_id)
+    page = b"-1:" if chunk.page is None else b"%d:%d" % (len(str(chunk.page)), chunk.page)
+    framed = b"%d:%b%d:%b%d:%b%b" % (len(chunk_id), chunk_id, len(text), text, len(document), document, page)
+    return int.from_bytes(sha256(framed).digest())
+
+
+def vector_digest(chunk_id: str, vector: bytes) -> int:
+    """What a chunk adds to the index version: SHA-256 over its id and vector (float32, little-endian)."""
+    named = _bytes(chunk_id)
+    return int.from_bytes(sha256(b"%d:%b%d:%b" % (len(named), named, len(vector), vector)).digest())
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _bring_up_to_date(
@@ -173,8 +203,3 @@ def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Kno
         gone = [entry.chunk_key for entry in unseen if entry.chunk_id not in present]
         if gone:
             delete_manifest(db, client_id, gone, now)
-
-
-def _count_documents(db: Database, client_id: str) -> int:
-    distinct = sa.select(sa.func.count(corpus_chunks.c.document_key.distinct()))
-    return db.rows(distinct.where(corpus_chunks.c.client_id == client_id))[0][0]

@@ -84,13 +84,13 @@ class SettingsSource:
         """
         if client_id in self._frozen:
             return self._frozen[client_id]
-        key = client_id if client_id in self._clients else None
-        if key not in self._made:
-            settings = _validated(*_merged(layers := self._layers(key)), layers)
-            if key is not None and settings.client_field is None:
-                self._check_collection(key, settings.collection)
-            self._made[key] = settings.bound(self)
-        return self._made[key]
+        own = client_id if client_id in self._clients else None
+        if own not in self._made:
+            settings = _validated(*_merged(layers := self._layers(own)), layers)
+            if own is not None and settings.client_field is None:
+                self._check_collection(own, settings.collection)
+            self._made[own] = settings.bound(self)
+        return self._made[own]
 
     def to_freeze(self, client_id: str) -> dict[str, Any]:
         """What of a client's settings decides what a run measures, as JSON takes it, without what is by default.
@@ -101,7 +101,7 @@ class SettingsSource:
         names = set(Settings.of_a_run())
         secrets = {name for name in names if is_secret(Settings.model_fields[name].annotation)}
         variables: dict[str, str] = {}
-        for layer in self._layers(client_id if client_id in self._clients else None):
+        for layer in self._layers(client_id):
             variables |= layer.variables or {}
         return {
             **settings.model_dump(mode="json", include=names - secrets, exclude_defaults=True),
@@ -113,7 +113,7 @@ class SettingsSource:
 
         They stay the client's, whichever settings are asked for them.
         """
-        layers = self._layers(client_id if client_id in self._clients else None)
+        layers = self._layers(client_id)
         then = self._read_table(values, "as the run was asked for")
         now, places = _merged(layers)
         names = set(Settings.of_a_run())
@@ -133,12 +133,16 @@ class SettingsSource:
 
     def collections(self) -> dict[str, str]:
         """Collection -> the client whose table names it."""
-        tables = {name: table for name, table in self._clients.items() if isinstance(table, Mapping)}
-        return {str(table["collection"]): name for name, table in tables.items() if "collection" in table}
+        return {str(collection): client_id for client_id, collection in self._own_collections()}
+
+    def _own_collections(self) -> list[tuple[str, Any]]:
+        """(client, collection) of every client's table that names one."""
+        tables = [(name, table) for name, table in self._clients.items() if isinstance(table, Mapping)]
+        return [(name, table["collection"]) for name, table in tables if "collection" in table]
 
     def described(self, client_id: str | None) -> list[Setting]:
         settings = self.settings(client_id)
-        _, places = _merged(self._layers(client_id if client_id in self._clients else None))
+        _, places = _merged(self._layers(client_id))
         found = []
         for name, field in Settings.model_fields.items():
             value = getattr(settings, name)
@@ -163,18 +167,17 @@ class SettingsSource:
 
     def _check_collection(self, client_id: str, collection: str | None) -> None:
         """Without a client field a collection is one client's: another one would be evaluated on its documents."""
-        tables = {name: table for name, table in self._clients.items() if isinstance(table, Mapping)}
-        others = [name for name, table in tables.items() if table.get("collection") == collection and name != client_id]
-        if collection is not None and others:
+        others = [name for name, other in self._own_collections() if other == collection and name != client_id]
+        if others:
             raise SettingsError(
                 f"{self.config_file.name}: [clients.{client_id}] and [clients.{others[0]}] name the same collection "
                 f"{collection!r}: give each its own"
             )
 
     def _layers(self, client_id: str | None) -> list[_Layer]:
-        """From the weakest to the strongest."""
+        """From the weakest to the strongest; the client's own table, if it has one, last."""
         layers = [self._tables, self._defaults, self._dotenv, self._environment]
-        if client_id is None:
+        if client_id is None or client_id not in self._clients:
             return layers
         return [*layers, self._read_table(self._clients[client_id], f"[clients.{client_id}]", client=True)]
 
@@ -182,17 +185,14 @@ class SettingsSource:
         values: dict[str, Any] = {}
         secrets: dict[str, str] = {}
         for name, field in Settings.model_fields.items():
-            if field.alias is None:
-                continue
-            file_name = variables.get(f"{field.alias}_FILE")
-            if variables.get(field.alias, "").strip():
+            variable, secret = field.alias or "", is_secret(field.annotation)
+            if value := variables.get(variable, "").strip():
                 # A secret is none in plain text from here on: no traceback shows it.
-                kind = SecretStr if is_secret(field.annotation) else str
-                values[name] = kind(variables[field.alias].strip())
-            elif file_name and is_secret(field.annotation):
-                values[name] = _read_secret(field.alias, file_name)
-            if name in values and is_secret(field.annotation):
-                secrets[name] = field.alias
+                values[name] = SecretStr(value) if secret else value
+            elif secret and (file_name := variables.get(f"{variable}_FILE")):
+                values[name] = _read_secret(variable, file_name)
+            if secret and name in values:
+                secrets[name] = variable
         return _Layer(values, dict.fromkeys(values, place), variables=secrets)
 
     def _read_table(self, table: Any, place: str, client: bool = False) -> _Layer:
@@ -200,11 +200,11 @@ class SettingsSource:
         values: dict[str, Any] = {}
         secrets: dict[str, str] = {}
         problems: list[str] = []
+        allowed = Settings.of_a_client() if client else Settings.of_the_file()
         for key, value in _table_of(table, place, self.config_file).items():
             name = key.removesuffix("_env") if key.endswith("_env") else key
             field = Settings.model_fields.get(name)
             secret = field is not None and is_secret(field.annotation)
-            allowed = Settings.of_a_client() if client else Settings.of_the_file()
             if secret and key == name:
                 problems.append(f"{where}: {key} is a secret and never stands here; name its variable: {key}_env")
             elif field is None or secret != (key != name) or name not in allowed:
@@ -237,13 +237,9 @@ def load_settings(
         SettingsError: naming the variable or the place in the file, the value unless secret, and what it takes.
     """
     given = _Variables(os.environ if environment is None else environment)
-    return SettingsSource(given, env_file or _env_file(given.get(CONFIG_VARIABLE)), config_file).settings()
-
-
-def _env_file(config_file: str | None) -> Path:
-    """`.env` of the working directory; where it has none, the one beside the file that RAGEVAL_CONFIG names."""
-    here = Path(".env")
-    return here if here.exists() or not config_file else Path(config_file).expanduser().parent / here
+    here, named = Path(".env"), given.get(CONFIG_VARIABLE)
+    beside = here if here.exists() or not named else Path(named).expanduser().parent / here
+    return SettingsSource(given, env_file or beside, config_file).settings()
 
 
 def describe(settings: Settings, client_id: str | None) -> list[Setting]:
@@ -355,7 +351,7 @@ def _read_toml(path: Path, required: bool) -> Mapping[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read ({_why(error)}); it is a file of UTF-8 that you may read") from None
+        raise SettingsError(_unreadable(path, error)) from None
 
 
 def _read_env_file(path: Path) -> _Variables:
@@ -366,7 +362,7 @@ def _read_env_file(path: Path) -> _Variables:
     try:
         values = dotenv_values(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read ({_why(error)}); it is a file of UTF-8 that you may read") from None
+        raise SettingsError(_unreadable(path, error)) from None
     return _Variables({name: value for name, value in values.items() if value is not None})
 
 
@@ -375,6 +371,10 @@ def _read_secret(variable: str, file_name: str) -> SecretStr:
         return SecretStr(Path(file_name).read_text(encoding="utf-8").strip())
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{variable}_FILE: cannot read {file_name} ({_why(error)})") from None
+
+
+def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> str:
+    return f"{path} cannot be read ({_why(error)}); it is a file of UTF-8 that you may read"
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:

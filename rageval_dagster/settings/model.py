@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition
+from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition, Table
 
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -19,13 +19,13 @@ _PositiveInt = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _MOST_DAYS = 36_500
 _Days = Annotated[float, Field(ge=0, le=_MOST_DAYS)]
+_FLAG, _COUNT, _SHARE_OF_1 = "true or false", "a whole number of at least 1", "a number from 0 to 1"
+_EMBEDDER, _CHAT_MODEL = "a model's name or path", "the name of a chat model"
+_CHAT_URL, _KEY = "http(s)://host/v1", "an API key"
 _DAYS = f"a number of days from 0 to {_MOST_DAYS}"
-_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
-
-
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
 
 
 _MODELS = ("generator_model", "answer_model", "judge_model")
@@ -40,47 +40,43 @@ _NOT_FROZEN = {
 """What a run takes as it is when it works, not when it was asked for: when and where things are, who is told, what may
 be spent, and what protects documents."""
 
-_Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 def _setting(
-    variable: str | None, default: Any, takes: str, scope: Literal["client", "file", "table", "machine"] = "file"
+    variable: str | None, default: Any, takes: str, scope: Literal["client", "file", "table", "machine"] = "client"
 ) -> Any:
-    """A setting. Scope `client`: rageval.toml may set it for one client; `machine`: it may not set it at all.
+    """A setting. Scope `client`: rageval.toml may set it for one client; `file`: for all; `machine`: not at all.
 
     A `table` stands in rageval.toml by itself, beside [defaults].
     """
     return Field(default=default, alias=variable, description=takes, json_schema_extra={"scope": scope})
 
 
-class Budget(BaseModel):
+class Budget(Table):
     """What models may cost a day (UTC): US dollars, tokens in and out together, or both."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    cost_usd: _Cost | None = None
     tokens: _PositiveInt | None = None
 
 
-class Price(BaseModel):
+class Price(Table):
     """US dollars per million tokens sent to a model (`in`) and received from it (`out`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
-    into: Annotated[float, Field(ge=0, allow_inf_nan=False, alias="in")]
-    out: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    into: Annotated[_Amount, Field(alias="in")]
+    out: _Amount
 
 
-class JudgeWeights(BaseModel):
+class JudgeWeights(Table):
     """How much each dimension of `judge.overall` counts; only their ratios matter (seed 002's by default)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    faithfulness: _Weight = 0.35
-    answer_relevance: _Weight = 0.25
-    citation_quality: _Weight = 0.20
-    completeness: _Weight = 0.20
-    correctness: _Weight = 0.30
+    faithfulness: _Amount = 0.35
+    answer_relevance: _Amount = 0.25
+    citation_quality: _Amount = 0.20
+    completeness: _Amount = 0.20
+    correctness: _Amount = 0.30
 
     @model_validator(mode="after")
     def _any_counts(self) -> Self:
@@ -90,10 +86,8 @@ class JudgeWeights(BaseModel):
         return self
 
 
-class Fleet(BaseModel):
+class Fleet(Table):
     """What holds for all clients together."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: Budget = Budget()
 
@@ -130,112 +124,96 @@ class Source(Protocol):
     def unknown_variables(self) -> list[str]: ...
 
 
-class Settings(BaseModel):
+class Settings(Table):
     """Every setting with its default. A field's alias is its environment variable, its description what it takes.
 
     In rageval.toml a setting has the field's name.
     """
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
+    model_config = ConfigDict(populate_by_name=True)
 
     # When evaluations happen, and how large they are.
-    enabled: bool = _setting("EVALUATION_ENABLED", True, "true or false", "client")
-    schedule: str = _setting("EVALUATION_SCHEDULE_CRON", "0 2 * * *", "a cron expression in UTC", "client")
-    sample_size: _PositiveInt = _setting("EVALUATION_DEFAULT_SAMPLE_SIZE", 50, "a whole number of at least 1", "client")
-    k: Annotated[int, Field(ge=1, le=1000)] = _setting(
-        "EVALUATION_DEFAULT_K", 5, "a whole number from 1 to 1000", "client"
-    )
-    auto_generate_datasets: bool = _setting("EVALUATION_AUTO_GENERATE_DATASETS", True, "true or false", "client")
-    dataset_max_age_days: _Days = _setting("EVALUATION_DATASET_MAX_AGE_DAYS", 7, _DAYS, "client")
-    target_items: _PositiveInt = _setting("EVALUATION_TARGET_ITEMS", 200, "a whole number of at least 1", "client")
-    settle_s: Annotated[float, Field(ge=0)] = _setting("RAGEVAL_SETTLE_S", 60, "seconds, 0 or more")
-    rescan_hours: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_RESCAN_HOURS", 24, "hours, more than 0", "client")
+    enabled: bool = _setting("EVALUATION_ENABLED", True, _FLAG)
+    schedule: str = _setting("EVALUATION_SCHEDULE_CRON", "0 2 * * *", "a cron expression in UTC")
+    sample_size: _PositiveInt = _setting("EVALUATION_DEFAULT_SAMPLE_SIZE", 50, _COUNT)
+    k: Annotated[int, Field(ge=1, le=1000)] = _setting("EVALUATION_DEFAULT_K", 5, "a whole number from 1 to 1000")
+    auto_generate_datasets: bool = _setting("EVALUATION_AUTO_GENERATE_DATASETS", True, _FLAG)
+    dataset_max_age_days: _Days = _setting("EVALUATION_DATASET_MAX_AGE_DAYS", 7, _DAYS)
+    target_items: _PositiveInt = _setting("EVALUATION_TARGET_ITEMS", 200, _COUNT)
+    settle_s: Annotated[float, Field(ge=0)] = _setting("RAGEVAL_SETTLE_S", 60, "seconds, 0 or more", "file")
+    rescan_hours: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_RESCAN_HOURS", 24, "hours, more than 0")
 
     # Answers.
-    citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, "true or false", "client")
-    min_citation_coverage: _Share = _setting("RAG__MIN_CITATION_COVERAGE", 0.7, "a number from 0 to 1", "client")
+    citation_required: bool = _setting("RAG__CITATION_REQUIRED", True, _FLAG)
+    min_citation_coverage: _Share = _setting("RAG__MIN_CITATION_COVERAGE", 0.7, _SHARE_OF_1)
 
-    verification_enabled: bool = _setting("RAG__VERIFICATION_ENABLED", True, "true or false", "client")
+    verification_enabled: bool = _setting("RAG__VERIFICATION_ENABLED", True, _FLAG)
     answer_context_tokens: Annotated[int, Field(ge=100)] = _setting(
-        "RAGEVAL_ANSWER_CONTEXT_TOKENS", 8_000, "a whole number of at least 100", "client"
+        "RAGEVAL_ANSWER_CONTEXT_TOKENS", 8_000, "a whole number of at least 100"
     )
 
     # Generated questions: the shares of those over two documents, and of those that no document answers.
-    multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, "a number from 0 to 1", "client")
-    unanswerable_share: _Share = _setting("RAGEVAL_UNANSWERABLE_SHARE", 0.1, "a number from 0 to 1", "client")
+    multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, _SHARE_OF_1)
+    unanswerable_share: _Share = _setting("RAGEVAL_UNANSWERABLE_SHARE", 0.1, _SHARE_OF_1)
 
     # Where things live.
     home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")
     database_url_setting: SecretStr | None = _setting("RAGEVAL_DATABASE_URL", None, "a database URL", "machine")
-    chroma_url: str | None = _setting("RAGEVAL_CHROMA_URL", None, "http(s)://host:port of a Chroma server")
-    chroma_path: str | None = _setting("RAGEVAL_CHROMA_PATH", None, "the folder of an embedded Chroma")
-    chroma_token: SecretStr | None = _setting("RAGEVAL_CHROMA_TOKEN", None, "the Chroma server's token")
+    chroma_url: str | None = _setting("RAGEVAL_CHROMA_URL", None, "http(s)://host:port of a Chroma server", "file")
+    chroma_path: str | None = _setting("RAGEVAL_CHROMA_PATH", None, "the folder of an embedded Chroma", "file")
+    chroma_token: SecretStr | None = _setting("RAGEVAL_CHROMA_TOKEN", None, "the Chroma server's token", "file")
     chroma_headers: SecretStr | None = _setting(
-        "RAGEVAL_CHROMA_HEADERS", None, "a JSON object of header names and values"
+        "RAGEVAL_CHROMA_HEADERS", None, "a JSON object of header names and values", "file"
     )
-    chroma_tenant: str = _setting("RAGEVAL_CHROMA_TENANT", "default_tenant", "a Chroma tenant")
-    chroma_database: str = _setting("RAGEVAL_CHROMA_DATABASE", "default_database", "a Chroma database")
-    client_field: str | None = _setting("RAGEVAL_CLIENT_FIELD", None, "the metadata field that names the client")
-    document_field: str | None = _setting(
-        "RAGEVAL_DOCUMENT_FIELD", None, "the metadata field that names the document", "client"
+    chroma_tenant: str = _setting("RAGEVAL_CHROMA_TENANT", "default_tenant", "a Chroma tenant", "file")
+    chroma_database: str = _setting("RAGEVAL_CHROMA_DATABASE", "default_database", "a Chroma database", "file")
+    client_field: str | None = _setting(
+        "RAGEVAL_CLIENT_FIELD", None, "the metadata field that names the client", "file"
     )
-    added_at_field: str = _setting(
-        "RAGEVAL_ADDED_AT_FIELD", "added_at", "the metadata field of the time of adding", "client"
-    )
-    page_field: str = _setting("RAGEVAL_PAGE_FIELD", "page", "the metadata field of the page", "client")
+    document_field: str | None = _setting("RAGEVAL_DOCUMENT_FIELD", None, "the metadata field that names the document")
+    added_at_field: str = _setting("RAGEVAL_ADDED_AT_FIELD", "added_at", "the metadata field of the time of adding")
+    page_field: str = _setting("RAGEVAL_PAGE_FIELD", "page", "the metadata field of the page")
 
     # Which collections are clients, and what one may set for itself.
-    include: _Names = _setting(None, ("*",), "patterns of collection names such as ['kb_*']")
-    exclude: _Names = _setting(None, (), "patterns of collection names such as ['tmp_*']")
-    collection: str | None = _setting(None, None, "a collection's name", "client")
+    include: _Names = _setting(None, ("*",), "patterns of collection names such as ['kb_*']", "file")
+    exclude: _Names = _setting(None, (), "patterns of collection names such as ['tmp_*']", "file")
+    collection: str | None = _setting(None, None, "a collection's name")
     system: Annotated[_Names, Field(min_length=1)] = _setting(
-        None, ("dense",), "the name of a system, or a list of names", "client"
+        None, ("dense",), "the name of a system, or a list of names"
     )
-    systems: dict[str, SystemDefinition] = _setting(None, {}, "a table of systems by name", "client")
-    language: _Language | None = _setting(None, None, "a language's two letters (ISO 639-1)", "client")
-    decline_phrases: _Names = _setting(None, (), "phrases by which the system declines to answer", "client")
-    thresholds: dict[str, _Share] = _setting(None, {}, "good values (0 to 1) by metric id", "client")
-    redact: str | None = _setting(None, None, "the name of a preset (pii), or package.module:function", "client")
-    llm: Literal["allowed", "forbidden"] = _setting(None, "allowed", "allowed or forbidden", "client")
-    retention_days_text: _Days = _setting("RAGEVAL_RETENTION_DAYS_TEXT", 90, _DAYS, "client")
-    retention_days_scores: _Days = _setting("RAGEVAL_RETENTION_DAYS_SCORES", 730, _DAYS, "client")
+    systems: dict[str, SystemDefinition] = _setting(None, {}, "a table of systems by name")
+    language: _Language | None = _setting(None, None, "a language's two letters (ISO 639-1)")
+    decline_phrases: _Names = _setting(None, (), "phrases by which the system declines to answer")
+    thresholds: dict[str, _Share] = _setting(None, {}, "good values (0 to 1) by metric id")
+    redact: str | None = _setting(None, None, "the name of a preset (pii), or package.module:function")
+    llm: Literal["allowed", "forbidden"] = _setting(None, "allowed", "allowed or forbidden")
+    retention_days_text: _Days = _setting("RAGEVAL_RETENTION_DAYS_TEXT", 90, _DAYS)
+    retention_days_scores: _Days = _setting("RAGEVAL_RETENTION_DAYS_SCORES", 730, _DAYS)
 
     # Models.
-    embedding_model: str = _setting(
-        "RAGEVAL_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, "a model's name or path", "client"
-    )
-    metric_embedding_model: str = _setting(
-        "RAGEVAL_METRIC_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, "a model's name or path", "client"
-    )
-    openai_api_key: SecretStr | None = _setting("OPENAI_API_KEY", None, "an API key", "client")
-    openai_base_url: str | None = _setting(
-        "OPENAI_BASE_URL", None, "http(s)://host/v1 of an OpenAI-compatible API", "client"
-    )
-    generator_model: str | None = _setting("RAGEVAL_GENERATOR_MODEL", None, "the name of a chat model", "client")
-    generator_base_url: str | None = _setting("RAGEVAL_GENERATOR_BASE_URL", None, "http(s)://host/v1", "client")
-    generator_api_key: SecretStr | None = _setting("RAGEVAL_GENERATOR_API_KEY", None, "an API key", "client")
-    answer_model: str | None = _setting("RAGEVAL_ANSWER_MODEL", None, "the name of a chat model", "client")
-    answer_base_url: str | None = _setting("RAGEVAL_ANSWER_BASE_URL", None, "http(s)://host/v1", "client")
-    answer_api_key: SecretStr | None = _setting("RAGEVAL_ANSWER_API_KEY", None, "an API key", "client")
-    judge_model: str | None = _setting("RAGEVAL_JUDGE_MODEL", None, "the name of a chat model", "client")
-    judge_base_url: str | None = _setting("RAGEVAL_JUDGE_BASE_URL", None, "http(s)://host/v1", "client")
-    judge_api_key: SecretStr | None = _setting("RAGEVAL_JUDGE_API_KEY", None, "an API key", "client")
-    prompts: str | None = _setting("RAGEVAL_PROMPTS", None, "a folder of prompts of your own", "client")
-    llm_concurrency: _PositiveInt = _setting("RAGEVAL_LLM_CONCURRENCY", 16, "a whole number of at least 1", "client")
-    llm_timeout_s: Annotated[float, Field(gt=0)] = _setting(
-        "RAGEVAL_LLM_TIMEOUT_S", 60, "seconds, more than 0", "client"
-    )
-    llm_max_attempts: _PositiveInt = _setting("RAGEVAL_LLM_MAX_ATTEMPTS", 10, "a whole number of at least 1", "client")
-    llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, _DAYS)
+    embedding_model: str = _setting("RAGEVAL_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, _EMBEDDER)
+    metric_embedding_model: str = _setting("RAGEVAL_METRIC_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, _EMBEDDER)
+    openai_api_key: SecretStr | None = _setting("OPENAI_API_KEY", None, _KEY)
+    openai_base_url: str | None = _setting("OPENAI_BASE_URL", None, "http(s)://host/v1 of an OpenAI-compatible API")
+    generator_model: str | None = _setting("RAGEVAL_GENERATOR_MODEL", None, _CHAT_MODEL)
+    generator_base_url: str | None = _setting("RAGEVAL_GENERATOR_BASE_URL", None, _CHAT_URL)
+    generator_api_key: SecretStr | None = _setting("RAGEVAL_GENERATOR_API_KEY", None, _KEY)
+    answer_model: str | None = _setting("RAGEVAL_ANSWER_MODEL", None, _CHAT_MODEL)
+    answer_base_url: str | None = _setting("RAGEVAL_ANSWER_BASE_URL", None, _CHAT_URL)
+    answer_api_key: SecretStr | None = _setting("RAGEVAL_ANSWER_API_KEY", None, _KEY)
+    judge_model: str | None = _setting("RAGEVAL_JUDGE_MODEL", None, _CHAT_MODEL)
+    judge_base_url: str | None = _setting("RAGEVAL_JUDGE_BASE_URL", None, _CHAT_URL)
+    judge_api_key: SecretStr | None = _setting("RAGEVAL_JUDGE_API_KEY", None, _KEY)
+    prompts: str | None = _setting("RAGEVAL_PROMPTS", None, "a folder of prompts of your own")
+    llm_concurrency: _PositiveInt = _setting("RAGEVAL_LLM_CONCURRENCY", 16, _COUNT)
+    llm_timeout_s: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_LLM_TIMEOUT_S", 60, "seconds, more than 0")
+    llm_max_attempts: _PositiveInt = _setting("RAGEVAL_LLM_MAX_ATTEMPTS", 10, _COUNT)
+    llm_cache_max_age_days: _Days = _setting("RAGEVAL_LLM_CACHE_MAX_AGE_DAYS", 30, _DAYS, "file")
 
     # What models may cost: a run, a client's day, and the day of all clients together.
-    llm_max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = _setting(
-        "RAGEVAL_LLM_MAX_COST_USD", None, "US dollars, more than 0", "client"
-    )
-    llm_max_tokens: _PositiveInt | None = _setting(
-        "RAGEVAL_LLM_MAX_TOKENS", None, "a whole number of at least 1", "client"
-    )
-    budget: Budget = _setting(None, Budget(), "a table with cost_usd, tokens, or both, a day", "client")
+    llm_max_cost_usd: _Cost | None = _setting("RAGEVAL_LLM_MAX_COST_USD", None, "US dollars, more than 0")
+    llm_max_tokens: _PositiveInt | None = _setting("RAGEVAL_LLM_MAX_TOKENS", None, _COUNT)
+    budget: Budget = _setting(None, Budget(), "a table with cost_usd, tokens, or both, a day")
     fleet: Fleet = _setting(None, Fleet(), "a table with a budget", "table")
     prices: dict[str, Price] = _setting(
         None, {}, "by model's name, {in = ..., out = ...} in US dollars per million tokens", "table"
@@ -243,36 +221,30 @@ class Settings(BaseModel):
 
     # Metrics.
     metrics: Annotated[_Names, Field(min_length=1)] = _setting(
-        None, ("*",), "metrics to run (retrieval.*), and your own (package.module:name)", "client"
+        None, ("*",), "metrics to run (retrieval.*), and your own (package.module:name)"
     )
-    sufficiency_threshold: _Share = _setting("RAGEVAL_SUFFICIENCY_THRESHOLD", 0.5, "a cosine from 0 to 1", "client")
-    hallucination_threshold: _Share = _setting("RAGEVAL_HALLUCINATION_THRESHOLD", 0.4, "a cosine from 0 to 1", "client")
-    citation_threshold: _Share = _setting("RAGEVAL_CITATION_THRESHOLD", 0.4, "a cosine from 0 to 1", "client")
+    sufficiency_threshold: _Share = _setting("RAGEVAL_SUFFICIENCY_THRESHOLD", 0.5, "a cosine from 0 to 1")
+    hallucination_threshold: _Share = _setting("RAGEVAL_HALLUCINATION_THRESHOLD", 0.4, "a cosine from 0 to 1")
+    citation_threshold: _Share = _setting("RAGEVAL_CITATION_THRESHOLD", 0.4, "a cosine from 0 to 1")
     minimum_retrieval_score: float | None = _setting(
-        "RAGEVAL_MINIMUM_RETRIEVAL_SCORE", None, "a number in the retriever's own unit", "client"
+        "RAGEVAL_MINIMUM_RETRIEVAL_SCORE", None, "a number in the retriever's own unit"
     )
-    judge_weights: JudgeWeights = _setting(
-        None, JudgeWeights(), "weights of 0 or more by dimension of the judge", "client"
-    )
-    overlap_compat: bool = _setting("RAGEVAL_OVERLAP_COMPAT", False, "true or false", "client")
+    judge_weights: JudgeWeights = _setting(None, JudgeWeights(), "weights of 0 or more by dimension of the judge")
+    overlap_compat: bool = _setting("RAGEVAL_OVERLAP_COMPAT", False, _FLAG)
 
     # Judging an evaluation.
-    max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, "a number from 0 to 1", "client")
-    alpha: Annotated[float, Field(gt=0, lt=1)] = _setting("RAGEVAL_ALPHA", 0.05, "a number between 0 and 1", "client")
-    regression_tolerance: _Share = _setting("RAGEVAL_REGRESSION_TOLERANCE", 0.02, "a number from 0 to 1", "client")
-    gate: _Names = _setting(
-        None, (), "metric ids that the gate looks at; none: hit rate, MRR, and claims.faithfulness", "client"
-    )
+    max_error_share: _Share = _setting("RAGEVAL_MAX_ERROR_SHARE", 0.05, _SHARE_OF_1)
+    alpha: Annotated[float, Field(gt=0, lt=1)] = _setting("RAGEVAL_ALPHA", 0.05, "a number between 0 and 1")
+    regression_tolerance: _Share = _setting("RAGEVAL_REGRESSION_TOLERANCE", 0.02, _SHARE_OF_1)
+    gate: _Names = _setting(None, (), "metric ids that the gate looks at; none: hit rate, MRR, and claims.faithfulness")
     gate_effect: Annotated[float, Field(gt=0, le=1)] = _setting(
-        "RAGEVAL_GATE_EFFECT", 0.25, "a drop that you want to be able to see, more than 0, at most 1", "client"
+        "RAGEVAL_GATE_EFFECT", 0.25, "a drop that you want to be able to see, more than 0, at most 1"
     )
-    auto_accept: Literal["never", "better"] = _setting("RAGEVAL_AUTO_ACCEPT", "never", "never or better", "client")
-    gate_severity: Literal["error", "warning"] = _setting(
-        "RAGEVAL_GATE_SEVERITY", "error", "error or warning", "client"
-    )
-    fresh_hours: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_FRESH_HOURS", 36, "hours, more than 0", "client")
+    auto_accept: Literal["never", "better"] = _setting("RAGEVAL_AUTO_ACCEPT", "never", "never or better")
+    gate_severity: Literal["error", "warning"] = _setting("RAGEVAL_GATE_SEVERITY", "error", "error or warning")
+    fresh_hours: Annotated[float, Field(gt=0)] = _setting("RAGEVAL_FRESH_HOURS", 36, "hours, more than 0")
     alert_webhook_url: SecretStr | None = _setting(
-        "RAGEVAL_ALERT_WEBHOOK_URL", None, "http(s)://... of a Slack-compatible webhook", "client"
+        "RAGEVAL_ALERT_WEBHOOK_URL", None, "http(s)://... of a Slack-compatible webhook"
     )
     serve_token: SecretStr | None = _setting(
         "RAGEVAL_SERVE_TOKEN", None, "the bearer token of rageval serve", "machine"
@@ -284,7 +256,7 @@ class Settings(BaseModel):
     report_base_url: Annotated[str, Field(pattern=r"^https?://[^\s#?\"<>()]+$")] | None = _setting(
         "RAGEVAL_REPORT_BASE_URL", None, "http(s)://... under which the folder of reports is served", "machine"
     )
-    text_in_dagster: bool = _setting("RAGEVAL_TEXT_IN_DAGSTER", False, "true or false", "machine")
+    text_in_dagster: bool = _setting("RAGEVAL_TEXT_IN_DAGSTER", False, _FLAG, "machine")
 
     _source: Source = PrivateAttr()
 
@@ -334,9 +306,7 @@ class Settings(BaseModel):
         for name in ("embedding_model", "metric_embedding_model"):
             if getattr(self, name).startswith("openai:"):
                 raise SettingsError(f"llm is forbidden, and {name} is a model behind an endpoint: name a local one")
-        kept = self.model_copy(update=dict.fromkeys(_MODELS))
-        kept._source = source
-        return kept
+        return self.model_copy(update=dict.fromkeys(_MODELS))
 
     def _check_prices(self) -> None:
         """A limit on cost cannot hold where nobody said what a model costs."""
@@ -368,9 +338,7 @@ class Settings(BaseModel):
 
     def past_caches(self) -> "Settings":
         """These settings, but nothing that a model said before counts."""
-        fresh = self.model_copy(update={"llm_cache_max_age_days": 0})
-        fresh._source = self._source
-        return fresh
+        return self.model_copy(update={"llm_cache_max_age_days": 0})
 
     @property
     def recorded(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from rageval_dagster.settings.templates import check_template
+from rageval_dagster.settings.templates import checked_template
 
 BUILT_IN_SYSTEMS = ("dense", "bm25", "hybrid")
 
@@ -52,11 +52,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _checked_template(template: Any) -> Any:
-    check_template(template)
-    return template
-
-
 _Url = Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$"), AfterValidator(_checked_url)]
 _Version = Annotated[str, Field(min_length=1, max_length=200)]
 _Path = Annotated[str, AfterValidator(_checked_path)]
@@ -65,11 +60,13 @@ _OptionalPath = Annotated[_Path | None, BeforeValidator(lambda path: None if pat
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
+    """A table of settings: no field but those it names."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ContextFields(_Table):
+class ContextFields(Table):
     """Where one context of a response keeps its parts: JMESPath expressions on the context, `@` being all of it.
 
     Where a context is a plain string, that is its text, unless one of these is `@`. A context needs one of text, id and
@@ -83,7 +80,7 @@ class ContextFields(_Table):
     score: _OptionalPath = "score"
 
 
-class ResponseFields(_Table):
+class ResponseFields(Table):
     """Where a response keeps its parts: JMESPath expressions on the whole of it; "": it does not tell.
 
     `citations` are numbers of contexts (from 1) or ids. Without `declined` an answer declines if its words say so.
@@ -98,7 +95,7 @@ class ResponseFields(_Table):
     delta: _OptionalPath = Field(default=None, description="of a streamed event: the next piece of the answer")
 
 
-class HttpDefinition(_Table):
+class HttpDefinition(Table):
     """A RAG system behind an HTTP endpoint.
 
     In `url` and in every string of `request`, `{question}`, `{k}`, `{history}`, `{principal}`, `{principal.NAME}` and
@@ -112,12 +109,12 @@ class HttpDefinition(_Table):
     """
 
     kind: Literal["http"]
-    url: Annotated[_Url, AfterValidator(_checked_template)]
+    url: Annotated[_Url, AfterValidator(checked_template)]
     method: Literal["POST", "GET"] = "POST"
     headers: Annotated[dict[str, str], AfterValidator(_checked_headers)] = {}
     auth_env: str | None = None
     headers_env: Annotated[dict[str, str], AfterValidator(_checked_names)] = {}
-    request: Annotated[dict[str, Any], AfterValidator(_checked_template)] = {"question": "{question}", "k": "{k}"}
+    request: Annotated[dict[str, Any], AfterValidator(checked_template)] = {"question": "{question}", "k": "{k}"}
     response: ResponseFields = ResponseFields()
     stream: Literal["no", "sse", "lines", "text"] = "no"
     timeout_s: _Seconds = 60
@@ -129,7 +126,7 @@ class HttpDefinition(_Table):
     allow_plain_http: bool = False
 
 
-class CallableDefinition(_Table):
+class CallableDefinition(Table):
     """A RAG system that is a Python function, `package.module:function`, looked for beside rageval.toml first.
 
     It is called with those of `question`, `k`, `history`, `principal` and `client` that it takes, and gives back a dict
@@ -143,7 +140,7 @@ class CallableDefinition(_Table):
     response: ResponseFields = ResponseFields()
 
 
-class RecordedDefinition(_Table):
+class RecordedDefinition(Table):
     """What a RAG system said, from a file of JSON Lines or one JSON list, an object for each question.
 
     A row that has an `item_id` stands for that item, any other for the item whose question it holds, `question` being

@@ -3,8 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 PLACEHOLDERS = ("question", "k", "history", "principal", "client")
@@ -13,17 +12,18 @@ OF_PRINCIPAL = "principal."
 _PART = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+")
 
 
-@dataclass(frozen=True)
-class _Placeholder:
+class _Placeholder(NamedTuple):
     name: str
 
 
-def check_template(template: Any) -> None:
-    """Raises ValueError for a placeholder that there is not, or a lone brace, at any depth."""
+def checked_template(template: Any) -> Any:
+    """The template; ValueError for a placeholder that there is not, or a lone brace, at any depth."""
     if isinstance(template, str):
         _parts(template)
-    for value in _inner(template):
-        check_template(value)
+    elif isinstance(template, Mapping | list):
+        for value in template.values() if isinstance(template, Mapping) else template:
+            checked_template(value)
+    return template
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
@@ -90,9 +90,3 @@ def _placeholder(name: str) -> _Placeholder:
             f"the placeholders {known}, not {{{name[:40]}}}; a brace that is none is doubled: {{{{ or }}}}"
         )
     return _Placeholder(name)
-
-
-def _inner(template: Any) -> list[Any]:
-    if isinstance(template, Mapping):
-        return list(template.values())
-    return template if isinstance(template, list) else []

@@ -1,6 +1,7 @@
 """Reading documents from files and cutting them into chunks."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,14 +68,34 @@ def test_a_broken_pdf_is_refused(write, make_pdf) -> None:
         list(read_documents(write("b.pdf", make_pdf([""]))))
 
 
-def test_an_encrypted_pdf_is_refused(write, make_pdf, tmp_path: Path) -> None:
-    from pypdf import PdfReader, PdfWriter
-
-    writer = PdfWriter(clone_from=PdfReader(write("plain.pdf", make_pdf(["secret"]))))
-    writer.encrypt("password", algorithm="RC4-128")
-    writer.write(tmp_path / "a.pdf")
+def test_an_encrypted_pdf_is_refused(write, make_pdf) -> None:
+    # By pypdf, with a user's password.
+    lock = (
+        b"/Encrypt << /Filter /Standard /V 2 /R 3 /Length 128 /P -4"
+        b" /O <408b37bcf12da873d7f2840f3c1b917a023961ded4c8164d38e46e9655e66775>"
+        b" /U <856b167b232cb6b21b3d896238bf8b7d28bf4e5e4e758a4164004e56fffa0108> >>"
+        b" /ID [<edc4afeff7c3aa52e27456707d3939a4> <edc4afeff7c3aa52e27456707d3939a4>]"
+    )
+    path = write("a.pdf", make_pdf(["secret"]).replace(b"/Root 1 0 R", b"/Root 1 0 R " + lock))
     with pytest.raises(ReadError, match="is an encrypted PDF"):
-        list(read_documents(tmp_path / "a.pdf"))
+        list(read_documents(path))
+
+
+def test_a_pdf_that_crashes_its_reader_or_holds_it_up_is_refused(write, make_pdf, tmp_path: Path, monkeypatch) -> None:
+    path = write("a.pdf", make_pdf(["First page"]))
+    for body, said in [("kill -SEGV $$", "its reader ended with -11"), ("exec sleep 60", "it took longer than 0.2 s")]:
+        reader = tmp_path / "reader.sh"
+        reader.write_text(f"#!/bin/sh\n{body}\n")
+        reader.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(reader))
+        monkeypatch.setattr("rageval_dagster.corpus.readers.PDF_TIMEOUT_S", 0.2)
+        with pytest.raises(ReadError, match=rf"is not a readable PDF \({said}\)"):
+            list(read_documents(path))
+
+
+def test_a_word_that_the_end_of_a_line_broke_is_whole(write, make_pdf) -> None:
+    two_lines = "sending this is pos-) Tj 0 -14 Td (sible today"
+    assert read_one(write("a.pdf", make_pdf([two_lines]))).sections == [Section("sending this is possible today", 1)]
 
 
 def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:

@@ -10,9 +10,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rageval_dagster.corpus import scanning
-from rageval_dagster.corpus.scanning import ScanReport, scan_corpus
+from rageval_dagster.corpus.scanning import ScanReport, chunk_digest, scan_corpus, vector_digest, version_of
 from rageval_dagster.corpus.store import ChromaStore, Page, open_store
-from rageval_dagster.corpus.versions import VersionSum, chunk_digest, vector_digest
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import get_client
@@ -38,17 +37,17 @@ def test_the_first_scan_finds_everything(db: Database, store: ChromaStore, fill)
     assert difference(report) == (5, 0, 0, 0)
     assert (report.chunk_count, report.document_count, report.without_text) == (5, 3, 0)
     assert seen == [(5, 5)]
-    corpus, index = VersionSum(), VersionSum()
+    corpus = index = 0
     vectors = store.vectors("acme", [chunk.id for chunk in chunks])
     for chunk, vector in zip(reversed(chunks), reversed(vectors), strict=True):
-        corpus.add(chunk_digest(chunk))
-        index.add(vector_digest(chunk.id, vector.astype("<f4").tobytes()))
-    assert (report.corpus_version, report.index_version) == (corpus.hex(), index.hex())
+        corpus += chunk_digest(chunk)
+        index += vector_digest(chunk.id, vector.astype("<f4").tobytes())
+    assert (report.corpus_version, report.index_version) == (version_of(corpus), version_of(index))
     entry = manifest(db)["c3"]
     assert (entry.chunk_key, entry.document_id, entry.position) == (digest("c3"), "d1", 1)
     assert entry.text_hash == chunks[3].text_hash
     client = get_client(db, "acme")
-    assert (client.corpus_version, client.chunk_count, client.document_count) == (corpus.hex(), 5, 3)
+    assert (client.corpus_version, client.chunk_count, client.document_count) == (version_of(corpus), 5, 3)
 
 
 def test_an_unchanged_store_gives_the_same_versions_and_no_difference(db: Database, store, settings, fill) -> None:
@@ -192,11 +191,11 @@ def test_any_history_ends_in_the_versions_of_its_last_state(db: Database, histor
         store.chunks = {name: (Chunk(name, text, document), weight) for name, (text, document, weight) in state.items()}
         before = manifest(db)
         report = scan_corpus(db, store, "acme")  # pyright: ignore[reportArgumentType]
-        corpus, index = VersionSum(), VersionSum()
+        corpus = index = 0
         for chunk, weight in store.chunks.values():
-            corpus.add(chunk_digest(chunk))
-            index.add(vector_digest(chunk.id, np.float32(weight).tobytes()))
-        assert (report.corpus_version, report.index_version) == (corpus.hex(), index.hex())
+            corpus += chunk_digest(chunk)
+            index += vector_digest(chunk.id, np.float32(weight).tobytes())
+        assert (report.corpus_version, report.index_version) == (version_of(corpus), version_of(index))
         assert set(manifest(db)) == set(state)
         found = {entry.first_seen for name, entry in manifest(db).items() if name not in before}
         assert len(found) <= 1, "what one scan finds is of one age"

@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rageval_dagster.evaluation.llm_evaluator import LLMClient, LLMEvaluator
-    from rageval_dagster.evaluation.recorded import score
     from rageval_dagster.metrics.assessment import assess_answer, evaluate_all, improve_answer
+    from rageval_dagster.recorded.llm_evaluator import LLMClient, LLMEvaluator
+    from rageval_dagster.recorded.scoring import score
 
 __all__ = ["LLMClient", "LLMEvaluator", "assess_answer", "evaluate_all", "improve_answer", "score"]
 
 _MODULES = {
-    "LLMClient": "evaluation.llm_evaluator",
-    "LLMEvaluator": "evaluation.llm_evaluator",
+    "LLMClient": "recorded.llm_evaluator",
+    "LLMEvaluator": "recorded.llm_evaluator",
     "assess_answer": "metrics.assessment",
     "evaluate_all": "metrics.assessment",
     "improve_answer": "metrics.assessment",
-    "score": "evaluation.recorded",
+    "score": "recorded.scoring",
 }
 
 

@@ -13,7 +13,6 @@ from rageval_dagster.benchmark.coverage import LACKS
 from rageval_dagster.benchmark.due import BenchmarkSpec
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
-from rageval_dagster.evaluation.fast import FastReport, evaluate_fast
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks
 from rageval_dagster.evaluation.request import check_metrics
@@ -23,6 +22,7 @@ from rageval_dagster.gate.judging import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.rag.systems import check_system_name
+from rageval_dagster.recorded.fast import FastReport, evaluate_fast
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, get_dataset, remaining_items
 from rageval_dagster.storage.caches import Usage, model_usage

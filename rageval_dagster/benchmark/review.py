@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.coverage import note_corpus
 from rageval_dagster.benchmark.exporting import written_whole
-from rageval_dagster.benchmark.formats import Refusal, native
+from rageval_dagster.benchmark.formats import Refusal
+from rageval_dagster.benchmark.formats.items import native_item
 from rageval_dagster.benchmark.formats.rows import Row, RowError, json_value
 from rageval_dagster.benchmark.formats.table import read_table, write_table
 from rageval_dagster.benchmark.redacted import redacted_item
@@ -247,7 +248,7 @@ def _edited(item: Item, row: Row, changed: Sequence[str]) -> Item:
         native_row["answerable"] = {"true": True, "false": False}.get(row["answerable"].strip().casefold())
         if native_row["answerable"] is None:
             raise RowError("answerable", "takes true or false")
-    return native.item_from_row(native_row)
+    return native_item(native_row)
 
 
 def _edited_evidence(item: Item, row: Row) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.evaluation.judged_files import Judgement
+    from rageval_dagster.recorded.judging import Judgement
 
 
 def judge(
@@ -62,10 +62,10 @@ def judge(
     refused or verdicts are missing.
     """
     from rageval_dagster.benchmark.exporting import written_whole
-    from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
-    from rageval_dagster.evaluation.judged_files import file_shape, judge_outputs, judge_settings, may_be_replaced
-    from rageval_dagster.evaluation.recorded import FILES_CLIENT, new_run_id, redacted_outputs
     from rageval_dagster.llm.client import ChatClient
+    from rageval_dagster.recorded.formats import OutputOptions, detect_format, read_outputs
+    from rageval_dagster.recorded.judging import file_shape, judge_outputs, judge_settings, may_be_replaced
+    from rageval_dagster.recorded.scoring import FILES_CLIENT, new_run_id, redacted_outputs
     from rageval_dagster.settings import load_settings
 
     if file is not None and test_results is not None:

@@ -25,8 +25,8 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.evaluation.agreement import Agreement
     from rageval_dagster.metrics.interface import Metric
+    from rageval_dagster.recorded.agreement import Agreement
     from rageval_dagster.settings import Settings
 
 app = typer.Typer(help="Metrics: list, show, and agreement with human labels.", no_args_is_help=True)
@@ -125,9 +125,9 @@ def agreement(
     Without --threshold, metrics that say only 0 or 1 are split at 0.5, all others where it serves best on other
     questions: five folds of the questions, each judged by the threshold that the other four give.
     """
-    from rageval_dagster.benchmark.formats.outputs import OutputOptions, read_outputs
-    from rageval_dagster.evaluation.agreement import baselines, judge_agreements, labelled, metric_agreement
-    from rageval_dagster.evaluation.recorded import metrics_and_tools, redacted_outputs, score_outputs
+    from rageval_dagster.recorded.agreement import baselines, judge_agreements, labelled, metric_agreement
+    from rageval_dagster.recorded.formats import OutputOptions, read_outputs
+    from rageval_dagster.recorded.scoring import metrics_and_tools, redacted_outputs, score_outputs
 
     settings = _settings(client)
     patterns = listed_patterns(metrics)

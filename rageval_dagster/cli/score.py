@@ -28,8 +28,8 @@ from rageval_dagster.records import Outcome
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.benchmark.formats.outputs import Output
     from rageval_dagster.metrics.interface import Metric
+    from rageval_dagster.recorded.formats import Output
 
 LANGUAGE_SAMPLE = 500
 """Texts whose language is detected, at most."""
@@ -73,9 +73,9 @@ def score(
     Ends with 4 where rows were refused or metrics have errors.
     """
     from rageval_dagster.benchmark.exporting import written_whole
-    from rageval_dagster.benchmark.formats.outputs import OutputOptions, detect_format, read_outputs
     from rageval_dagster.evaluation.breakdown import GROUPINGS
-    from rageval_dagster.evaluation.recorded import (
+    from rageval_dagster.recorded.formats import OutputOptions, detect_format, read_outputs
+    from rageval_dagster.recorded.scoring import (
         broken_down,
         metrics_and_tools,
         redacted_outputs,

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.exporting import results_of
+from rageval_dagster.errors import RagevalError, TextsDeletedError
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport
 from rageval_dagster.metrics.registry import matching_ids
-from rageval_dagster.records import Item
+from rageval_dagster.records import Item, Result
 from rageval_dagster.statistics.summaries import Summary, breakdown
+from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import load_scores
 
 GROUPINGS: Mapping[str, Callable[[Item], Sequence[str]]] = {
@@ -83,3 +84,22 @@ def _chosen(report: EvaluationReport, patterns: Sequence[str]) -> list[str]:
             raise RagevalError(f"run {number} has no metric {pattern!r}: rageval runs show {number} lists those it has")
         chosen.update(dict.fromkeys(found))
     return list(chosen)
+
+
+def results_of(db: Database, evaluation: Evaluation) -> dict[str, Result]:
+    """What happened to each question of an evaluation, by item id.
+
+    Raises:
+        TextsDeletedError: its questions were deleted.
+    """
+    results = result_storage.results_by_item(db, evaluation.id)
+    if evaluation.status == "complete" and len(results) < evaluation.item_count:
+        raise texts_deleted(evaluation.id, "questions")
+    return results
+
+
+def texts_deleted(run_id: int, what: str) -> TextsDeletedError:
+    return TextsDeletedError(
+        f"run {run_id} has lost its {what}: they were not used for longer than "
+        "texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client again"
+    )

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from rageval_dagster.benchmark.formats import FORMATS, ReadOptions, read_dataset
-from rageval_dagster.benchmark.formats.native import CHECK_KINDS
-from rageval_dagster.benchmark.formats.outputs import (
+from rageval_dagster.benchmark.formats.items import CHECK_KINDS
+from rageval_dagster.benchmark.trec import read_qrels, read_run
+from rageval_dagster.llm.client import ChatClient
+from rageval_dagster.recorded.formats import (
     OUTPUT_FORMATS,
     OutputOptions,
     detect_format,
     outputs_of,
     read_outputs,
 )
-from rageval_dagster.benchmark.trec import read_qrels, read_run
-from rageval_dagster.evaluation.judged_files import file_shape, judge_outputs
-from rageval_dagster.evaluation.recorded import score
-from rageval_dagster.llm.client import ChatClient
+from rageval_dagster.recorded.judging import file_shape, judge_outputs
+from rageval_dagster.recorded.scoring import score
 from rageval_dagster.settings import load_settings
 from tests.llm.scripted_server import ScriptedServer
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from metric_samples import columns_of, detail_of, make_result, outcomes_of
 
 from rageval_dagster.benchmark.formats import read_dataset
-from rageval_dagster.benchmark.formats.outputs import OutputOptions, read_outputs
 from rageval_dagster.metrics import patterns
+from rageval_dagster.recorded.formats import OutputOptions, read_outputs
 from rageval_dagster.records import Item
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -1,23 +1,22 @@
 """The BEIR format: a folder with queries and relevance judgements (its corpus is what `rageval ingest` loads)."""
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from rageval_dagster.benchmark.formats.items import item_of
 from rageval_dagster.benchmark.formats.rows import (
     ReadOptions,
     ReadReport,
     Refusal,
+    Row,
     RowError,
-    boolean_field,
     decoded,
-    json_object,
+    json_lines,
     numbered_lines,
-    question_field,
+    read_rows,
     text_field,
-    texts_field,
     without_repetition,
 )
 from rageval_dagster.errors import DatasetError
@@ -27,9 +26,10 @@ from rageval_dagster.text import finite_number
 QUERIES = "queries.jsonl"
 QRELS = "qrels.tsv"
 SPLIT_QRELS = "qrels/test.tsv"
+_FIELDS = {"text": "question", "answers": "answers", "is_impossible": "impossible"}
 
 
-def read(path: Path, _options: ReadOptions) -> ReadReport:
+def read(path: Path) -> ReadReport:
     """Reads `queries.jsonl` {_id or id, text, answers?, is_impossible?} and `qrels.tsv` or `qrels/test.tsv`.
 
     Each relevant document becomes evidence without a quote; relevance of 0 or less is none. With `qrels/test.tsv` a
@@ -44,8 +44,7 @@ def read(path: Path, _options: ReadOptions) -> ReadReport:
     qrels_name = next((name for name in (QRELS, SPLIT_QRELS) if (path / name).is_file()), None)
     if qrels_name is None:
         raise DatasetError(f"{path} has neither {QRELS} nor {SPLIT_QRELS}")
-    refused: list[Refusal] = []
-    queries = _read_queries(path / QUERIES, refused)
+    queries, refused = _read_queries(path / QUERIES)
     judged = _read_qrels(path / qrels_name, qrels_name, queries, refused)
     rows: list[tuple[int, Item]] = []
     left_out = 0
@@ -86,30 +85,22 @@ def write(items: Iterable[Item], path: Path) -> None:
                 qrels.write(f"{item.item_id}\t{document}\t1\n")
 
 
-def _read_queries(path: Path, refused: list[Refusal]) -> dict[str, tuple[int, Item]]:
+def _read_queries(path: Path) -> tuple[dict[str, tuple[int, Item]], list[Refusal]]:
     """Row number and item, as yet without evidence, by query id."""
-    queries: dict[str, tuple[int, Item]] = {}
-    for number, line in numbered_lines(path):
-        try:
-            query_id, item = _query(json_object(line), queries)
-            queries[query_id] = (number, item)
-        except RowError as error:
-            refused.append(Refusal(QUERIES, number, error.field, error.reason))
-    return queries
+    queries: dict[str, Item] = {}
+
+    def query(row: Row) -> str:
+        query_id = _query_id(row)
+        if query_id in queries:
+            raise RowError("_id", "names two queries")
+        queries[query_id] = item_of(row, _FIELDS)
+        return query_id
+
+    found, refused = read_rows(path, json_lines(path), query, ReadOptions())
+    return {query_id: (number, queries[query_id]) for number, query_id in found}, refused
 
 
-def _query(row: Mapping[str, Any], known: Container[str]) -> tuple[str, Item]:
-    query_id = _query_id(row)
-    if query_id in known:
-        raise RowError("_id", "names two queries")
-    return query_id, Item(
-        question=question_field(row, "text"),
-        answers=texts_field(row, "answers"),
-        answerable=not boolean_field(row, "is_impossible", default=False),
-    )
-
-
-def _query_id(row: Mapping[str, Any]) -> str:
+def _query_id(row: Row) -> str:
     name = "_id" if row.get("_id") is not None else "id"
     value = row.get(name)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -3,7 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -378,31 +379,37 @@ def question_field(row: Row, name: str) -> str:
     return question
 
 
-def text_field(row: Row, name: str, field: str | None = None) -> str:
-    """A required string that is more than white space. `field` is the name to say where it is nested."""
-    value = row.get(name)
-    if value is None:
-        raise RowError(field or name, "is missing")
-    return nonblank(value, field or name)
+def text_field(row: Row, name: str) -> str:
+    """A required string that is more than white space."""
+    if row.get(name) is None:
+        raise RowError(name, "is missing")
+    return nonblank(row[name], name)
+
+
+def some_text(row: Row, name: str) -> str | None:
+    """A string that is more than white space, None where there is none."""
+    return None if row.get(name) is None else nonblank(row[name], name)
 
 
 def optional_text(row: Row, name: str) -> str | None:
     """A string, None where there is none or it is blank."""
     value = row.get(name)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    return nonblank(value, name)
+    return None if isinstance(value, str) and not value.strip() else some_text(row, name)
 
 
 def nonblank(value: Any, field: str) -> str:
-    if not isinstance(value, str):
-        raise RowError(field, f"takes a string, not {json_kind(value)}")
-    if not value.strip():
+    if not string(value, field).strip():
         raise RowError(field, "is empty")
     return value
 
 
-def boolean_field(row: Row, name: str, default: bool) -> bool:
+def string(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise RowError(field, f"takes a string, not {json_kind(value)}")
+    return value
+
+
+def boolean_field(row: Row, name: str, default: bool = False) -> bool:
     value = row.get(name)
     if value is None:
         return default
@@ -411,18 +418,23 @@ def boolean_field(row: Row, name: str, default: bool) -> bool:
     return value
 
 
-def list_field(row: Row, name: str, field: str | None = None) -> list[Any]:
-    value = row.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise RowError(field or name, f"takes a list, not {json_kind(value)}")
+def page_field(row: Row, name: str) -> int | None:
+    return None if row.get(name) is None else page_number(row[name], name)
+
+
+def page_number(value: Any, field: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**31:
+        raise RowError(field, "takes a whole number of at least 1")
     return value
 
 
-def texts_field(row: Row, name: str, field: str | None = None) -> tuple[str, ...]:
-    field = field or name
-    return tuple(nonblank(value, f"{field}[{index}]") for index, value in enumerate(list_field(row, name, field)))
+def identifier(value: Any, field: str) -> str:
+    """An id as a text: it may be a whole number."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise RowError(field, f"takes a string or a whole number, not {json_kind(value)}")
+    if not str(value).strip():
+        raise RowError(field, "is empty")
+    return str(value)
 
 
 def object_value(value: Any, field: str) -> dict[str, Any]:
@@ -431,7 +443,51 @@ def object_value(value: Any, field: str) -> dict[str, Any]:
     return value
 
 
-def only_fields(row: Row, known: frozenset[str], prefix: str = "") -> None:
+def object_field(row: Row, name: str) -> dict[str, Any] | None:
+    return None if row.get(name) is None else object_value(row[name], name)
+
+
+def list_field(row: Row, name: str) -> list[Any]:
+    value = row.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise RowError(name, f"takes a list, not {json_kind(value)}")
+    return value
+
+
+def texts_field(row: Row, name: str) -> tuple[str, ...]:
+    return each_of(row, name, nonblank)
+
+
+def each_of(row: Row, name: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+    """What `read` makes of each value of a list and of its place, such as `answers[0]`."""
+    return tuple(read(value, f"{name}[{index}]") for index, value in enumerate(list_field(row, name)))
+
+
+def objects_field(row: Row, name: str, read: Callable[[Row], T], known: Collection[str] | None) -> tuple[T, ...]:
+    """What `read` makes of each object of a list, which has no other fields than the known ones, if these are said."""
+
+    def entry(value: Any, place: str) -> T:
+        found = object_value(value, place)
+        with within(place):
+            if known is not None:
+                only_fields(found, known)
+            return read(found)
+
+    return each_of(row, name, entry)
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """A field that is wrong here is named with its place: `role` as `history[0].role`."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(f"{place}.{error.field}", error.reason) from None
+
+
+def only_fields(row: Row, known: Collection[str]) -> None:
     for name in row:
         if name not in known:
-            raise RowError(f"{prefix}{name}", f"is no field here (known: {', '.join(sorted(known))})")
+            raise RowError(name, f"is no field here (known: {', '.join(sorted(known))})")

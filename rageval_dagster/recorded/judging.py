@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.benchmark.formats.outputs import Output
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.evaluation.recorded import shape_of
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.metrics import judge
 from rageval_dagster.metrics.interface import Tools
 from rageval_dagster.metrics.judging import judge_scores
 from rageval_dagster.metrics.registry import options_of
+from rageval_dagster.recorded.formats import Output
+from rageval_dagster.recorded.scoring import shape_of
 from rageval_dagster.records import Outcome, Progress
 from rageval_dagster.settings import JudgeWeights, Settings
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.evaluation.result_shape import result_shape
+from rageval_dagster.recorded.scoring import result_shape
 from rageval_dagster.records import Outcome
 from rageval_dagster.statistics import summarise
 

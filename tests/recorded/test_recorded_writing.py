@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.formats.outputs import OutputOptions, OutputsReport, detect_format, read_outputs
-from rageval_dagster.benchmark.formats.outputs_writing import OUTPUT_WRITERS, write_outputs
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.registry import compute_scores, metrics_of
+from rageval_dagster.recorded.formats import OutputOptions, OutputsReport, detect_format, read_outputs
+from rageval_dagster.recorded.writing import OUTPUT_WRITERS, write_outputs
 from rageval_dagster.records import Answer, Evidence, Hit, Item, Result
 from rageval_dagster.settings import Settings
 from tests.metrics.metric_samples import TinyEmbedder, unjudged

@@ -5,16 +5,16 @@ from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
-from rageval_dagster.benchmark.formats.outputs import OutputOptions, outputs_of
 from rageval_dagster.errors import DatasetError, SettingsError
-from rageval_dagster.evaluation.judged_files import answer_shape, dimension_shape
-from rageval_dagster.evaluation.recorded import FILES_CLIENT, redacted_outputs
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.llm.endpoints import DEFAULT_BASE_URL
 from rageval_dagster.metrics import judge
 from rageval_dagster.metrics.interface import Tools
 from rageval_dagster.metrics.judging import judge_scores
 from rageval_dagster.metrics.registry import options_of
+from rageval_dagster.recorded.formats import OutputOptions, outputs_of
+from rageval_dagster.recorded.judging import answer_shape, dimension_shape
+from rageval_dagster.recorded.scoring import FILES_CLIENT, redacted_outputs
 from rageval_dagster.records import Outcome, Result
 from rageval_dagster.settings import JudgeWeights, load_settings
 

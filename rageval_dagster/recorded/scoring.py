@@ -1,23 +1,22 @@
 """Scoring what was recorded: answers and contexts from a file or from memory, without a document store or history."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from rageval_dagster.benchmark.formats.outputs import EVALUATION_DATA, Output, OutputOptions, outputs_of
 from rageval_dagster.benchmark.redacted import redacted_item
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.breakdown import GROUPINGS
-from rageval_dagster.evaluation.result_shape import result_shape
 from rageval_dagster.evaluation.summary import mean_ceiling
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
 from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, options_of
+from rageval_dagster.recorded.formats import EVALUATION_DATA, Output, OutputOptions, outputs_of
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.redaction import Redactor, load_redactor
 from rageval_dagster.settings import Settings, load_settings
-from rageval_dagster.statistics.summaries import Summary, breakdown
+from rageval_dagster.statistics.summaries import Summary, breakdown, summarise
 
 if TYPE_CHECKING:
     from rageval_dagster.storage.database import Database
@@ -195,6 +194,50 @@ def shape_of(
         clusters={output.id: _cluster(output) for output in outputs},
         ceilings={metric_id: ceiling for metric_id, ceiling in ceilings.items() if ceiling is not None},
     )
+
+
+def result_shape(
+    outcomes: Mapping[str, Mapping[str, Outcome]],
+    clusters: Mapping[str, Hashable] | None = None,
+    ceilings: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """What {metric: {question: outcome}} comes to, of dicts, strings, numbers in [0, 1], counts and None.
+
+    - `scores`: {metric: {mean, ci_low, ci_high, n, n_scored, n_undefined, n_error, min, max, worst_low, worst_high}};
+      mean, interval (95 %) and range are None where nothing was scored.
+    - `question_scores`: {metric: {question: value}}; None where the question was not scored, never 0.
+    - `outcomes`: {metric: {question: {status, reason}}} of just those, with status `undefined` or `error`; metrics that
+      scored every question are left out.
+    - `details`: {metric: {question: detail}} of what stands behind a value, such as each declared check's own result;
+      metrics and questions without any are left out.
+
+    `clusters` maps questions to clusters for the intervals, `ceilings` metrics to the best mean that their questions
+    allow, both as in `summarise`.
+    """
+    ceilings = ceilings or {}
+    unscored = {
+        metric: {
+            item: {"status": outcome.status, "reason": outcome.reason}
+            for item, outcome in column.items()
+            if outcome.value is None
+        }
+        for metric, column in outcomes.items()
+    }
+    details = {
+        metric: {item: dict(outcome.detail) for item, outcome in column.items() if outcome.detail is not None}
+        for metric, column in outcomes.items()
+    }
+    return {
+        "scores": {
+            metric: asdict(summarise(column, clusters, ceiling=ceilings.get(metric)))
+            for metric, column in outcomes.items()
+        },
+        "question_scores": {
+            metric: {item: outcome.value for item, outcome in column.items()} for metric, column in outcomes.items()
+        },
+        "outcomes": {metric: found for metric, found in unscored.items() if found},
+        "details": {metric: found for metric, found in details.items() if found},
+    }
 
 
 def broken_down(

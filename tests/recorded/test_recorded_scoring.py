@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from rageval_dagster import score
-from rageval_dagster.benchmark.formats.outputs import OutputOptions, outputs_of
 from rageval_dagster.errors import DatasetError, SettingsError
-from rageval_dagster.evaluation import recorded
-from rageval_dagster.evaluation.recorded import score_outputs
 from rageval_dagster.metrics.interface import MetricOptions, Tools
+from rageval_dagster.recorded import scoring
+from rageval_dagster.recorded.formats import OutputOptions, outputs_of
+from rageval_dagster.recorded.scoring import score_outputs
 from rageval_dagster.records import Item
 from tests.metrics.metric_samples import TinyEmbedder, unjudged
 
@@ -81,7 +81,7 @@ def test_batches_change_nothing_and_each_text_is_embedded_once(monkeypatch: pyte
     whole, parts = TinyEmbedder(), TinyEmbedder()
     metrics = unjudged(MetricOptions(k=5, embedder_version="tiny@1"))
     expected = score_outputs(outputs, metrics, Tools(whole))
-    monkeypatch.setattr(recorded, "BATCH", 3)
+    monkeypatch.setattr(scoring, "BATCH", 3)
     seen: list[tuple[int, int]] = []
     assert score_outputs(outputs, metrics, Tools(parts), lambda done, total: seen.append((done, total))) == expected
     assert seen[-1] == (40, 40)

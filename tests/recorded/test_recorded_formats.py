@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.formats.outputs import (
+from rageval_dagster.errors import DatasetError
+from rageval_dagster.recorded.formats import (
     OUTPUT_FORMATS,
     OutputOptions,
     OutputsReport,
@@ -17,7 +18,6 @@ from rageval_dagster.benchmark.formats.outputs import (
     outputs_of,
     read_outputs,
 )
-from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Answer, Evidence
 
 QUESTION = "When did New York begin?"

@@ -13,7 +13,7 @@ from rageval_dagster.statistics.agreement import accuracy, auroc, held_out, kapp
 from rageval_dagster.text import finite_number
 
 if TYPE_CHECKING:
-    from rageval_dagster.benchmark.formats.outputs import Output
+    from rageval_dagster.recorded.formats import Output
 
 Kind = Literal["metric", "judge", "baseline"]
 

@@ -92,15 +92,13 @@ def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:
     return [
         WorseItem(
             pair.shared[item_id],
-            {name: _both(pair, name, item_id) for name in falls[item_id]},
+            {
+                name: (pair.scores[name].before[item_id] or 0.0, pair.scores[name].now[item_id] or 0.0)
+                for name in falls[item_id]
+            },
             before[item_id],
             now[item_id],
         )
         for item_id in order
         if item_id in before and item_id in now
     ]
-
-
-def _both(pair: Pair, name: str, item_id: str) -> tuple[float, float]:
-    scores = pair.scores[name]
-    return scores.before[item_id] or 0.0, scores.now[item_id] or 0.0

@@ -1,7 +1,7 @@
 """What an evaluation would do, without doing it: questions asked, and at the most which model calls, and their cost."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -40,24 +40,6 @@ class Calls:
 
     most: int = 0
     if_all_goes_well: int = 0
-
-
-@dataclass(frozen=True)
-class ModelWork:
-    """What one role's model would be asked, at the most. Tokens are in and out together.
-
-    `calls_if_all_goes_well` are those with no draft rejected and no answer improved. `cost_usd` is None where the model
-    has no price; `estimated_by` says where tokens and time a call are from.
-    """
-
-    role: Role
-    model: str
-    calls: int
-    calls_if_all_goes_well: int
-    tokens: int
-    cost_usd: float | None
-    seconds: float
-    estimated_by: str
 
 
 def forecast(
@@ -101,8 +83,8 @@ def forecast(
         "judge": Calls(judged + again * judge, judged),
     }
     work = [each for role in calls if (each := _work(db, settings, client_id, role, calls[role], request.k))]
-    by_role = {each.role: each.calls for each in work}
-    costs = [each.cost_usd for each in work if each.cost_usd is not None]
+    by_role = {each["role"]: each["calls"] for each in work}
+    costs = [each["cost_usd"] for each in work if each["cost_usd"] is not None]
     return {
         "client": client_id,
         "new dataset": renewal.reason if renewal else "no",
@@ -112,10 +94,10 @@ def forecast(
         "system calls": questions * len(own),
         "asked again": again,
         **{f"{role} calls": by_role.get(role, 0) for role in calls},
-        "tokens": sum(each.tokens for each in work),
+        "tokens": sum(each["tokens"] for each in work),
         "cost_usd": sum(costs) if len(costs) == len(work) else None,
-        "seconds": sum(each.seconds for each in work),
-        "models": [asdict(each) for each in work],
+        "seconds": sum(each["seconds"] for each in work),
+        "models": work,
     }
 
 
@@ -140,8 +122,11 @@ def judge_calls(settings: Settings, k: int) -> int:
     return len(frozenset[str]().union(*(metric.asks or {metric.id} for metric in judged)))
 
 
-def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: Calls, k: int) -> ModelWork | None:
-    """What the calls of a role come to, by its earlier ones for this client where there are any; None without any."""
+def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: Calls, k: int) -> dict[str, Any] | None:
+    """What the calls of a role come to, by its earlier ones for this client where there are any; None without any.
+
+    Tokens are in and out together; the cost is None where the model has no price.
+    """
     endpoint = endpoint_of(settings, role)
     if endpoint is None or not calls.most:
         return None
@@ -154,16 +139,17 @@ def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: C
     else:
         sent, received, latency = *_estimated_tokens(settings, role, k), LATENCY_S
     tokens_in, tokens_out = round(calls.most * sent), round(calls.most * received)
-    return ModelWork(
-        role=role,
-        model=endpoint.model,
-        calls=calls.most,
-        calls_if_all_goes_well=calls.if_all_goes_well,
-        tokens=tokens_in + tokens_out,
-        cost_usd=cost_of(settings, endpoint.model, tokens_in, tokens_out),
-        seconds=round(calls.most * latency / settings.llm_concurrency, 1),
-        estimated_by=f"{answered} earlier calls" if answered > 0 else GUESS,
-    )
+    return {
+        "role": role,
+        "model": endpoint.model,
+        "calls": calls.most,
+        # With no draft rejected and no answer improved.
+        "calls_if_all_goes_well": calls.if_all_goes_well,
+        "tokens": tokens_in + tokens_out,
+        "cost_usd": cost_of(settings, endpoint.model, tokens_in, tokens_out),
+        "seconds": round(calls.most * latency / settings.llm_concurrency, 1),
+        "estimated_by": f"{answered} earlier calls" if answered > 0 else GUESS,
+    }
 
 
 def _estimated_tokens(settings: Settings, role: Role, k: int) -> tuple[int, int]:

@@ -21,8 +21,14 @@ from rageval_dagster.network import (
     silence_libraries,
     with_jitter,
 )
-from rageval_dagster.rag.responses import ResponseReader, usable_version
-from rageval_dagster.rag.streams import BrokenStreamError, is_done, line_events, sse_events
+from rageval_dagster.rag.responses import (
+    BrokenStreamError,
+    ResponseReader,
+    is_done,
+    line_events,
+    sse_events,
+    usable_version,
+)
 from rageval_dagster.rag.system import Retrieval
 from rageval_dagster.records import Item
 from rageval_dagster.settings import HttpDefinition, Settings
@@ -54,20 +60,17 @@ class _Reply:
     latency_s: float = 0.0
 
 
+@dataclass(eq=False)
 class _TroubleError(Exception):
     """Why an attempt got no whole response: `kind: reason`, without anything of request or response.
 
     `passing`: another attempt may end better; `unreached`: it could not even connect.
     """
 
-    def __init__(
-        self, error: str, passing: bool = False, unreached: bool = False, asked_wait_s: float | None = None
-    ) -> None:
-        super().__init__(error)
-        self.error = error
-        self.passing = passing
-        self.unreached = unreached
-        self.asked_wait_s = asked_wait_s
+    error: str
+    passing: bool = False
+    unreached: bool = False
+    asked_wait_s: float | None = None
 
 
 class HttpEndpoint:

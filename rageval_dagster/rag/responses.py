@@ -1,7 +1,9 @@
-"""Reading what an external system gave back: its answer, contexts, citations and version, strictly as mapped."""
+"""Reading what an external system gave back, whole or as a stream: answer, contexts, citations, version, as mapped."""
 
+import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,8 +30,8 @@ class ResponseReader:
     def __init__(self, fields: ResponseFields, decline_phrases: Sequence[str]) -> None:
         self._answer_is_all = fields.answer == _ALL
         self._decline_phrases = tuple(decline_phrases)
-        self._paths = {name: _compiled(path) for name, path in fields if name != "context"}
-        self._context_paths = {name: _compiled(path) for name, path in fields.context}
+        self._paths = {name: path and jmespath.compile(path) for name, path in fields if name != "context"}
+        self._context_paths = {name: path and jmespath.compile(path) for name, path in fields.context}
         self._context_is_text = _ALL not in dict(fields.context).values()
 
     def read(self, body: Any) -> Retrieval:
@@ -131,10 +133,6 @@ def usable_version(value: Any) -> str | None:
     return text if text and len(text) <= LONGEST_VERSION and text.isprintable() else None
 
 
-def _compiled(path: str | None) -> Any:
-    return None if path is None else jmespath.compile(path)
-
-
 def _search(path: Any, value: Any, name: str) -> Any:
     if path is None:
         return None
@@ -144,26 +142,27 @@ def _search(path: Any, value: Any, name: str) -> Any:
         raise _WrongShapeError(f"the expression for {name} fails on the response") from None
 
 
-def _list(value: Any, name: str) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a list")
+def _expected(value: Any, name: str, kind: Any, wanted: str) -> Any:
+    """The value, unless it is of another kind; true and false are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise _WrongShapeError(f"{name} is {json_kind(value)}, not {wanted}")
     return value
+
+
+def _list(value: Any, name: str) -> Sequence[Any]:
+    return _expected(value, name, list | tuple, "a list")
 
 
 def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a string")
-    return value
+    return _expected(value, name, str, "a string")
 
 
 def _identifier(value: Any, name: str) -> str:
     """Texts and whole numbers, as text; empty where there is none."""
     if value is None:
         return ""
-    if isinstance(value, bool) or not isinstance(value, str | Integral):
-        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a string or a whole number")
     try:
-        return str(value)
+        return str(_expected(value, name, str | Integral, "a string or a whole number"))
     except ValueError:
         raise _WrongShapeError(f"{name} is too long a number") from None
 
@@ -172,10 +171,63 @@ def _score(value: Any, name: str) -> float:
     """0 where there is none that is finite: the order of the hits is the ranking, whatever their scores."""
     if value is None:
         return 0.0
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise _WrongShapeError(f"{name} is {json_kind(value)}, not a number")
     try:
-        score = float(value)
+        score = float(_expected(value, name, Real, "a number"))
     except OverflowError:
         return 0.0
     return score if math.isfinite(score) else 0.0
+
+
+_DONE_LINE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][\r\n]")
+
+
+class BrokenStreamError(Exception):
+    """Why a stream is not a whole one; quotes nothing of it."""
+
+
+def is_done(body: bytearray, new: int) -> bool:
+    """Whether the last `new` bytes brought the line after which nothing counts, even if the connection stays open."""
+    return _DONE_LINE.search(body, max(0, len(body) - new - len("\ndata: [DONE]"))) is not None
+
+
+def sse_events(body: bytes) -> list[Any]:
+    """The JSON values of server-sent events, up to `[DONE]` where that comes.
+
+    Raises:
+        BrokenStreamError: an event is no JSON, most likely cut off; the stream reports an error, or holds nothing.
+    """
+    import httpx
+    from httpx_sse import EventSource
+
+    # A last event without the blank line that ends it still counts, if it is whole.
+    whole = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, content=_decoded(body) + "\n\n")
+    found: list[str] = []
+    for event in EventSource(whole).iter_sse():
+        if event.event == "error":
+            raise BrokenStreamError("the stream reports an error")
+        if event.data == "[DONE]":
+            break
+        found.append(event.data)
+    return _parsed(found)
+
+
+def line_events(body: bytes) -> list[Any]:
+    """The JSON values of lines, as `sse_events`."""
+    return _parsed(_decoded(body).split("\n"))
+
+
+def _decoded(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BrokenStreamError("the stream is not UTF-8") from None
+
+
+def _parsed(texts: Iterable[str]) -> list[Any]:
+    try:
+        events = [json.loads(text) for text in texts if text.strip()]
+    except (ValueError, RecursionError):
+        raise BrokenStreamError("an event is not whole JSON") from None
+    if not events:
+        raise BrokenStreamError("the stream holds no event")
+    return events

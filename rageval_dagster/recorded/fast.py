@@ -11,8 +11,7 @@ from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import metrics_of
 from rageval_dagster.rag.external import load_external
-from rageval_dagster.rag.redacted import RedactedSystem
-from rageval_dagster.rag.systems import check_system_name
+from rageval_dagster.rag.systems import RedactedSystem, check_system_name
 from rageval_dagster.recorded.formats import NOT_RECORDED, Output
 from rageval_dagster.recorded.scoring import score_outputs, shape_of
 from rageval_dagster.records import Item, Result

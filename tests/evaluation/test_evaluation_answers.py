@@ -12,7 +12,7 @@ from rageval_dagster.evaluation.stages import BATCH
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.metrics.assessment import assess_answer
 from rageval_dagster.rag.prompted import PromptedAnswerer
-from rageval_dagster.rag.reference import ReferenceSystem
+from rageval_dagster.rag.systems import ReferenceSystem
 from rageval_dagster.records import Hit
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import results as result_storage

@@ -10,9 +10,8 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import EmbeddingError, RagevalError
 from rageval_dagster.metrics.assessment import assess_answer
-from rageval_dagster.rag.reference import load_retriever
 from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, fuse
-from rageval_dagster.rag.systems import check_system_name, load_system
+from rageval_dagster.rag.systems import check_system_name, load_retriever, load_system
 from rageval_dagster.records import Chunk, Hit, Item
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, DEFAULT_EMBEDDING_MODEL, Settings, load_settings
 from rageval_dagster.storage.database import Database

@@ -37,7 +37,7 @@ class Step:
     def client_id(self) -> str:
         return self.database.client_of(self.context.partition_key)
 
-    @property
+    @cached_property
     def db(self) -> Database:
         return self.database.open()
 

@@ -6,11 +6,10 @@ import dagster as dg
 
 from rageval_dagster.assets.gate_checks import gate_checks
 from rageval_dagster.assets.partitions import clients_partitions
+from rageval_dagster.assets.step import Step, client_check
 from rageval_dagster.benchmark.rules import RULES, RuleResult
 from rageval_dagster.records import Owner
-from rageval_dagster.resources import HistoryDatabase, RunSettings
-from rageval_dagster.resources.textless import without_texts
-from rageval_dagster.storage.database import Database
+from rageval_dagster.resources import RunSettings
 from rageval_dagster.storage.evaluations import Evaluation
 
 MAX_IDS = 50
@@ -55,37 +54,29 @@ def _check_result(result: RuleResult) -> dg.AssetCheckResult:
     )
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
-@without_texts
-def complete(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+@client_check()
+def complete(step: Step) -> dg.AssetCheckResult:
     """Every question of every dataset has an outcome of every metric: none was dropped on the way."""
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import completeness
 
-    finding = completeness(reports_of(database.open(), database.client_of(context.partition_key)))
+    finding = completeness(reports_of(step.db, step.client_id))
     return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
-@without_texts
-def few_errors(
-    context: dg.AssetCheckExecutionContext, database: HistoryDatabase, settings: RunSettings
-) -> dg.AssetCheckResult:
+@client_check()
+def few_errors(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
     """No more than RAGEVAL_MAX_ERROR_SHARE of any metric's outcomes are errors."""
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import error_share
 
-    client_id = database.client_of(context.partition_key)
-    reports = reports_of(database.open(), client_id)
-    finding = error_share(reports, settings.read().for_client(client_id).max_error_share)
+    own = settings.read().for_client(step.client_id)
+    finding = error_share(reports_of(step.db, step.client_id), own.max_error_share)
     return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
-@without_texts
-def good_values(
-    context: dg.AssetCheckExecutionContext, database: HistoryDatabase, settings: RunSettings
-) -> dg.AssetCheckResult:
+@client_check()
+def good_values(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
     """The headline metrics, a judge model's, those with a threshold, and the user's own reach their good values.
 
     Precision is held to its ceiling times the good value.
@@ -93,40 +84,34 @@ def good_values(
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import thresholds
 
-    client_id = database.client_of(context.partition_key)
-    own = settings.read().for_client(client_id).thresholds
-    finding = thresholds(reports_of(database.open(), client_id), own)
+    own = settings.read().for_client(step.client_id)
+    finding = thresholds(reports_of(step.db, step.client_id), own.thresholds)
     return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
-@without_texts
-def no_foreign_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+@client_check()
+def no_foreign_chunks(step: Step) -> dg.AssetCheckResult:
     """No system returned a chunk of another client."""
     # It blocks nothing: what comes after it only shows the numbers, and the leak before them.
-    return _strays(database, database.client_of(context.partition_key), "foreign", dg.AssetCheckSeverity.ERROR)
+    return _strays(step, "foreign", dg.AssetCheckSeverity.ERROR)
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
-@without_texts
-def no_unknown_chunks(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+@client_check()
+def no_unknown_chunks(step: Step) -> dg.AssetCheckResult:
     """Every chunk that a system returned stands in the document store: none is stale, none is made up."""
-    return _strays(database, database.client_of(context.partition_key), "unknown", dg.AssetCheckSeverity.WARN)
+    return _strays(step, "unknown", dg.AssetCheckSeverity.WARN)
 
 
-def _strays(
-    database: HistoryDatabase, client_id: str, owner: Owner, severity: dg.AssetCheckSeverity
-) -> dg.AssetCheckResult:
+def _strays(step: Step, owner: Owner, severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
     from rageval_dagster.evaluation.leaks import stray_chunks
     from rageval_dagster.storage.evaluations import evaluations_of_trigger
 
-    db = database.open()
-    latest = [evaluation for evaluation in evaluations_of_trigger(db, client_id) if evaluation.status != "failed"]
-    found = stray_chunks(db, latest, owner)
+    latest = [each for each in evaluations_of_trigger(step.db, step.client_id) if each.status != "failed"]
+    found = stray_chunks(step.db, latest, owner)
     return dg.AssetCheckResult(
         passed=not found,
         severity=severity,
-        description=_leaks(db, latest) if owner == "foreign" else None,
+        description=_leaks(step, latest) if owner == "foreign" else None,
         metadata={
             "chunks": len({stray.chunk_id for stray in found}),
             "questions": len({stray.item_id for stray in found}),
@@ -136,24 +121,22 @@ def _strays(
     )
 
 
-def _leaks(db: Database, evaluations: Sequence[Evaluation]) -> str | None:
+def _leaks(step: Step, evaluations: Sequence[Evaluation]) -> str | None:
     from rageval_dagster.telling.alarms import leak_alarm
 
-    alarms = [leak_alarm(db, each) for each in evaluations]
+    alarms = [leak_alarm(step.db, each) for each in evaluations]
     return " ".join(f"{each.sentence} {each.command}" for each in alarms if each is not None) or None
 
 
-@dg.asset_check(asset="evaluation_runs", name=FRESH, partitions_def=clients_partitions)
-@without_texts
-def fresh(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+@client_check(FRESH)
+def fresh(step: Step) -> dg.AssetCheckResult:
     """The newest complete evaluation is not older than RAGEVAL_FRESH_HOURS."""
     # Made by each run; where no run comes, the alert sensor reports it.
     from rageval_dagster.gate.incidents import freshness
     from rageval_dagster.settings import load_settings
     from rageval_dagster.storage.types import utc_now
 
-    client_id = database.client_of(context.partition_key)
-    found = freshness(database.open(), load_settings(), client_id, utc_now())
+    found = freshness(step.db, load_settings(), step.client_id, utc_now())
     return dg.AssetCheckResult(passed=found.fresh, metadata=found.metadata())
 
 

@@ -1,13 +1,10 @@
 """Corpus assets: the document store as Dagster observes it, and the version of each client's corpus."""
 
-from collections.abc import Iterator
-
 import dagster as dg
 
-from rageval_dagster.assets.columns import client_asset
 from rageval_dagster.assets.partitions import clients_partitions
-from rageval_dagster.assets.progress import log_progress
-from rageval_dagster.resources import ClientLease, DocumentStore, EvaluationPlan, HistoryDatabase, RunSettings
+from rageval_dagster.assets.step import Step, client_asset
+from rageval_dagster.resources import DocumentStore, EvaluationPlan, HistoryDatabase, RunSettings
 from rageval_dagster.resources.textless import without_texts
 
 
@@ -25,33 +22,21 @@ def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVe
 
 @client_asset("corpus", "corpus_chunks", deps=[document_store], output_required=False)
 def corpus_version(
-    context: dg.AssetExecutionContext,
-    database: HistoryDatabase,
-    store: DocumentStore,
-    lease: ClientLease,
-    plan: EvaluationPlan,
-    settings: RunSettings,
-) -> Iterator[dg.MaterializeResult]:
+    step: Step, store: DocumentStore, plan: EvaluationPlan, settings: RunSettings
+) -> dg.MaterializeResult | None:
     """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
     from rageval_dagster.evaluation.changes import scan_client
 
-    client_id = database.client_of(context.partition_key)
-    state = scan_client(
-        database.open(),
-        store.open(),
-        client_id,
-        settings.read().system,
-        log_progress(context, "chunks scanned", database),
-    )
-    context.log_event(
+    state = scan_client(step.db, store.open(), step.client_id, settings.read().system, step.progress("chunks scanned"))
+    step.context.log_event(
         dg.AssetObservation(
             document_store.key,
-            partition=context.partition_key,
+            partition=step.context.partition_key,
             metadata={"chunks": state.scan.chunk_count, "documents": state.scan.document_count},
             tags={"dagster/data_version": state.data_version},
         )
     )
     if plan.only_if_changed and state.evaluated:
-        context.log.info("this state of the corpus was evaluated before: nothing to do")
-        return
-    yield dg.MaterializeResult(metadata=state.metadata(), data_version=dg.DataVersion(state.data_version))
+        step.context.log.info("this state of the corpus was evaluated before: nothing to do")
+        return None
+    return dg.MaterializeResult(metadata=state.metadata(), data_version=dg.DataVersion(state.data_version))

@@ -2,10 +2,9 @@
 
 import dagster as dg
 
-from rageval_dagster.assets.partitions import clients_partitions
+from rageval_dagster.assets.step import Step, client_check
 from rageval_dagster.gate.spec import DEFAULT_GATE, GateSpec
-from rageval_dagster.resources import HistoryDatabase, RunSettings
-from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.resources import RunSettings
 from rageval_dagster.settings import load_settings
 
 
@@ -31,28 +30,21 @@ def _gate_of(client_id: str) -> tuple[str, ...]:
 
 
 def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset="evaluation_runs",
-        name=name,
-        description=f"Fails where {metric} has surely fallen by more than the tolerance since the baseline. It also "
+    @client_check(
+        name,
+        f"Fails where {metric} has surely fallen by more than the tolerance since the baseline. It also "
         "passes where it was not measured or where the fall is unclear, and says so.",
-        partitions_def=clients_partitions,
     )
-    @without_texts
-    def check(
-        context: dg.AssetCheckExecutionContext, database: HistoryDatabase, settings: RunSettings
-    ) -> dg.AssetCheckResult:
+    def check(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
         from rageval_dagster.gate.judging import judged_newest
         from rageval_dagster.telling.verdicts import finding_of
 
-        client_id = database.client_of(context.partition_key)
-        own = settings.read().for_client(client_id)
-        spec = GateSpec.from_settings(own)
-        judged = judged_newest(database.open(), client_id)
-        finding = finding_of(judged, metric, own.judge_model)
+        own = settings.read().for_client(step.client_id)
+        finding = finding_of(judged_newest(step.db, step.client_id), metric, own.judge_model)
+        is_error = GateSpec.from_settings(own).severity == "error"
         return dg.AssetCheckResult(
             passed=finding.passed,
-            severity=dg.AssetCheckSeverity.ERROR if spec.severity == "error" else dg.AssetCheckSeverity.WARN,
+            severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
             description="; ".join(finding.said),
             metadata=finding.metadata,
         )
@@ -60,13 +52,12 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     return check
 
 
-@dg.asset_check(asset="evaluation_runs", partitions_def=clients_partitions)
-@without_texts
-def no_newly_failing(context: dg.AssetCheckExecutionContext, database: HistoryDatabase) -> dg.AssetCheckResult:
+@client_check()
+def no_newly_failing(step: Step) -> dg.AssetCheckResult:
     """No question that was right in the baseline is wrong now, and wrong again when it is asked again."""
     from rageval_dagster.gate.judging import judged_newest
 
-    judged = judged_newest(database.open(), database.client_of(context.partition_key))
+    judged = judged_newest(step.db, step.client_id)
     failing = {
         f"{each.evaluation.dataset_name}/{each.evaluation.system}": list(each.judgement.newly_failing)
         for each in judged

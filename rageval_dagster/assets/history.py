@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from rageval_dagster.assets.columns import SCHEMA, client_asset, view_schema
 from rageval_dagster.assets.evaluation import metric_scores
-from rageval_dagster.assets.partitions import OWNERS, clients_partitions
-from rageval_dagster.assets.progress import log_progress
+from rageval_dagster.assets.partitions import OWNERS
+from rageval_dagster.assets.step import SCHEMA, Metadata, Step, client_asset, view_schema
 from rageval_dagster.resources import (
-    ClientLease,
     DocumentStore,
     EvaluationPlan,
     HistoryDatabase,
@@ -37,15 +35,13 @@ VIEW_DESCRIPTIONS = {
 
 @client_asset("history", "evaluation_runs", deps=[metric_scores], pool="llm")
 def evaluation_runs(
-    context: dg.AssetExecutionContext,
-    database: HistoryDatabase,
+    step: Step,
     store: DocumentStore,
-    lease: ClientLease,
     plan: EvaluationPlan,
     judging: Judging,
     systems: RagSystems,
     settings: RunSettings,
-) -> dg.MaterializeResult:
+) -> Metadata:
     """One row of history per evaluation: versions, counts, headline metrics with intervals, what became of them."""
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.stages import evaluations_of
@@ -58,7 +54,7 @@ def evaluation_runs(
     from rageval_dagster.telling.run_page import run_page
     from rageval_dagster.telling.verdicts import run_metadata, verdict_of
 
-    db, client_id = database.open(), database.client_of(context.partition_key)
+    db, client_id, run_id = step.db, step.client_id, step.run_id
     own = settings.read()
     reports = finish_all(
         db,
@@ -67,7 +63,6 @@ def evaluation_runs(
     )
     # Before the verdicts: a run that was killed after them is not done again.
     set_systems(db, client_id, own.system)
-    run_id = context.run.run_id
     load = systems.loader(client_id, run_id, afresh=True)
     gate = GateContext(
         spec=GateSpec.from_settings(own),
@@ -83,41 +78,32 @@ def evaluation_runs(
             judging.tools(client_id, run_id, afresh=True),
         ),
         recorded=own.for_client(client_id).recorded,
-        progress=lambda what: log_progress(context, what, database),
-        warn=context.log.warning,
+        progress=step.progress,
+        warn=step.context.log.warning,
     )
     share = gate.spec.max_error_share
     verdicts = [verdict_of(db, each, share) for each in judge_all(db, reports, gate)]
     note_evaluated(db, client_id, own.system)
-    links = ReportLinks(own.report_base_url)
-    page = run_page(db, reports, verdicts, links, share, own.thresholds)
-    metadata = run_metadata(reports, verdicts, own.thresholds)
-    return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
+    page = run_page(db, reports, verdicts, ReportLinks(own.report_base_url), share, own.thresholds)
+    return {"evaluation": dg.MetadataValue.md(page), **run_metadata(reports, verdicts, own.thresholds)}
 
 
-@dg.asset(
-    group_name="history",
-    kinds={"html"},
-    owners=OWNERS,
-    deps=[evaluation_runs],
-    partitions_def=clients_partitions,
-)
-@without_texts
-def evaluation_report(context: dg.AssetExecutionContext, database: HistoryDatabase) -> dg.MaterializeResult:
+@client_asset("history", None, deps=[evaluation_runs], kinds={"html"}, leased=False)
+def evaluation_report(step: Step) -> Metadata:
     """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
     from rageval_dagster.report.files import write_client_report, write_fleet_report
     from rageval_dagster.telling.links import ReportLinks
 
-    db, client_id, settings = database.open(), database.client_of(context.partition_key), load_settings()
-    path = write_client_report(db, settings, client_id)
-    write_fleet_report(db, settings)
+    settings = load_settings()
+    path = write_client_report(step.db, settings, step.client_id)
+    write_fleet_report(step.db, settings)
     metadata: dict[str, dg.MetadataValue] = {
         "path": dg.MetadataValue.path(str(path)),
         "bytes": dg.MetadataValue.int(path.stat().st_size),
     }
-    if url := ReportLinks(settings.report_base_url).client(client_id):
+    if url := ReportLinks(settings.report_base_url).client(step.client_id):
         metadata["report"] = dg.MetadataValue.url(url)
-    return dg.MaterializeResult(metadata=metadata)
+    return metadata
 
 
 @dg.multi_asset(

@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from rageval_dagster.assets.checks import FRESH
+from rageval_dagster.automation.dagster_internals import CHECK_FAILED, report_check, root_cause
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
@@ -32,7 +32,6 @@ FAILED_TAG = "rageval/failed_at"
 """The step in which a run failed, at the head of its page in Dagster."""
 
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
-_CHECK_FAILED = "DagsterAssetCheckFailedError"
 
 
 def alert_sensor() -> dg.SensorDefinition:
@@ -161,24 +160,7 @@ def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
     partition, asset = partition_key(found.client_id), dg.AssetKey("evaluation_runs")
     filters = dg.RunsFilter(job_name=EVALUATION_JOB, tags={"dagster/partition": partition})
     for run in instance.get_runs(filters, limit=1):
-        # A check that does not name the newest materialization would be taken for outdated.
-        made = instance.fetch_materializations(dg.AssetRecordsFilter(asset, asset_partitions=[partition]), limit=1)
-        targets = [
-            AssetCheckEvaluationTargetMaterializationData(
-                storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-            )
-            for record in made.records
-        ]
-        evaluation = dg.AssetCheckEvaluation(
-            asset_key=asset,
-            check_name=FRESH,
-            passed=found.fresh,
-            metadata=found.metadata(),
-            target_materialization_data=targets[0] if targets else None,
-            partition=partition,
-        )
-        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION.value
-        instance.report_dagster_event(dg.DagsterEvent(kind, run.job_name, event_specific_data=evaluation), run.run_id)
+        report_check(instance, run, asset, FRESH, partition, found.fresh, found.metadata())
 
 
 def _clients_of_ended_runs(instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime) -> set[str]:
@@ -232,9 +214,7 @@ def _failed(instance: dg.DagsterInstance, run_id: str) -> EndedRun:
             at = None
         elif event.is_step_failure and step is None:
             step = event.step_key
-            cause = event.step_failure_data.error
-            while cause is not None and cause.cause is not None:
-                cause = cause.cause
+            cause = root_cause(event.step_failure_data.error)
             error = None if cause is None else cause.cls_name
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             evaluation = event.asset_check_evaluation_data
@@ -242,4 +222,4 @@ def _failed(instance: dg.DagsterInstance, run_id: str) -> EndedRun:
                 check = check or evaluation.check_name
     if step is None and at is not None:
         return EndedRun(run_id, True, at, died=True)
-    return EndedRun(run_id, True, step, error, check if error == _CHECK_FAILED else None)
+    return EndedRun(run_id, True, step, error, check if error == CHECK_FAILED else None)

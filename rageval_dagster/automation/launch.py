@@ -5,13 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.events import RunFailureReason
-from dagster._core.execution.api import execute_run_iterator
-from dagster._core.remote_origin import RemoteRepositoryOrigin
-from dagster._core.workspace.load_target import ModuleTarget
 
 from rageval_dagster.automation.alerts import after_run
+from rageval_dagster.automation.dagster_internals import CHECK_FAILED, is_interruption, root_cause, start_run
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.automation.requests import ensure_partitions, run_config, run_tags
@@ -79,38 +75,29 @@ def _execute(
     tags: Mapping[str, str],
     on_step: Callable[[str], None],
 ) -> Launched:
-    # With its remote origin the run belongs to the job that the UI loads from workspace.yaml.
-    [location] = ModuleTarget(
-        module_name="rageval_dagster.definitions",
-        attribute=None,
-        working_directory=None,
-        location_name=CODE_LOCATION,
-    ).create_origins()
-    origin = RemoteRepositoryOrigin(location, "__repository__").get_job_origin(job.name)
-    run = instance.create_run_for_job(job_def=job, run_config=config, tags=tags, remote_job_origin=origin)
+    run_id, events = start_run(instance, job, config, tags, "rageval_dagster.definitions", CODE_LOCATION)
     failed_step = message = None
     interrupted = False
-    for event in execute_run_iterator(InMemoryJob(job), run, instance):
+    for event in events:
         if event.is_step_start and event.step_key:
             on_step(event.step_key)
         elif event.is_step_failure and message is None:
             failed_step, message = event.step_key, _innermost(event.step_failure_data.error)
-        elif event.is_run_failure and event.job_failure_data.failure_reason == RunFailureReason.UNEXPECTED_TERMINATION:
+        elif is_interruption(event):
             message, interrupted = "interrupted", True
         elif event.is_run_failure and message is None:
             message = _innermost(event.job_failure_data.error) or event.message
-    return Launched(run.run_id, failed_step, message, interrupted=interrupted)
+    return Launched(run_id, failed_step, message, interrupted=interrupted)
 
 
 def _innermost(error: Any) -> str | None:
     """The message of the error at the root of a chain, on one line, without Dagster's wrapping."""
+    error = root_cause(error)
     if error is None:
         return None
-    while error.cause is not None:
-        error = error.cause
     text = " ".join(error.message.split())
     name, _, message = text.partition(": ")
-    if name.endswith("DagsterAssetCheckFailedError"):
+    if name.endswith(CHECK_FAILED):
         return (
             f"the benchmark breaks a rule that it must keep ({message.rpartition(': ')[2]}); see rageval datasets list"
         )

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.automation.dagster_internals import partitions_at_work, statuses_by_tag
 from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
 
@@ -54,25 +54,13 @@ class AskedFor:
     """The runs of the evaluation job there are for some triggers, from two queries however many clients there are."""
 
     def __init__(self, instance: dg.DagsterInstance, triggers: Collection[str]) -> None:
-        import sqlalchemy as sa
-        from dagster._core.storage.runs.schema import RunsTable, RunTagsTable  # imports alembic
-
         from rageval_dagster.storage.database import in_batches
 
-        self._statuses: dict[tuple[str, str], list[dg.DagsterRunStatus]] = {}
-        storage: Any = instance.run_storage
-        of_job = RunsTable.c.pipeline_name == EVALUATION_JOB
-        of_trigger = sa.select(RunsTable.c.partition, RunTagsTable.c.value, RunsTable.c.status).join(
-            RunTagsTable, RunTagsTable.c.run_id == RunsTable.c.run_id
-        )
-        unfinished = [status.value for status in dg.DagsterRunStatus if status not in FINISHED_STATUSES]
-        with storage.connect() as connection:
-            for batch in in_batches(triggers):
-                here = (of_job, RunTagsTable.c.key == TRIGGER_TAG, RunTagsTable.c.value.in_(batch))
-                for partition, trigger, status in connection.execute(of_trigger.where(*here)):
-                    self._statuses.setdefault((partition, trigger), []).append(dg.DagsterRunStatus(status))
-            going_on = sa.select(RunsTable.c.partition).where(of_job, RunsTable.c.status.in_(unfinished))
-            self._going_on = set(connection.execute(going_on).scalars())
+        self._statuses: dict[tuple[str | None, str], list[dg.DagsterRunStatus]] = {}
+        for batch in in_batches(triggers):
+            for partition, trigger, status in statuses_by_tag(instance, EVALUATION_JOB, TRIGGER_TAG, batch):
+                self._statuses.setdefault((partition, trigger), []).append(status)
+        self._going_on = partitions_at_work(instance, EVALUATION_JOB)
 
     def has_run(self, client_id: str) -> bool:
         """Whether a run of the client waits or goes on, whatever its trigger."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import dagster as dg
-from dagster._utils.schedules import is_valid_cron_schedule
 
+from rageval_dagster.automation.dagster_internals import is_cron
 from rageval_dagster.automation.jobs import evaluation_job
 from rageval_dagster.automation.requests import ensure_partitions, run_request
 from rageval_dagster.errors import SettingsError
@@ -20,7 +20,7 @@ def checked_cron(settings: Settings) -> str:
     Raises:
         SettingsError: if it does not parse.
     """
-    if not is_valid_cron_schedule(settings.schedule):
+    if not is_cron(settings.schedule):
         raise SettingsError(
             f"EVALUATION_SCHEDULE_CRON takes a cron expression in UTC such as '0 2 * * *', not {settings.schedule!r}"
         )

@@ -1,14 +1,12 @@
 """The two places where Chroma can live: in a folder of this machine, and on a server."""
 
 import json
-import logging
 import math
 import os
 import re
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,19 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from rageval_dagster.corpus.catalogue import MARKER_FILE, Catalogue, ClientValue, Collection, FieldValue
+from rageval_dagster.corpus.chroma_internals import (
+    AWAY,
+    HEARTBEAT,
+    MARKER_FILE,
+    Catalogue,
+    ClientValue,
+    Collection,
+    FieldValue,
+    embedded,
+    open_client,
+    server,
+    translated,
+)
 from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
 from rageval_dagster.errors import SettingsError, StoreAwayError, StoreError, Translating
@@ -25,17 +35,16 @@ from rageval_dagster.settings import Settings
 
 if TYPE_CHECKING:
     import chromadb
-    from chromadb.api import ClientAPI
+
+    from rageval_dagster.corpus.chroma_internals import ClientAPI
 
 _CONNECT_TIMEOUT_S = 5
 _LIST_PAGE = 100
 _VALUES_PAGE = 5_000
 _GROUPED_FOR_S = 86_400
-_AWAY = {502, 503, 504}  # what stands before a server that is just being restarted answers
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
-_opening = threading.Lock()
 
 
 class EmbeddedChroma:
@@ -54,7 +63,7 @@ class EmbeddedChroma:
 
     def translated(self) -> Translating:
         """Turns what Chroma raises into one line."""
-        return _translated(self.location)
+        return translated(self.location)
 
     @property
     def is_foreign(self) -> bool:
@@ -96,10 +105,7 @@ class EmbeddedChroma:
             elif not self._catalogue.exists():
                 self._make_folder()
             with self.translated():
-                self._client = _open_client(
-                    self._settings,
-                    lambda: {"chroma_api_impl": _EMBEDDED, "is_persistent": True, "persist_directory": str(path)},
-                )
+                self._client = open_client(self._catalogue.tenant, self._catalogue.database, lambda: embedded(path))
         return self._client
 
     def _make_folder(self) -> None:
@@ -135,37 +141,31 @@ class ServerChroma:
     def _client(self) -> "ClientAPI":
         self._check_answering()
         with self.translated():
-            return _open_client(
-                self._settings,
-                lambda: {
-                    "chroma_api_impl": _SERVER,
-                    "chroma_server_host": self._host,
-                    "chroma_server_http_port": self._port,
-                    "chroma_server_ssl_enabled": self._tls,
-                    "chroma_server_headers": _shown(self._headers),
-                },
+            return open_client(
+                self._settings.chroma_tenant,
+                self._settings.chroma_database,
+                lambda: server(self._host, self._port, self._tls, self._headers),
             )
 
     def translated(self) -> Translating:
         """Turns what Chroma raises into one line, without the secrets that the server may have sent back."""
-        return _translated(self.location, tuple(self._headers.values()))
+        return translated(self.location, tuple(self._headers.values()))
 
     def _check_answering(self) -> None:
         """Chroma's own client waits for ever for a server that accepts and never answers."""
         import httpx
 
         silence_libraries()
+        path, word = HEARTBEAT
         try:
-            answer = httpx.get(
-                f"{self.location}/api/v2/heartbeat", headers=_shown(self._headers), timeout=_CONNECT_TIMEOUT_S
-            )
+            answer = httpx.get(f"{self.location}{path}", headers=_shown(self._headers), timeout=_CONNECT_TIMEOUT_S)
         except httpx.HTTPError as error:
             raise StoreAwayError(
                 f"no Chroma server answers at {self.location} ({type(error).__name__}); start it, or set "
                 "RAGEVAL_CHROMA_URL to where it runs"
             ) from None
-        if not answer.is_success or "nanosecond heartbeat" not in answer.text:
-            kind = StoreAwayError if answer.status_code in _AWAY else StoreError
+        if not answer.is_success or word not in answer.text:
+            kind = StoreAwayError if answer.status_code in AWAY else StoreError
             raise kind(
                 f"{self.location} answered {answer.status_code}, not as a Chroma server does, when asked whether it "
                 "is one; see RAGEVAL_CHROMA_URL and RAGEVAL_CHROMA_TOKEN"
@@ -258,9 +258,6 @@ _groupings: dict[tuple[str, str, str], _Grouping] = {}
 
 Backend = EmbeddedChroma | ServerChroma
 
-_EMBEDDED = "chromadb.api.rust.RustBindingsAPI"
-_SERVER = "chromadb.api.fastapi.FastAPI"
-
 
 def open_backend(settings: Settings, patience_s: float = math.inf) -> Backend:
     """The server where RAGEVAL_CHROMA_URL names one, else the embedded store. Nothing is opened yet.
@@ -298,55 +295,3 @@ def _read_headers(text: SecretStr) -> dict[str, str]:
 
 def _shown(headers: Mapping[str, SecretStr]) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in headers.items()}
-
-
-def _open_client(settings: Settings, options: Callable[[], dict[str, Any]]) -> "ClientAPI":
-    """A client that sees what other processes wrote up to now.
-
-    Chroma keeps one system per path in each process, and its index is as old as its first query: without forgetting
-    that, chunks which another process added are never found.
-    """
-    from chromadb.api.client import Client
-    from chromadb.api.shared_system_client import SharedSystemClient
-    from chromadb.config import Settings as ChromaSettings
-
-    logging.getLogger("chromadb.telemetry").setLevel(logging.CRITICAL)
-    # Chroma would also read `.env` of the working directory, which is ours.
-    fixed = {"_env_file": None, "anonymized_telemetry": False}
-    with _opening:
-        SharedSystemClient.clear_system_cache()
-        try:
-            # The options hold secrets: they stand in no variable that a traceback could show.
-            return Client(settings.chroma_tenant, settings.chroma_database, ChromaSettings(**fixed | options()))
-        except ValueError:
-            raise StoreError(
-                f"Chroma cannot be opened with tenant {settings.chroma_tenant!r} and database "
-                f"{settings.chroma_database!r}: see that it has them"
-            ) from None
-
-
-def _translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating:
-    """Turns what Chroma raises into one line.
-
-    Raises:
-        StoreError: naming the store and what Chroma says, which never holds a chunk's text.
-    """
-    import httpx
-    from chromadb.errors import ChromaError
-
-    def translate(error: BaseException) -> StoreError | None:
-        if isinstance(error, ChromaError):
-            said = " ".join(str(error).split())
-            for secret in secrets:
-                said = said.replace(secret.get_secret_value(), "***")
-            return StoreError(f"the Chroma store at {location} refused: {said[:300] or type(error).__name__}")
-        # An answer of nobody that Chroma knows is a plain Exception.
-        cause = error.__context__ if type(error) is Exception else error
-        away = isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code in _AWAY
-        if away or isinstance(error, httpx.HTTPError):
-            return StoreAwayError(
-                f"the Chroma server at {location} stopped answering ({type(cause).__name__}); see that it runs"
-            )
-        return None
-
-    return Translating(translate)

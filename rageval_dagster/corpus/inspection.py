@@ -9,7 +9,7 @@ from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.corpus.backends import Backend, open_backend
-from rageval_dagster.corpus.catalogue import DATABASE_FILE, Collection
+from rageval_dagster.corpus.chroma_internals import DATABASE_FILE, Collection, distance_space
 from rageval_dagster.corpus.compatibility import MAX_STRANGE_SHARE, compare_vectors
 from rageval_dagster.corpus.fields import (
     DEFAULT_DOCUMENT_FIELD,
@@ -20,7 +20,6 @@ from rageval_dagster.corpus.fields import (
 from rageval_dagster.corpus.metadata_roles import FieldUse, MetadataColumns, words_of
 from rageval_dagster.corpus.names import client_name, is_made_by_us
 from rageval_dagster.corpus.noise import LOOKED_AT, RepeatedLines, noise_kinds
-from rageval_dagster.corpus.store import distance_space
 from rageval_dagster.embedding.models import EndpointEmbedder, TransformerEmbedder
 from rageval_dagster.errors import EmbeddingError, RagevalError, StoreError
 from rageval_dagster.identity import digest

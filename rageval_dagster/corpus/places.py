@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from rageval_dagster.corpus.backends import Backend
-from rageval_dagster.corpus.catalogue import Collection, FieldValue
+from rageval_dagster.corpus.chroma_internals import Collection, FieldValue
 from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.names import client_name, is_made_by_us
 from rageval_dagster.errors import RagevalError, SettingsError, StoreError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from rageval_dagster.corpus.catalogue import DATABASE_FILE, Catalogue
+from rageval_dagster.corpus.chroma_internals import DATABASE_FILE, Catalogue
 from rageval_dagster.errors import StoreError
 from rageval_dagster.identity import digest
 

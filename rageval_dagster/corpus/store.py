@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.corpus.backends import Backend, open_backend
-from rageval_dagster.corpus.catalogue import FieldValue
+from rageval_dagster.corpus.chroma_internals import FieldValue, distance_space
 from rageval_dagster.corpus.fields import FieldNames, read_chunk
 from rageval_dagster.corpus.names import CLIENT_KEY, MADE_BY_US, SHARED_COLLECTION, collection_name, is_made_by_us
 from rageval_dagster.corpus.places import Place, Survey, left_out_by_pattern, survey
@@ -22,7 +22,8 @@ from rageval_dagster.storage.database import in_batches
 if TYPE_CHECKING:
     import chromadb
     import numpy as np
-    from chromadb.api import ClientAPI
+
+    from rageval_dagster.corpus.chroma_internals import ClientAPI
 
 PAGE_SIZE = 2_000
 """Chunks read at a time: at 384 dimensions about 10 MB."""
@@ -506,15 +507,6 @@ def _as_floats(vectors: Any) -> "np.ndarray":
 
     array = np.asarray(vectors, dtype=np.float32)
     return array if array.ndim == 2 else array.reshape(len(array), -1 if len(array) else 0)
-
-
-def distance_space(collection: "chromadb.Collection") -> str | None:
-    """How the collection measures distance: cosine, l2 or ip."""
-    configuration: Any = collection.configuration_json
-    for index in ("hnsw", "spann"):
-        if configuration.get(index):
-            return configuration[index].get("space")
-    return None
 
 
 def _cosines(query: "np.ndarray", vectors: Any) -> list[float]:

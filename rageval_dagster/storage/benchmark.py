@@ -111,12 +111,10 @@ _CANDIDATE_COLUMNS = [
 ]
 
 
-@retried
 def save_sample(db: Database, sample: Sample) -> None:
     """Stores a sample and makes it its client's latest one, also where it was stored before."""
     row = {**asdict(sample), "chunk_keys": list(sample.chunk_keys), "drawn_at": utc_now()}
-    with db.begin() as connection:
-        upsert(connection, chunk_samples, [row], update=["chunk_keys", "drawn_at"])
+    db.upsert(chunk_samples, [row], update=["chunk_keys", "drawn_at"])
 
 
 def latest_sample(db: Database, client_id: str) -> Sample | None:
@@ -127,11 +125,11 @@ def latest_sample(db: Database, client_id: str) -> Sample | None:
         .order_by(chunk_samples.c.drawn_at.desc(), chunk_samples.c.sample_id)
         .limit(1)
     )
-    found = [Sample(**{**row._mapping, "chunk_keys": tuple(row.chunk_keys)}) for row in db.rows(newest)]
-    return next(iter(found), None)
+    for row in db.rows(newest):
+        return Sample(**{**row._mapping, "chunk_keys": tuple(row.chunk_keys)})
+    return None
 
 
-@retried
 def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate]) -> None:
     """Stores candidates by their id; of one that is there, status, reasons and difficulty change.
 
@@ -164,8 +162,7 @@ def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate
             "item": sa.func.coalesce(qa_candidates.c.item, proposed.item),
         }
 
-    with db.begin() as connection:
-        upsert(connection, qa_candidates, rows, update=changes)
+    db.upsert(qa_candidates, rows, update=changes)
 
 
 def list_candidates(
@@ -289,14 +286,10 @@ def save_dataset(
     return saved
 
 
-@retried
 def save_stats(db: Database, dataset_id: int, stats: Mapping[str, Any], coverage: Coverage | None = None) -> None:
     """Notes new figures about a dataset, and its coverage where given; when it was checked stays as it was."""
     values = {"stats": dict(stats), **({} if coverage is None else asdict(coverage))}
-    with db.begin() as connection:
-        connection.execute(
-            sa.update(evaluation_datasets).where(evaluation_datasets.c.id == dataset_id).values(**values)
-        )
+    db.execute(sa.update(evaluation_datasets).where(evaluation_datasets.c.id == dataset_id).values(**values))
 
 
 def used_items(db: Database, client_id: str, name: str) -> set[str]:
@@ -308,7 +301,7 @@ def used_items(db: Database, client_id: str, name: str) -> set[str]:
         .join(evaluation_datasets, evaluation_datasets.c.id == members.dataset_id)
         .where(evaluation_datasets.c.client_id == client_id, evaluation_datasets.c.name == name)
     )
-    return {row.item_id for row in db.rows(query)}
+    return set(db.scalars(query))
 
 
 def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
@@ -344,13 +337,11 @@ def newest_versions(datasets: Iterable[Dataset]) -> list[Dataset]:
     return list(newest.values())
 
 
-@retried
 def retire_dataset(db: Database, dataset: Dataset, retired: bool = True) -> None:
     """Keeps all versions of a dataset from being evaluated from now on, or no longer; their history stays."""
     rows = evaluation_datasets.c
     here = sa.and_(rows.client_id == dataset.client_id, rows.name == dataset.name)
-    with db.begin() as connection:
-        connection.execute(sa.update(evaluation_datasets).where(here).values(retired_at=utc_now() if retired else None))
+    db.execute(sa.update(evaluation_datasets).where(here).values(retired_at=utc_now() if retired else None))
 
 
 def dataset_items(db: Database, dataset_id: int) -> list[Item]:

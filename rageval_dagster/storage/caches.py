@@ -105,7 +105,6 @@ def load_vectors(db: Database, client_id: str, model: str, text_hashes: Iterable
     return {row.text_hash: row.vector for row in db.rows_in(query, kept.text_hash, text_hashes)}
 
 
-@retried
 def save_vectors(db: Database, client_id: str, model: str, vectors: Mapping[str, bytes]) -> None:
     """Keeps {text hash: vector as little-endian float32}; one that is there stays."""
     now = utc_now()
@@ -113,8 +112,7 @@ def save_vectors(db: Database, client_id: str, model: str, vectors: Mapping[str,
         {"client_id": client_id, "model_key": digest(model), "text_hash": text_hash, "vector": vector, "made_at": now}
         for text_hash, vector in vectors.items()
     ]
-    with db.begin() as connection:
-        upsert(connection, embedding_cache, rows)
+    db.upsert(embedding_cache, rows)
 
 
 def load_replies(db: Database, client_id: str, request_hashes: Iterable[str], max_age_days: float) -> dict[str, Reply]:

@@ -165,15 +165,10 @@ def record_scan(
     return difference
 
 
-@retried
 def mark_evaluated(db: Database, client_id: str, change_seq: int) -> None:
     """Says that the changes up to `change_seq` are evaluated; a smaller number than the stored one changes nothing."""
-    with db.begin() as connection:
-        connection.execute(
-            sa.update(clients)
-            .where(clients.c.client_id == client_id, clients.c.evaluated_seq < change_seq)
-            .values(evaluated_seq=change_seq)
-        )
+    older = sa.and_(clients.c.client_id == client_id, clients.c.evaluated_seq < change_seq)
+    db.execute(sa.update(clients).where(older).values(evaluated_seq=change_seq))
 
 
 @retried
@@ -195,15 +190,11 @@ def set_systems(db: Database, client_id: str, names: Iterable[str]) -> None:
             upsert(connection, client_systems, new)
 
 
-@retried
 def mark_vanished(db: Database, client_id: str, vanished: bool) -> None:
     """Says whether the document store still has the client; the time of vanishing is kept."""
-    with db.begin() as connection:
-        update = sa.update(clients).where(clients.c.client_id == client_id)
-        if vanished:
-            connection.execute(update.where(clients.c.vanished_at.is_(None)).values(vanished_at=utc_now()))
-        else:
-            connection.execute(update.values(vanished_at=None))
+    update = sa.update(clients).where(clients.c.client_id == client_id)
+    first = update.where(clients.c.vanished_at.is_(None)).values(vanished_at=utc_now())
+    db.execute(first if vanished else update.values(vanished_at=None))
 
 
 def _insert(connection: Connection, client_id: str) -> None:

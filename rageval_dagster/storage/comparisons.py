@@ -9,8 +9,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from rageval_dagster.records import Decision
-from rageval_dagster.storage.database import Database, retried, rows_in, upsert
-from rageval_dagster.storage.evaluations import Evaluation, client_of, update_evaluation
+from rageval_dagster.storage.database import Database, retried, upsert
+from rageval_dagster.storage.evaluations import Evaluation, client_of, in_series, update_evaluation
 from rageval_dagster.storage.tables import baselines, evaluation_datasets, evaluation_runs, metric_comparisons
 from rageval_dagster.storage.types import utc_now
 
@@ -99,7 +99,6 @@ class Judgement:
     asked_again: bool = True
 
 
-_COLUMNS = tuple(MetricComparison.__dataclass_fields__)
 _WORST_FIRST: tuple[Verdict, ...] = ("regressed", "unclear", "passed")
 
 
@@ -128,13 +127,7 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
         sa.select(runs.id, runs.started_at, runs.verdict, *of_system, *columns)
         .join(metric_comparisons, sa.and_(rows.evaluation_id == runs.id, rows.gated))
         .join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
-        .where(
-            runs.client_id == evaluation.client_id,
-            runs.system_name == evaluation.system,
-            evaluation_datasets.c.name == evaluation.dataset_name,
-            rows.baseline_id == baseline_id,
-            runs.id <= evaluation.id,
-        )
+        .where(in_series(evaluation), rows.baseline_id == baseline_id, runs.id <= evaluation.id)
         .order_by(runs.id, rows.metric_id)
     )
     found: list[Reading] = []
@@ -179,9 +172,7 @@ def save_baseline(db: Database, evaluation: Evaluation, reason: Reason, accepted
 
 def find_baseline(db: Database, client_id: str, dataset_name: str, system: str) -> Baseline | None:
     """The reference of a dataset's name and a system; None before the first complete evaluation."""
-    with db.connect() as connection:
-        row = connection.execute(_newest(client_id, dataset_name, system)).one_or_none()
-    return None if row is None else Baseline(*row)
+    return next((Baseline(*row) for row in db.rows(_newest(client_id, dataset_name, system))), None)
 
 
 def current_baselines(db: Database, client_id: str | None = None) -> set[int]:
@@ -191,8 +182,7 @@ def current_baselines(db: Database, client_id: str | None = None) -> set[int]:
     query = sa.select(baselines.c.evaluation_id).where(baselines.c.id.in_(newest))
     if client_id is not None:
         query = query.where(baselines.c.client_id == client_id)
-    with db.connect() as connection:
-        return set(connection.execute(query).scalars())
+    return set(db.scalars(query))
 
 
 @retried
@@ -208,13 +198,10 @@ def save_comparisons(db: Database, evaluation_id: int, rows: Sequence[MetricComp
 
 def load_comparisons(db: Database, evaluation_id: int) -> list[MetricComparison]:
     """An evaluation's comparisons with its baseline, the gate's first, then by metric id."""
-    with db.connect() as connection:
-        rows = connection.execute(
-            sa.select(*(metric_comparisons.c[name] for name in _COLUMNS))
-            .where(metric_comparisons.c.evaluation_id == evaluation_id)
-            .order_by(metric_comparisons.c.gated.desc(), metric_comparisons.c.metric_id)
-        )
-        return [MetricComparison(**row._mapping) for row in rows]
+    rows = metric_comparisons.c
+    query = sa.select(*(rows[name] for name in MetricComparison.__dataclass_fields__))
+    query = query.where(rows.evaluation_id == evaluation_id).order_by(rows.gated.desc(), rows.metric_id)
+    return [MetricComparison(*row) for row in db.rows(query)]
 
 
 def save_judgement(db: Database, evaluation_id: int, judgement: Judgement) -> None:
@@ -238,18 +225,16 @@ def mark_first(db: Database, evaluation_id: int) -> None:
 def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int, Judgement]:
     """What became of evaluations at the gate, by evaluation; those that were not there yet have no verdict."""
     columns = [evaluation_runs.c[name] for name in ("id", *Judgement.__dataclass_fields__)]
-    with db.connect() as connection:
-        rows = rows_in(connection, sa.select(*columns), evaluation_runs.c.id, evaluation_ids)
-        return {
-            row.id: Judgement(
-                verdict=row.verdict,
-                baseline_id=row.baseline_id,
-                changes=tuple(Change(**change) for change in row.changes or ()),
-                newly_failing=tuple(row.newly_failing or ()),
-                asked_again=row.asked_again is not False,
-            )
-            for row in rows
-        }
+    return {
+        row.id: Judgement(
+            verdict=row.verdict,
+            baseline_id=row.baseline_id,
+            changes=tuple(Change(**change) for change in row.changes or ()),
+            newly_failing=tuple(row.newly_failing or ()),
+            asked_again=row.asked_again is not False,
+        )
+        for row in db.rows_in(sa.select(*columns), evaluation_runs.c.id, evaluation_ids)
+    }
 
 
 def last_good(db: Database, evaluation: Evaluation) -> int | None:
@@ -271,8 +256,7 @@ def fleet_variances(db: Database, metric_id: str, until: datetime) -> tuple[floa
     query = sa.select(*(sa.func.avg(column) for column in columns)).where(
         rows.evaluation_id.in_(newest), rows.metric_id == metric_id, rows.noise > 0
     )
-    with db.connect() as connection:
-        found = tuple(connection.execute(query).one())
+    [found] = map(tuple, db.rows(query))
     return None if None in found else found
 
 
@@ -282,30 +266,16 @@ def judged_before(db: Database, evaluation: Evaluation, baseline_id: int) -> int
 
 
 def _newest_before(db: Database, evaluation: Evaluation, condition: sa.ColumnElement[bool]) -> int | None:
-    query = (
-        sa.select(sa.func.max(evaluation_runs.c.id))
-        .join(evaluation_datasets, evaluation_datasets.c.id == evaluation_runs.c.dataset_id)
-        .where(
-            evaluation_runs.c.client_id == evaluation.client_id,
-            evaluation_runs.c.system_name == evaluation.system,
-            evaluation_runs.c.status == "complete",
-            evaluation_runs.c.id < evaluation.id,
-            evaluation_datasets.c.name == evaluation.dataset_name,
-            condition,
-        )
-    )
-    with db.connect() as connection:
-        return connection.execute(query).scalar_one()
+    runs = evaluation_runs.c
+    query = sa.select(sa.func.max(runs.id)).join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
+    query = query.where(in_series(evaluation), runs.status == "complete", runs.id < evaluation.id, condition)
+    return db.scalars(query)[0]
 
 
 def _newest(client_id: str, dataset_name: str, system: str) -> sa.Select[Any, Any, Any]:
     return (
         sa.select(*(baselines.c[name] for name in Baseline.__dataclass_fields__))
-        .where(
-            baselines.c.client_id == client_id,
-            baselines.c.dataset_name == dataset_name,
-            baselines.c.system_name == system,
-        )
+        .filter_by(client_id=client_id, dataset_name=dataset_name, system_name=system)
         .order_by(baselines.c.id.desc())
         .limit(1)
     )

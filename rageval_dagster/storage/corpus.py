@@ -194,7 +194,7 @@ def thinned_manifest(db: Database, client_id: str, size: int) -> list[ManifestEn
         .order_by(chunks.text_hash)
         .limit(size)
     )
-    keys = [row[0] for row in db.rows(one_of_each)]
+    keys = db.scalars(one_of_each)
     found = manifest_lookup(db, client_id, keys)
     return [found[key] for key in keys if key in found]
 

@@ -56,6 +56,34 @@ _Returned = TypeVar("_Returned")
 _Key = TypeVar("_Key")
 
 
+def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
+    """Runs a function of one transaction again when the database gave it up.
+
+    For another one (deadlock, lock wait), or because the connection broke: the function is idempotent, so that it does
+    no harm where what broke off was only the word that it was done.
+    """
+
+    @functools.wraps(write)
+    def wrapper(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Returned:
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return write(*args, **kwargs)
+            except (DBAPIError, DatabaseAwayError) as error:
+                if isinstance(error, DBAPIError) and not _is_conflict(error):
+                    raise
+                time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret, only spreads the writers
+        try:
+            return write(*args, **kwargs)
+        except DBAPIError as error:
+            if not _is_conflict(error):
+                raise
+            raise DatabaseError(
+                f"the history database stayed locked by other writers ({_reason(error)}); run again"
+            ) from None
+
+    return wrapper
+
+
 class Database:
     """An open history database. `url` has its `password` hidden; `dialect` is sqlite, postgresql or mysql.
 
@@ -124,6 +152,34 @@ class Database:
         """The rows of a query whose column has one of the keys, as `rows_in`; raises as `connect`."""
         with self.connect() as connection:
             return list(rows_in(connection, query, column, keys))
+
+    def scalars(self, query: sa.Executable) -> list[Any]:
+        """The first column of a query's rows; raises as `connect`."""
+        return [row[0] for row in self.rows(query)]
+
+    @retried
+    def execute(
+        self, statement: sa.Executable, rows: Sequence[Mapping[str, Any]] | None = None, checked: bool = True
+    ) -> int:
+        """One idempotent statement in a transaction of its own, for each of `rows` where given; how many it changed.
+
+        Raises as `begin`.
+        """
+        with self.begin(checked) as connection:
+            return connection.execute(statement, rows).rowcount
+
+    @retried
+    def upsert(
+        self,
+        table: sa.Table,
+        rows: Sequence[Mapping[str, Any]],
+        update: Sequence[str] | Callable[[Any], Mapping[str, Any]] = (),
+        checked: bool = True,
+    ) -> None:
+        """One `upsert` in a transaction of its own; raises as `begin`."""
+        if rows:
+            with self.begin(checked) as connection:
+                upsert(connection, table, rows, update)
 
     def _answering(self, engine: sa.Engine) -> Connection:
         """A connection, as soon as the database gives one; no longer than our patience after it was first silent."""
@@ -231,34 +287,6 @@ def rows_in(
         yield from connection.execute(query.where(column.in_(batch)))
 
 
-def retried(write: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
-    """Runs a function of one transaction again when the database gave it up.
-
-    For another one (deadlock, lock wait), or because the connection broke: the function is idempotent, so that it does
-    no harm where what broke off was only the word that it was done.
-    """
-
-    @functools.wraps(write)
-    def wrapper(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Returned:
-        for attempt in range(1, _ATTEMPTS):
-            try:
-                return write(*args, **kwargs)
-            except (DBAPIError, DatabaseAwayError) as error:
-                if isinstance(error, DBAPIError) and not _is_conflict(error):
-                    raise
-                time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret, only spreads the writers
-        try:
-            return write(*args, **kwargs)
-        except DBAPIError as error:
-            if not _is_conflict(error):
-                raise
-            raise DatabaseError(
-                f"the history database stayed locked by other writers ({_reason(error)}); run again"
-            ) from None
-
-    return wrapper
-
-
 @retried
 def delete_batch(db: Database, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
     """Deletes rows that the condition is true of, so few that nobody waits for long, and returns how many."""
@@ -273,25 +301,29 @@ def delete_batch(db: Database, table: sa.Table, condition: sa.ColumnElement[bool
 
 
 def _is_conflict(error: DBAPIError) -> bool:
-    original = error.orig
-    if getattr(original, "sqlstate", None) in {"40001", "40P01"}:
-        return True
-    code = original.args[0] if original is not None and original.args else None
     # MariaDB: lock wait timeout, deadlock, record changed since last read.
-    return code in {1205, 1213, 1020} or "database is locked" in str(code)
+    code = _code(error)
+    return _state(error) in {"40001", "40P01"} or code in {1205, 1213, 1020} or "database is locked" in str(code)
 
 
 def _is_forbidden(error: DBAPIError) -> bool:
     """Whether the user lacks the right: PostgreSQL's insufficient privilege; MariaDB's for a database, for a table."""
-    original = error.orig
-    code = original.args[0] if original is not None and original.args else None
-    return getattr(original, "sqlstate", None) == "42501" or code in {1044, 1142}
+    return _state(error) == "42501" or _code(error) in {1044, 1142}
 
 
 def _is_lost(error: DBAPIError) -> bool:
     """Whether the connection is gone; MariaDB that shuts down, or whose administrator ended it, says so first."""
-    code = error.orig.args[0] if error.orig is not None and error.orig.args else None
-    return error.connection_invalidated or code in {1053, 1927}
+    return error.connection_invalidated or _code(error) in {1053, 1927}
+
+
+def _state(error: DBAPIError) -> str | None:
+    """PostgreSQL's SQLSTATE."""
+    return getattr(error.orig, "sqlstate", None)
+
+
+def _code(error: DBAPIError) -> Any:
+    """MariaDB's number of the error; SQLite's words."""
+    return error.orig.args[0] if error.orig is not None and error.orig.args else None
 
 
 def _translated(
@@ -544,16 +576,12 @@ def _enable_write_ahead_log(db: Database) -> None:
 @contextmanager
 def _exclusive(db: Database) -> Iterator[Connection]:
     """A transaction in which no other process changes the schema."""
-    if db.dialect == "sqlite":
-        with db.begin() as connection:
-            yield connection
-        return
-    if db.dialect == "postgresql":
-        with db.begin() as connection:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
-            yield connection
-        return
     with db.begin() as connection:
+        if db.dialect == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
+        if db.dialect != "mysql":
+            yield connection
+            return
         # MariaDB commits at every change of the schema: the lock belongs to the connection, its name to the database.
         name = f"rageval:{connection.execute(sa.select(sa.func.database())).scalar()}"[:64]
         if connection.execute(sa.select(sa.func.get_lock(name, _MIGRATION_WAIT_S))).scalar() != 1:

@@ -199,15 +199,17 @@ def evaluations_by_id(db: Database, ids: Iterable[int]) -> dict[int, Evaluation]
 def evaluations_between(db: Database, before: Evaluation, now: Evaluation) -> list[Evaluation]:
     """The complete ones of the same dataset's name and system after one and before the other, oldest first."""
     runs = evaluation_runs.c
-    query = _EVALUATIONS.where(
-        runs.client_id == now.client_id,
-        runs.system_name == now.system,
-        evaluation_datasets.c.name == now.dataset_name,
-        runs.status == "complete",
-        runs.id > before.id,
-        runs.id < now.id,
-    )
+    query = _EVALUATIONS.where(in_series(now), runs.status == "complete", runs.id > before.id, runs.id < now.id)
     return [_evaluation(row) for row in db.rows(query.order_by(runs.id))]
+
+
+def in_series(evaluation: Evaluation) -> sa.ColumnElement[bool]:
+    """Whether a run, joined with its dataset, is of the evaluation's client, dataset name and system."""
+    return sa.and_(
+        evaluation_runs.c.client_id == evaluation.client_id,
+        evaluation_runs.c.system_name == evaluation.system,
+        evaluation_datasets.c.name == evaluation.dataset_name,
+    )
 
 
 def evaluations_of_trigger(db: Database, client_id: str, trigger: str | None = None) -> list[Evaluation]:
@@ -274,11 +276,9 @@ def add_cost(db: Database, id: int, cost_usd: float) -> None:
     update_evaluation(db, id, cost_usd=sa.func.coalesce(evaluation_runs.c.cost_usd, 0.0) + cost_usd)
 
 
-@retried
 def update_evaluation(db: Database, id: int, **values: Any) -> None:
     """Sets columns of an evaluation's row."""
-    with db.begin() as connection:
-        connection.execute(sa.update(evaluation_runs).where(evaluation_runs.c.id == id).values(**values))
+    db.execute(sa.update(evaluation_runs).where(evaluation_runs.c.id == id).values(**values))
 
 
 def read_evaluation(connection: Connection, evaluation_id: int) -> Evaluation:

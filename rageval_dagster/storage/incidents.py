@@ -68,11 +68,7 @@ _COLUMNS = [incidents.c[name] for name in Incident.__dataclass_fields__]
 def open_incidents(db: Database, client_ids: Iterable[str] | None = None) -> list[Incident]:
     """The incidents that are open, of these clients or (None) of all, oldest first."""
     query = sa.select(*_COLUMNS).where(incidents.c.open_key.is_not(None))
-    with db.connect() as connection:
-        if client_ids is None:
-            rows = list(connection.execute(query))
-        else:
-            rows = list(rows_in(connection, query, incidents.c.client_id, client_ids))
+    rows = db.rows(query) if client_ids is None else db.rows_in(query, incidents.c.client_id, client_ids)
     return sorted((Incident(**row._mapping) for row in rows), key=lambda incident: incident.id)
 
 
@@ -101,15 +97,12 @@ def open_all(db: Database, findings: Sequence[Finding], now: datetime) -> None:
         upsert(connection, incidents, rows, key=["open_key"])
 
 
-@retried
 def replace_run(db: Database, incident: Incident, run_id: str, details: Mapping[str, Any]) -> None:
     """Lets an open incident be of another run from now on; who was told of it is told nothing new."""
     update = sa.update(incidents).where(incidents.c.id == incident.id, incidents.c.open_key.is_not(None))
-    with db.begin() as connection:
-        connection.execute(update.values(run_id=run_id, details=dict(details)))
+    db.execute(update.values(run_id=run_id, details=dict(details)))
 
 
-@retried
 def close_all(db: Database, ended: Sequence[tuple[Incident, Mapping[str, Any]]], now: datetime) -> None:
     """Closes incidents, each with what ended it; one that is closed already stays as it is."""
     if not ended:
@@ -123,8 +116,7 @@ def close_all(db: Database, ended: Sequence[tuple[Incident, Mapping[str, Any]]],
         {"key": incident.id, "all_details": {**incident.details, OVER: dict(over)}}
         for incident, over in sorted(ended, key=lambda entry: entry[0].id)
     ]
-    with db.begin() as connection:
-        connection.execute(update, rows)
+    db.execute(update, rows)
 
 
 def untold(db: Database, since: datetime) -> list[Incident]:
@@ -138,8 +130,7 @@ def untold(db: Database, since: datetime) -> list[Incident]:
             sa.and_(_untold("closing"), incidents.c.closed_at >= since),
         )
     )
-    with db.connect() as connection:
-        found = [Incident(**row._mapping) for row in connection.execute(query)]
+    found = [Incident(**row._mapping) for row in db.rows(query)]
     return sorted(found, key=lambda incident: (incident.claimed_until or incident.opened_at, incident.id))
 
 
@@ -174,12 +165,10 @@ def mark_told(db: Database, told: Sequence[Incident], now: datetime) -> None:
             )
 
 
-@retried
 def give_back(db: Database, claimed: Sequence[Incident], now: datetime) -> None:
     """Lets others tell the news of these incidents; they are remembered as tried now."""
-    with db.begin() as connection:
-        for incident in claimed:
-            connection.execute(sa.update(incidents).where(incidents.c.id == incident.id).values(claimed_until=now))
+    ids = [incident.id for incident in claimed]
+    db.execute(sa.update(incidents).where(incidents.c.id.in_(ids)).values(claimed_until=now))
 
 
 def _untold(phase: Phase) -> sa.ColumnElement[bool]:

@@ -109,26 +109,21 @@ def acquire_lease(db: Database, client_id: str, holder: str, ttl_s: float = TTL_
     return Lease(client_id, holder, row.lease_token + 1)
 
 
-@retried
 def renew_lease(db: Database, lease: Lease, ttl_s: float = TTL_S) -> None:
     """Keeps the lease for `ttl_s` seconds from now.
 
     Raises:
         LeaseHeldError: it was lost: it expired and another run took it, or it was released.
     """
-    with db.begin(checked=False) as connection:
-        kept = connection.execute(
-            sa.update(clients).where(*_is_held(lease)).values(lease_expires_at=utc_now() + timedelta(seconds=ttl_s))
-        ).rowcount
-    if not kept:
+    expires = utc_now() + timedelta(seconds=ttl_s)
+    if not db.execute(sa.update(clients).where(*_is_held(lease)).values(lease_expires_at=expires), checked=False):
         raise _lost(lease)
 
 
-@retried
 def release_lease(db: Database, lease: Lease) -> None:
     """Gives the lease back; nothing happens if it was lost."""
-    with db.begin(checked=False) as connection:
-        connection.execute(sa.update(clients).where(*_is_held(lease)).values(lease_holder=None, lease_expires_at=None))
+    free = {"lease_holder": None, "lease_expires_at": None}
+    db.execute(sa.update(clients).where(*_is_held(lease)).values(free), checked=False)
 
 
 @contextmanager

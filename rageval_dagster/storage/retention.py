@@ -13,7 +13,7 @@ from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, list_datasets
 from rageval_dagster.storage.clients import list_clients
-from rageval_dagster.storage.database import Database, delete_batch, in_batches, retried
+from rageval_dagster.storage.database import Database, delete_batch, in_batches
 from rageval_dagster.storage.evaluations import start_anew
 from rageval_dagster.storage.forgetting import empty_log, file_of
 from rageval_dagster.storage.leases import keep_lease, lease_holder
@@ -108,7 +108,7 @@ def retain_all(
 def _asked_models(db: Database) -> set[str]:
     """Whose replies or calls of models are kept."""
     query = sa.union(*(sa.select(table.c.client_id) for table in (llm_cache, llm_calls)))
-    return {row.client_id for row in db.rows(query)}
+    return set(db.scalars(query))
 
 
 def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:
@@ -143,7 +143,7 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     rows["corpus_versions"] = _delete_old(db, corpus_versions.c.first_seen, client_id, before, unnamed)
     drawn_at = chunk_samples.c.drawn_at
     newest = sa.select(sa.func.max(drawn_at)).where(chunk_samples.c.client_id == client_id)
-    last = db.rows(newest)[0][0] or before
+    last = db.scalars(newest)[0] or before
     rows["chunk_samples"] = _delete_old(db, drawn_at, client_id, min(before, last))
     times = (
         run_requests.c.requested_at,
@@ -169,7 +169,7 @@ def _baselines(client_id: str) -> sa.Select[int]:
 def _count(db: Database, evaluations: sa.Select[int], before: datetime) -> int:
     """How many of these evaluations ended before a time."""
     query = sa.select(sa.func.count()).where(evaluation_runs.c.id.in_(evaluations), _ended < before)
-    return db.rows(query)[0][0]
+    return db.scalars(query)[0]
 
 
 def _since_baselines(client_id: str) -> sa.Select[int]:
@@ -281,8 +281,8 @@ def _start_unfinished_anew(db: Database, client_id: str, before: datetime) -> No
     """What an evaluation has that nobody went on with since: should it be resumed, its texts would be missing."""
     runs = evaluation_runs.c
     query = sa.select(runs.id).where(runs.client_id == client_id, runs.status != "complete", _ended < before)
-    for row in db.rows(query):
-        start_anew(db, row.id)
+    for evaluation_id in db.scalars(query):
+        start_anew(db, evaluation_id)
 
 
 def _delete_questions(
@@ -336,7 +336,7 @@ def _used(
         wanted = sa.and_(wanted, _is_used(since, lasting))
     columns = (run_items.c.retrieval_id, run_items.c.result_id)
     query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))
-    return {row[0] for row in db.rows(query) if row[0] is not None}
+    return {id for id in db.scalars(query) if id is not None}
 
 
 def _shown_texts(db: Database, client_id: str, since: datetime, used: Collection[str]) -> set[str]:
@@ -397,8 +397,6 @@ def _sweep(
         last = rows[-1][0]
 
 
-@retried
 def _apply(db: Database, table: Any, condition: sa.ColumnElement[bool], blank: Sequence[str]) -> None:
     statement = sa.update(table).values(dict.fromkeys(blank, sa.null())) if blank else sa.delete(table)
-    with db.begin() as connection:
-        connection.execute(statement.where(condition))
+    db.execute(statement.where(condition))

@@ -7,12 +7,11 @@ import sqlalchemy as sa
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.database import Database, retried, upsert
+from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import run_requests
 from rageval_dagster.storage.types import utc_now
 
 
-@retried
 def freeze(db: Database, settings: Settings, triggers: Mapping[str, str], plan: Mapping[str, Any]) -> None:
     """Keeps the settings of clients, by name the trigger of each, for their runs; one asked for before keeps its own.
 
@@ -29,9 +28,7 @@ def freeze(db: Database, settings: Settings, triggers: Mapping[str, str], plan: 
         rows.append(
             {"client_id": client_id, "trigger_key": trigger, "settings": own, "plan": kept, "requested_at": now}
         )
-    if rows:
-        with db.begin(checked=False) as connection:
-            upsert(connection, run_requests, rows)
+    db.upsert(run_requests, rows, checked=False)
 
 
 def requested(

@@ -185,7 +185,6 @@ def load_rescored(
     return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
 
 
-@retried
 def save_night_scores(
     db: Database, client_id: str, metric_version: str, scores: Mapping[tuple[int, str], Mapping[str, float]]
 ) -> None:
@@ -200,8 +199,7 @@ def save_night_scores(
         }
         for (evaluation_id, metric_id), values in scores.items()
     ]
-    with db.begin() as connection:
-        upsert(connection, night_scores, rows, update=["scores"])
+    db.upsert(night_scores, rows, update=["scores"])
 
 
 def metric_versions(db: Database, evaluation_ids: Iterable[int], metric_id: str) -> dict[int, str]:
@@ -250,7 +248,6 @@ class Repeated:
         return known and self.result_id == result_id
 
 
-@retried
 def save_repeated(db: Database, evaluation: Evaluation, questions: Mapping[str, Repeated]) -> None:
     """Keeps what questions scored when they were asked three times, by the questions' keys."""
     versions = _versions(db, evaluation)
@@ -264,8 +261,7 @@ def save_repeated(db: Database, evaluation: Evaluation, questions: Mapping[str, 
         }
         for key, each in questions.items()
     ]
-    with db.begin() as connection:
-        upsert(connection, repeated_scores, rows, update=["result_id", "scores"])
+    db.upsert(repeated_scores, rows, update=["result_id", "scores"])
 
 
 def load_repeated(db: Database, evaluation: Evaluation) -> dict[str, list[Repeated]]:
@@ -317,7 +313,12 @@ def _insert_takes(
 ) -> dict[str, dict[str, int | None]]:
     """Stores the scores that are new; returns {result id: {metric id: the take to use, None: the first good one}}."""
     now = utc_now()
-    known = _known_takes(connection, client_id, {score[0] for score in scores})
+    # Every stored outcome, oldest first.
+    known: dict[tuple[str, str, str], list[_Take]] = {}
+    query = _takes(client_id, "status", "reason", "created_at")
+    results = sorted({score[0] for score in scores})
+    for result_id, metric_id, version, *take in rows_in(connection, query, metric_scores.c.result_id, results):
+        known.setdefault((result_id, metric_id, version), []).append(_Take(*take))
     new_rows: list[dict[str, Any]] = []
     used: dict[str, dict[str, int | None]] = {}
     for result_id, metric_id, metric_version, outcome in scores:
@@ -350,39 +351,17 @@ def _insert_takes(
     return used
 
 
-def _known_takes(
-    connection: Connection, client_id: str, result_ids: Iterable[str]
-) -> dict[tuple[str, str, str], list[_Take]]:
-    """Every stored outcome, oldest first, by (result, metric, metric version)."""
-    known: dict[tuple[str, str, str], list[_Take]] = {}
-    query = _takes(client_id, "status", "reason", "created_at")
-    for row in rows_in(connection, query, metric_scores.c.result_id, sorted(result_ids)):
-        known.setdefault((row.result_id, row.metric_id, row.metric_version), []).append(
-            _Take(row.take, row.status, row.reason, row.created_at)
-        )
-    return known
-
-
 def _remember_takes(
     connection: Connection, client_id: str, evaluation_id: int, used: Mapping[str, Mapping[str, int | None]]
 ) -> None:
     items = tables.run_items
-    rows = connection.execute(
-        sa.select(items.c.item_id, items.c.result_id, items.c.takes).where(items.c.evaluation_id == evaluation_id)
-    ).all()
+    query = sa.select(items.c.item_id, items.c.result_id, items.c.takes).where(items.c.evaluation_id == evaluation_id)
+    of = {"evaluation_id": evaluation_id, "client_id": client_id}
     changed = []
-    for row in rows:
-        if row.result_id not in used:
-            continue
+    for row in connection.execute(query):
         before = row.takes or {}
-        after = {metric_id: take for metric_id, take in {**before, **used[row.result_id]}.items() if take is not None}
+        now = {**before, **used.get(row.result_id, {})}
+        after = {metric_id: take for metric_id, take in now.items() if take is not None}
         if after != before:
-            changed.append(
-                {
-                    "evaluation_id": evaluation_id,
-                    "client_id": client_id,
-                    "item_id": row.item_id,
-                    "takes": after or None,
-                }
-            )
+            changed.append({**of, "item_id": row.item_id, "takes": after or None})
     upsert(connection, items, changed, update=["takes"])

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from rageval_dagster.automation.requests import ensure_partitions
-from rageval_dagster.corpus.catalogue import MARKER_FILE
+from rageval_dagster.corpus.chroma_internals import MARKER_FILE
 from rageval_dagster.corpus.snapshots import list_snapshots
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rageval_dagster.corpus.catalogue import DATABASE_FILE, MARKER_FILE
+from rageval_dagster.corpus.chroma_internals import DATABASE_FILE, MARKER_FILE
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import StoreError
 from rageval_dagster.settings import Settings

@@ -1,21 +1,39 @@
-"""A look into an embedded Chroma's SQLite file, read-only and without Chroma, whose mere opening changes its files."""
+"""The one door to what Chroma does not promise: its SQLite file, how it opens and caches a store, how it fails.
+
+tests/corpus/test_chroma_internals.py holds all of it against Chroma, scripts/contracts.sh against other versions.
+"""
 
 import json
+import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.errors import StoreError
+from pydantic import SecretStr
+
+from rageval_dagster.errors import StoreAwayError, StoreError, Translating
 from rageval_dagster.identity import digest
+
+if TYPE_CHECKING:
+    import chromadb
+    from chromadb.api import ClientAPI
 
 DATABASE_FILE = "chroma.sqlite3"
 MARKER_FILE = ".rageval-store"
 """Stands in the folder of an embedded store that this project made, and may therefore open where it is."""
 
+HEARTBEAT = ("/api/v2/heartbeat", "nanosecond heartbeat")
+"""Where a server says that it is one, and a word of its answer."""
+
+AWAY = {502, 503, 504}
+"""What stands before a server that is just being restarted answers."""
+
 _BUSY_TIMEOUT_S = 10
+_opening = threading.Lock()
 
 ClientValue = str | int | float
 """What a metadata field that names the client may hold."""
@@ -43,7 +61,10 @@ class FieldValue:
 
 
 class Catalogue:
-    """The collections of one tenant and database in an embedded store, and how far each was written."""
+    """The collections of one tenant and database in an embedded store, and how far each was written.
+
+    It reads the SQLite file without Chroma, whose mere opening changes its files.
+    """
 
     def __init__(self, path: Path, tenant: str, database: str) -> None:
         self.path = path
@@ -172,3 +193,86 @@ class Catalogue:
 def _sequence_number(value: int | bytes) -> int:
     """Older versions of Chroma wrote the number as eight bytes."""
     return int.from_bytes(value, "big") if isinstance(value, bytes) else value
+
+
+def open_client(tenant: str, database: str, options: Callable[[], dict[str, Any]]) -> "ClientAPI":
+    """A client that sees what other processes wrote up to now. `options` gives those that `embedded` or `server` name.
+
+    Chroma keeps one system per path in each process, and its index is as old as its first query: without forgetting
+    that, chunks which another process added are never found.
+
+    Raises:
+        StoreError: the store has no such tenant or database.
+    """
+    import chromadb
+    from chromadb.api.shared_system_client import SharedSystemClient
+    from chromadb.config import Settings
+
+    logging.getLogger("chromadb.telemetry").setLevel(logging.CRITICAL)
+    # Chroma would also read `.env` of the working directory, which is ours.
+    fixed = {"_env_file": None, "anonymized_telemetry": False}
+    with _opening:
+        SharedSystemClient.clear_system_cache()
+        try:
+            # The options hold secrets: they stand in no variable that a traceback could show.
+            return chromadb.Client(Settings(**fixed | options()), tenant, database)
+        except ValueError:
+            raise StoreError(
+                f"Chroma cannot be opened with tenant {tenant!r} and database {database!r}: see that it has them"
+            ) from None
+
+
+def embedded(path: Path) -> dict[str, Any]:
+    """The options of a client of the store in a folder."""
+    return {
+        "chroma_api_impl": "chromadb.api.rust.RustBindingsAPI",
+        "is_persistent": True,
+        "persist_directory": str(path),
+    }
+
+
+def server(host: str, port: int, tls: bool, headers: Mapping[str, SecretStr]) -> dict[str, Any]:
+    """The options of a client of a server."""
+    return {
+        "chroma_api_impl": "chromadb.api.fastapi.FastAPI",
+        "chroma_server_host": host,
+        "chroma_server_http_port": port,
+        "chroma_server_ssl_enabled": tls,
+        "chroma_server_headers": {name: value.get_secret_value() for name, value in headers.items()},
+    }
+
+
+def translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating:
+    """Turns what Chroma raises into one line.
+
+    Raises:
+        StoreError: naming the store and what Chroma says, which never holds a chunk's text.
+    """
+    import httpx
+    from chromadb.errors import ChromaError
+
+    def translate(error: BaseException) -> StoreError | None:
+        if isinstance(error, ChromaError):
+            said = " ".join(str(error).split())
+            for secret in secrets:
+                said = said.replace(secret.get_secret_value(), "***")
+            return StoreError(f"the Chroma store at {location} refused: {said[:300] or type(error).__name__}")
+        # An answer of nobody that Chroma knows is a plain Exception.
+        cause = error.__context__ if type(error) is Exception else error
+        away = isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code in AWAY
+        if away or isinstance(error, httpx.HTTPError):
+            return StoreAwayError(
+                f"the Chroma server at {location} stopped answering ({type(cause).__name__}); see that it runs"
+            )
+        return None
+
+    return Translating(translate)
+
+
+def distance_space(collection: "chromadb.Collection") -> str | None:
+    """How the collection measures distance: cosine, l2 or ip."""
+    configuration: Any = collection.configuration_json
+    for index in ("hnsw", "spann"):
+        if configuration.get(index):
+            return configuration[index].get("space")
+    return None

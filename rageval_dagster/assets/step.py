@@ -1,0 +1,146 @@
+"""The frame of a client's assets and checks: what Dagster is told of them, and what their bodies are given.
+
+A body takes a `Step` and the resources that it names. It loads by id, calls one domain function, and returns metadata.
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import dagster as dg
+
+from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.records import Pace, Progress
+from rageval_dagster.resources import ClientLease, HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.tables import metadata
+
+SCHEMA = "dagster/column_schema"
+SECONDS_BETWEEN_LINES = 5.0
+
+Body = Callable[..., Any]
+Metadata = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What every step of a client's run has at hand."""
+
+    context: Any
+    database: HistoryDatabase
+
+    @cached_property
+    def client_id(self) -> str:
+        return self.database.client_of(self.context.partition_key)
+
+    @cached_property
+    def db(self) -> Database:
+        return self.database.open()
+
+    @property
+    def run_id(self) -> str:
+        """Dagster's."""
+        return self.context.run.run_id
+
+    def progress(self, what: str) -> Progress:
+        """A callback that logs `what: done/total (rate; model calls, cost)` at most every five seconds, and when all is
+        done."""
+        from rageval_dagster.storage.caches import model_usage
+
+        before = model_usage(self.db, self.client_id, self.run_id)
+        started = time.monotonic()
+        last_line, said = started, -1
+        pace = Pace()
+
+        def report(done: int, total: int) -> None:
+            nonlocal last_line, said
+            now = time.monotonic()
+            if done == said or (done < total and now - last_line < SECONDS_BETWEEN_LINES):
+                return
+            last_line, said = now, done
+            spent = (model_usage(self.db, self.client_id, self.run_id) - before).described()
+            going = pace.told(done, total, now - started)
+            self.context.log.info(f"{what}: {done}/{total} ({going}{f'; {spent}' if spent else ''})")
+
+        return report
+
+
+def client_asset(
+    group: str,
+    table: str | None,
+    deps: Iterable[dg.AssetsDefinition | dg.SourceAsset],
+    kinds: Iterable[str] = ("python", "sql"),
+    leased: bool = True,
+    **options: Any,
+) -> Callable[[Body], dg.AssetsDefinition]:
+    """Decorates the body of an asset that writes a client's rows of a table, under its lease.
+
+    The body returns its metadata, or a whole result; with `output_required` false None, which ends the run there.
+    """
+    # The columns of the table, whatever database system it is on.
+    columns = [] if table is None else metadata.tables[table].columns
+    schema = dg.TableSchema([dg.TableColumn(each.name, str(each.type)) for each in columns])
+
+    def decorate(body: Body) -> dg.AssetsDefinition:
+        def run(*args: Any, **resources: Any) -> Iterator[dg.MaterializeResult]:
+            made = body(*args, **resources)
+            if made is not None:
+                yield dg.MaterializeResult(metadata=made) if isinstance(made, Mapping) else made
+
+        asset = dg.asset(
+            group_name=group,
+            kinds=set(kinds),
+            owners=OWNERS,
+            deps=deps,
+            partitions_def=clients_partitions,
+            metadata={SCHEMA: schema} if columns else None,
+            **options,
+        )
+        return asset(_framed(body, run, dg.AssetExecutionContext, {"lease": ClientLease} if leased else {}))
+
+    return decorate
+
+
+def client_check(name: str | None = None, description: str | None = None) -> Callable[[Body], dg.AssetChecksDefinition]:
+    """Decorates the body of a check of a client's newest evaluations, which returns what came of it."""
+
+    def decorate(body: Body) -> dg.AssetChecksDefinition:
+        check = dg.asset_check(
+            asset="evaluation_runs", name=name, description=description, partitions_def=clients_partitions
+        )
+        return check(_framed(body, body, dg.AssetCheckExecutionContext, {}))
+
+    return decorate
+
+
+def _framed(body: Body, run: Callable[..., Any], context_type: type, further: Mapping[str, type]) -> Body:
+    """What Dagster calls for a body: with a context and every resource that is needed, by its name and type."""
+    own = list(inspect.signature(body).parameters.values())[1:]
+    wanted = [parameter.name for parameter in own]
+    resources = {"database": HistoryDatabase, **further, **{each.name: each.annotation for each in own}}
+
+    def call(context: Any, database: HistoryDatabase, **given: Any) -> Any:
+        return run(Step(context, database), **{name: given[name] for name in wanted})
+
+    def generate(context: Any, database: HistoryDatabase, **given: Any) -> Iterator[Any]:
+        yield from call(context, database, **given)
+
+    framed: Any = generate if inspect.isgeneratorfunction(run) else call
+    framed.__name__, framed.__doc__, framed.__module__ = body.__name__, body.__doc__, body.__module__
+    takes = {"context": context_type, **resources}
+    framed.__annotations__ = takes
+    framed.__signature__ = inspect.Signature(
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=of) for name, of in takes.items()]
+    )
+    return without_texts(framed)
+
+
+def view_schema(db: Database, name: str) -> dg.TableSchema:
+    """The columns of a view as the database has them."""
+    from rageval_dagster.storage.views import view_columns
+
+    return dg.TableSchema([dg.TableColumn(column, kind) for column, kind in view_columns(db, name)])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from rageval_dagster.benchmark.formats.outputs import EVALUATION_DATA, Output, OutputOptions, outputs_of
-from rageval_dagster.benchmark.redacted import redacted_item
+from rageval_dagster.benchmark.importing import redacted_item
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.breakdown import GROUPINGS
 from rageval_dagster.evaluation.result_shape import result_shape

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from rageval_dagster.benchmark.by_rule.generator import generate
-from rageval_dagster.benchmark.words import content_tokens
+from rageval_dagster.benchmark.wording import content_tokens
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.rag.retrievers import FUSION_K, _Bm25Index
 from rageval_dagster.records import Chunk

@@ -1,22 +1,26 @@
-"""What a client's corpus, as it was last scanned, has to do with its datasets: coverage, and questions to look at."""
+"""What a client's corpus says of its datasets: what they cover of it, questions to look at, how hard they are."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import replace
+from math import sqrt
+from statistics import median_low
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rageval_dagster.benchmark.topics import cluster, nearest_topics, topic_count
 from rageval_dagster.corpus.evidence import Resolution, resolve
-from rageval_dagster.errors import TextsDeletedError
-from rageval_dagster.records import Item
+from rageval_dagster.errors import EmbeddingError, TextsDeletedError
+from rageval_dagster.records import NOT_RETURNED, Candidate, Item
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage.benchmark import Coverage, Dataset
 from rageval_dagster.storage.database import Database
+from rageval_dagster.text import normalise_whitespace
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rageval_dagster.corpus.store import ChromaStore
+    from rageval_dagster.embedding.models import Embedder
 
 Lack = Literal["no_such_document", "ambiguous_document", "quote_not_found"]
 """Why an item's evidence stands for nothing: several documents may be meant where a file named one otherwise."""
@@ -25,6 +29,10 @@ LACKS: frozenset[str] = frozenset(get_args(Lack))
 
 TOPIC_CHUNKS = 4_000
 """So many chunks at most are clustered; of more, always the same ones."""
+MOST_TOPICS = 50
+_ROUNDS = 50
+
+DIFFICULTY_DEPTH = 50
 
 
 def note_corpus(db: Database, store: "ChromaStore", client_id: str, datasets: Iterable[Dataset]) -> None:
@@ -107,3 +115,107 @@ def _flagged(
         if reasons:
             flagged[item_id] = reasons
     return flagged
+
+
+# --- topics: clusters of the chunks' vectors by their direction (spherical k-means) ----------------------------------
+
+
+def topic_count(chunks: int) -> int:
+    """How many topics so many chunks are taken to have: about sqrt(chunks / 2), as is usual, but no more than 50."""
+    return min(max(round(sqrt(chunks / 2)), 1), MOST_TOPICS, chunks)
+
+
+def cluster(vectors: "np.ndarray", count: int) -> "np.ndarray":
+    """The centres of up to `count` clusters, float32 [clusters, d], each of length 1; every one is nearest to some row.
+
+    The same rows give the same ones. The first are drawn far apart (k-means++, Arthur and Vassilvitskii 2007). Fewer
+    clusters come of rows that have fewer directions.
+
+    Args:
+        vectors: float [n, d], at least one.
+        count: of clusters, at least 1.
+    """
+    import numpy as np
+
+    rows = directions(vectors)
+    random = np.random.default_rng(0)
+    chosen = [0]
+    similarity = rows @ rows[0]
+    while len(chosen) < count:
+        distances = 1.0 - similarity.astype(np.float64)
+        # Rounding leaves a little between equal rows.
+        distances[distances < 1e-6] = 0.0
+        if not distances.sum():
+            break
+        chosen.append(int(random.choice(len(rows), p=distances / distances.sum())))
+        similarity = np.maximum(similarity, rows @ rows[chosen[-1]])
+    centres = rows[chosen]
+    nearest = np.argmax(rows @ centres.T, axis=1)
+    for _ in range(_ROUNDS):
+        # A centre that nothing is near to any more is dropped.
+        centres = directions(np.stack([rows[nearest == number].sum(axis=0) for number in np.unique(nearest)]))
+        before, nearest = nearest, np.argmax(rows @ centres.T, axis=1)
+        if np.array_equal(before, nearest):
+            break
+    return centres[np.unique(nearest)]
+
+
+def nearest_topics(vectors: "np.ndarray", centres: "np.ndarray") -> set[int]:
+    """The numbers of the centres that some row is nearest to."""
+    import numpy as np
+
+    return {int(number) for number in np.argmax(directions(vectors) @ centres.T, axis=1)} if len(vectors) else set()
+
+
+def directions(vectors: "np.ndarray") -> "np.ndarray":
+    """Rows of length 1, float32 [n, d]."""
+    import numpy as np
+
+    rows = np.asarray(vectors, dtype=np.float32)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+# --- difficulty: at which rank the store gives back the chunk that a question was written about ----------------------
+
+
+def with_difficulty(
+    store: "ChromaStore", client_id: str, accepted: Sequence[Candidate], embedder: "Embedder"
+) -> list[Candidate]:
+    """Candidates with their round-trip rank, where the store's vectors are the embedder's; without it, where not.
+
+    What was measured before stays so.
+    """
+    from rageval_dagster.corpus.compatibility import check_embedder
+
+    new = [each for each in accepted if each.difficulty is None and each.item and each.item.evidence]
+    if not new:
+        return list(accepted)
+    try:
+        check_embedder(store, client_id, embedder)
+    except EmbeddingError:
+        return list(accepted)
+    vectors = embedder.encode([candidate.item.question for candidate in new if candidate.item])
+    ranks = {candidate.candidate_id: NOT_RETURNED for candidate in new}
+    for candidate, hits in zip(new, store.query(client_id, vectors, DIFFICULTY_DEPTH), strict=True):
+        quote = candidate.item and candidate.item.evidence[0].quote
+        if quote:
+            wanted = normalise_whitespace(quote)
+            found = (hit.rank for hit in hits if hit.text and wanted in normalise_whitespace(hit.text))
+            ranks[candidate.candidate_id] = next(found, NOT_RETURNED)
+    return [
+        replace(candidate, difficulty=ranks.get(candidate.candidate_id, candidate.difficulty)) for candidate in accepted
+    ]
+
+
+def difficulty_stats(candidates: Iterable[Candidate]) -> dict[str, Any]:
+    """What a dataset's stats say of its difficulty: the best rank at which half of the questions measured or more get
+    their own passage, None where fewer do; how many were measured, and how many ranks were looked at.
+    """
+    known = [each.difficulty for each in candidates if each.difficulty is not None]
+    # Behind all ranks: left out, the hardest questions would make a dataset look easy.
+    middle = median_low(rank if rank != NOT_RETURNED else DIFFICULTY_DEPTH + 1 for rank in known) if known else None
+    return {
+        "median_difficulty": middle if middle is not None and middle <= DIFFICULTY_DEPTH else None,
+        "difficulty_measured": len(known),
+        "difficulty_depth": DIFFICULTY_DEPTH,
+    }

@@ -1,17 +1,19 @@
 """Drafts: what a model is asked to write about one or two chunks, and the item that its reply makes."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, says_none
-from rageval_dagster.benchmark.mix import SINGLE, Kind
-from rageval_dagster.benchmark.quotes import locate_quote
-from rageval_dagster.languages import language_name
+from rageval_dagster.benchmark.mix import SINGLE, QuestionKind
+from rageval_dagster.benchmark.rules import longest_common_run, share_known
+from rageval_dagster.benchmark.wording import tokens
+from rageval_dagster.languages import language_name, sentences
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
 from rageval_dagster.llm.messages import object_schema
-from rageval_dagster.llm.prompts import Prompt, load_prompt
+from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.records import Chunk, Evidence, Item
 
 PROMPTS = ("generate", "generate_multi_hop", "generate_unanswerable")
@@ -22,6 +24,14 @@ QUOTE_NOT_FOUND = "quote_not_found"
 
 OTHER_TEMPERATURE = 0.7
 """Of every draft but the first, which would else be the same again."""
+
+SHORTEST_QUOTE = 4
+"""A quote of fewer words stands in too many chunks to prove anything."""
+
+CONTAINED_SHARE = 0.7
+"""The share of an answer's words that a sentence holds to count as the one it comes from."""
+
+_LOOKALIKES = ('"“”„«»', "'‘’`´", "-‐‑‒–—−")
 
 _NAMES = {
     "q": "question",
@@ -73,12 +83,12 @@ _UNANSWERABLE = Form(
 )
 
 
-def form_of(kind: Kind) -> Form:
+def form_of(kind: QuestionKind) -> Form:
     return {"multi_hop": _MULTI_HOP, "unanswerable": _UNANSWERABLE}.get(kind, _SINGLE)
 
 
 def draft_request(
-    kind: Kind, chunks: Sequence[Chunk], language: str | None, attempt: int, prompts_dir: Path | None
+    kind: QuestionKind, chunks: Sequence[Chunk], language: str | None, attempt: int, prompts_dir: Path | None
 ) -> ChatRequest:
     """The request for a question of a kind about one chunk, or about two.
 
@@ -86,9 +96,12 @@ def draft_request(
     """
     form = form_of(kind)
     prompt = load_prompt(form.prompt, prompts_dir)
+    spoken = None if language is None else language_name(language)
     values = {
         form.chunks: passages(chunks),
-        "language": _language(prompt, language),
+        "language": prompt.fill("its language")
+        if spoken is None or spoken == language
+        else prompt.fill("language", language=spoken),
         "again": prompt.fill("again") if attempt else "",
     }
     if kind in SINGLE:
@@ -102,13 +115,7 @@ def draft_request(
     )
 
 
-def _language(prompt: Prompt, language: str | None) -> str:
-    if language is None or language_name(language) == language:
-        return prompt.fill("its language")
-    return prompt.fill("language", language=language_name(language))
-
-
-def reader_of(kind: Kind) -> Callable[[str], Mapping[str, str]]:
+def reader_of(kind: QuestionKind) -> Callable[[str], Mapping[str, str]]:
     """What reads a draft of a kind: its fields, none where the model says that there is nothing to ask.
 
     It raises UnusableReplyError for a reply in which it finds no question, or no answer where there has to be one.
@@ -130,7 +137,7 @@ def reader_of(kind: Kind) -> Callable[[str], Mapping[str, str]]:
     return read
 
 
-def item_of(fields: Mapping[str, str], kind: Kind, chunks: Sequence[Chunk]) -> Item:
+def item_of(fields: Mapping[str, str], kind: QuestionKind, chunks: Sequence[Chunk]) -> Item:
     """The item of a draft about one chunk, or about two.
 
     Raises:
@@ -161,3 +168,41 @@ def _evidence(chunks: Sequence[Chunk], quotes: Sequence[str], answer: str) -> tu
 def _category(fields: Mapping[str, str]) -> str:
     named = fields.get("category", "").strip("*_ .").casefold().replace(" ", "_").replace("-", "_")
     return named if named in SINGLE else SINGLE[0]
+
+
+def locate_quote(text: str, quote: str, answer: str) -> str | None:
+    """The words of the text that prove the answer, exactly as they stand there, or None.
+
+    The model's quote, if it stands in the text (white space, case and typographic marks aside) and is no mere word
+    or two; otherwise the sentence that holds the answer, or most of its words and all its numbers.
+    """
+    if len(tokens(quote)) >= SHORTEST_QUOTE:
+        found = _find(text, quote)
+        if found is not None:
+            return found
+    best = max(sentences(text), key=lambda sentence: _containment(sentence, answer), default="")
+    return _find(text, best) if _containment(best, answer) >= CONTAINED_SHARE else None
+
+
+def _find(text: str, quote: str) -> str | None:
+    words = quote.split()
+    if not words:
+        return None
+    match = re.search(r"\s+".join(re.escape(word) for word in words), text)
+    if match is None:
+        pattern = r"\s+".join("".join(map(_tolerant, word)) for word in words)
+        match = re.search(pattern, text, re.IGNORECASE)
+    return match.group() if match else None
+
+
+def _tolerant(character: str) -> str:
+    group = next((group for group in _LOOKALIKES if character in group), None)
+    return f"[{re.escape(group)}]" if group else re.escape(character)
+
+
+def _containment(sentence: str, answer: str) -> float:
+    """2 for a sentence that holds the answer word for word, else the share of its words that it holds."""
+    held, wanted = tokens(sentence), tokens(answer)
+    if wanted and longest_common_run(wanted, held) == len(wanted):
+        return 2.0
+    return share_known(answer, set(held))

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from rageval_dagster.benchmark.words import content_tokens, tokens
+from rageval_dagster.benchmark.wording import content_tokens, tokens
 from rageval_dagster.text import is_latin
 
 if TYPE_CHECKING:

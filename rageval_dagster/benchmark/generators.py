@@ -1,15 +1,45 @@
-"""Which question generator the settings choose: by rule, or a language model."""
+"""Question generators: what each is asked for and offers, and which the settings choose, by rule or by a model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from rageval_dagster.benchmark.by_rule import generator as by_rule
-from rageval_dagster.benchmark.mix import Shares, question_shares
+from rageval_dagster.benchmark.mix import SINGLE, QuestionKind, Shares, question_shares
 from rageval_dagster.benchmark.related import Related
-from rageval_dagster.benchmark.tasks import Generator, Task
-from rageval_dagster.records import Candidate, Progress
+from rageval_dagster.records import Candidate, Chunk, Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.corpus import document_chunks
 from rageval_dagster.storage.database import Database
+
+MODEL_FAILED = "model_failed"
+"""How the reason starts of what failed for the model's sake: the chunk is asked about again another time."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A chunk to ask about. `kind` is what to ask, `attempt` the number of the first draft (those before are there).
+
+    The generator by rule asks what it can, and has one draft.
+    """
+
+    chunk: Chunk
+    kind: QuestionKind = SINGLE[0]
+    attempt: int = 0
+
+
+class Generator(Protocol):
+    """Writes question-answer pairs. `name` tells generator, prompt version, model and seed."""
+
+    @property
+    def name(self) -> str: ...
+
+    def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
+        """One candidate or more for each task; where none could be written, one that says why.
+
+        `related` knows the chunks of the whole sample; `progress` is told the tasks done.
+        """
+        ...
 
 
 class RuleGenerator:

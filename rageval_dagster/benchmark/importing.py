@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from rageval_dagster.benchmark.coverage import Lack, note_corpus
 from rageval_dagster.benchmark.due import DEFAULT_NAME
 from rageval_dagster.benchmark.formats import ReadOptions, ReadReport, Refusal, read_dataset
 from rageval_dagster.benchmark.formats.rows import without_repetition
-from rageval_dagster.benchmark.redacted import redacted_report
 from rageval_dagster.benchmark.validation import validate_items
 from rageval_dagster.corpus.evidence import find_quotes, nearest_matches
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.redaction import Redactor
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage.benchmark import Dataset
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 NEAREST_FOR = 100
 """For so many unknown documents similar ones are looked for: each is compared with all that the corpus has."""
+
+_NO_TEXTS = ("name", "kind")
+"""Fields of a check that say what it is."""
 
 _NEAREST = 3
 _DOCUMENTS_AT_A_TIME = 200
@@ -267,3 +270,56 @@ def _most_alike(quote: str, chunks: Sequence[Chunk]) -> list[str]:
     words = set(quote.casefold().split())
     shared = {chunk.id: len(words.intersection(chunk.text.casefold().split())) for chunk in chunks}
     return [chunk_id for chunk_id in sorted(shared, key=lambda each: -shared[each]) if shared[chunk_id]][:_NEAREST]
+
+
+def redacted_item(item: Item, redactor: Redactor) -> Item:
+    """The item with question, answers, quotes, history, principal and checks redacted; ids and category stay.
+
+    Raises:
+        RedactionError: the user's own redaction failed.
+    """
+    if redactor.version is None:
+        return item
+    return replace(
+        item,
+        question=redactor.redact(item.question),
+        answers=tuple(redactor.redact(answer) for answer in item.answers),
+        evidence=tuple(
+            replace(each, quote=None if each.quote is None else redactor.redact(each.quote)) for each in item.evidence
+        ),
+        history=tuple({**turn, "content": redactor.redact(turn["content"])} for turn in item.history),
+        principal=_redacted(item.principal, redactor),
+        checks=tuple(
+            {key: value if key in _NO_TEXTS else _redacted(value, redactor) for key, value in check.items()}
+            for check in item.checks
+        ),
+    )
+
+
+def redacted_report(report: ReadReport, file: str, redactor: Redactor) -> ReadReport:
+    """What was read of a file, redacted; rows that became alike are refused but for the first."""
+    if redactor.version is None:
+        return report
+    refused = list(report.refused)
+    redacted = [(number, item, redacted_item(item, redactor)) for number, item in report.rows]
+    return replace(
+        report,
+        rows=without_repetition([(number, item) for number, _, item in redacted], file, refused),
+        refused=refused,
+        chunk_ids={
+            after.item_id: report.chunk_ids[before.item_id]
+            for _, before, after in redacted
+            if before.item_id in report.chunk_ids
+        },
+    )
+
+
+def _redacted(value: Any, redactor: Redactor) -> Any:
+    """A JSON value with every text in it redacted; the names of fields stay."""
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if isinstance(value, Mapping):
+        return {key: _redacted(part, redactor) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(part, redactor) for part in value]
+    return value

@@ -12,11 +12,11 @@ from rageval_dagster.settings import Settings
 
 Single = Literal["factual_lookup", "entity_specific", "temporal"]
 """What can be asked about one chunk."""
-Kind = Literal["factual_lookup", "entity_specific", "temporal", "multi_hop", "unanswerable"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+QuestionKind = Literal["factual_lookup", "entity_specific", "temporal", "multi_hop", "unanswerable"]
+KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)
 SINGLE: tuple[Single, ...] = get_args(Single)
 
-Shares = Mapping[Kind, float]
+Shares = Mapping[QuestionKind, float]
 """The share of a benchmark that is of each kind; together 1."""
 
 MOST_TIMES = 2
@@ -39,11 +39,11 @@ def question_shares(settings: Settings) -> Shares:
     return {**dict.fromkeys(SINGLE, single), "multi_hop": multi_hop, "unanswerable": unanswerable}
 
 
-def kind_of(item: Item) -> Kind:
+def kind_of(item: Item) -> QuestionKind:
     """What kind of a question an item is."""
     if not item.answerable:
         return "unanswerable"
-    own: list[Kind] = [kind for kind in KINDS if kind == item.category]
+    own: list[QuestionKind] = [kind for kind in KINDS if kind == item.category]
     return own[0] if own else SINGLE[0]
 
 
@@ -53,24 +53,26 @@ def group_of(item: Item) -> str:
     return "single" if kind in SINGLE else kind
 
 
-def plan(chunks: Sequence[Chunk], written: Mapping[Kind, int], shares: Shares, related: Related) -> list[Kind]:
+def plan(
+    chunks: Sequence[Chunk], written: Mapping[QuestionKind, int], shares: Shares, related: Related
+) -> list[QuestionKind]:
     """Which kind of question to ask about each chunk: always the one that lacks most of its share.
 
     `written` counts the questions that there are. A question over two documents is asked only where another document
     has to do with the chunk.
     """
-    counts: Counter[Kind] = Counter(written)
-    planned: Counter[Kind] = Counter()
-    kinds: list[Kind] = []
+    counts: Counter[QuestionKind] = Counter(written)
+    planned: Counter[QuestionKind] = Counter()
+    kinds: list[QuestionKind] = []
     for chunk in chunks:
-        possible: list[Kind] = [
+        possible: list[QuestionKind] = [
             kind
             for kind in KINDS
             if planned[kind] < ceil(MOST_TIMES * shares[kind] * len(chunks))
             and (kind != "multi_hop" or related.partners(chunk))
         ]
         total = counts.total() + 1
-        kind: Kind = max(possible or SINGLE, key=lambda kind: shares[kind] * total - counts[kind])
+        kind: QuestionKind = max(possible or SINGLE, key=lambda kind: shares[kind] * total - counts[kind])
         kinds.append(kind)
         counts[kind] += 1
         planned[kind] += 1

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rageval_dagster.benchmark import critics, drafts
 from rageval_dagster.benchmark.critics import UNSEEN, WRONG_LANGUAGE, objections_to, objections_to_unanswerable
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD, QUOTE_NOT_FOUND, NoDraftError
-from rageval_dagster.benchmark.mix import SINGLE, Kind
+from rageval_dagster.benchmark.generators import MODEL_FAILED, Task
+from rageval_dagster.benchmark.mix import SINGLE, QuestionKind
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
-from rageval_dagster.benchmark.tasks import MODEL_FAILED, Task
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages import detect
 from rageval_dagster.llm.client import Asker, ModelFailedError
@@ -114,7 +114,7 @@ class _Conversation:
             reasons=reasons,
         )
 
-    def _material(self, attempt: int) -> tuple[Kind, list[Chunk]]:
+    def _material(self, attempt: int) -> tuple[QuestionKind, list[Chunk]]:
         """The kind of question, and the chunks that it is about; the second draft takes another second document."""
         kind, chunk = self.task.kind, self.task.chunk
         if kind != "multi_hop":
@@ -131,7 +131,7 @@ class _Conversation:
             found.append(WRONG_LANGUAGE)
         return (*found, UNSEEN) if found else ()
 
-    async def _objections(self, kind: Kind, item: Item, chunks: Sequence[Chunk]) -> tuple[str, ...]:
+    async def _objections(self, kind: QuestionKind, item: Item, chunks: Sequence[Chunk]) -> tuple[str, ...]:
         prompts_dir = self.settings.prompts_dir
         if kind != "unanswerable":
             return await objections_to(self.asker, item, chunks, prompts_dir)

@@ -8,18 +8,17 @@ from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from rageval_dagster.benchmark.coverage import note_corpus
+from rageval_dagster.benchmark.coverage import difficulty_stats, note_corpus, with_difficulty
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
-from rageval_dagster.benchmark.difficulty import difficulty_stats, with_difficulty
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
 from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, asked_size, current_dataset, renewal_due
-from rageval_dagster.benchmark.mix import Kind, kind_of, plan, within
+from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task
+from rageval_dagster.benchmark.mix import QuestionKind, kind_of, plan, within
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rotation import items_of, may_be_drawn, panel_of, renewed, revived
 from rageval_dagster.benchmark.rules import RuleResult
 from rageval_dagster.benchmark.sampling import draw_sample
-from rageval_dagster.benchmark.tasks import MODEL_FAILED, Generator, Task
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.identity import digest
@@ -242,7 +241,7 @@ def _planned(tasks: Sequence[Task], items: Iterable[Item], spec: BenchmarkSpec, 
     """The tasks with the kinds of questions that are lacking beside the items that there are."""
     if spec.shares is None:
         return list(tasks)
-    have: Counter[Kind] = Counter(kind_of(item) for item in items)
+    have: Counter[QuestionKind] = Counter(kind_of(item) for item in items)
     kinds = plan([task.chunk for task in tasks], have, spec.shares, related)
     return [replace(task, kind=kind) for task, kind in zip(tasks, kinds, strict=True)]
 

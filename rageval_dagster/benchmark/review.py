@@ -13,7 +13,7 @@ from rageval_dagster.benchmark.formats import Refusal
 from rageval_dagster.benchmark.formats.items import native_item
 from rageval_dagster.benchmark.formats.rows import Row, RowError, json_value
 from rageval_dagster.benchmark.formats.table import read_table, write_table
-from rageval_dagster.benchmark.redacted import redacted_item
+from rageval_dagster.benchmark.importing import redacted_item
 from rageval_dagster.benchmark.validation import validate_items
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError

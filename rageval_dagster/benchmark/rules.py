@@ -4,9 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rageval_dagster.benchmark.noise import CLEAN, noise_kind
-from rageval_dagster.benchmark.question_wording import BLANK, has_dangling_pronoun, is_yes_no, refers_to_source
-from rageval_dagster.benchmark.words import content_tokens, english_rules_hold, tokens, word_count
+from rageval_dagster.benchmark.wording import (
+    BLANK,
+    CLEAN,
+    content_tokens,
+    english_rules_hold,
+    has_dangling_pronoun,
+    is_yes_no,
+    noise_kind,
+    refers_to_source,
+    tokens,
+    word_count,
+)
 from rageval_dagster.identity import canonical_json, digest
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Item
@@ -15,7 +24,7 @@ from rageval_dagster.text import normalise_whitespace
 CATEGORIES = ("factual_lookup", "multi_hop", "entity_specific", "temporal")
 """The categories of seed 004; an imported dataset may bring its own."""
 
-Kind = Literal["generated", "imported"]
+DatasetKind = Literal["generated", "imported"]
 Value = str | float | bool | None
 
 
@@ -29,7 +38,7 @@ _BETWEEN = "ExpectColumnValuesToBeBetween"
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: the column that it looks at and the Great Expectations expectation that the column has to meet.
+    """One rule: the Great Expectations expectation that the values have to meet which `measure` has under its id.
 
     `scope` is `pair` (one value for each pair) or `benchmark` (one for all). Whatever breaks a pair rule never gets
     into a generated benchmark; an imported one loses nothing, its offenders are flagged. `blocking` says that a
@@ -40,19 +49,18 @@ class Rule:
 
     id: str
     description: str
-    column: str
     expectation: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     scope: Literal["pair", "benchmark"] = "pair"
     blocking: bool = True
     blocks_imported: bool = False
 
-    def blocks(self, kind: Kind) -> bool:
+    def blocks(self, kind: DatasetKind) -> bool:
         return self.blocking if kind == "generated" else self.blocks_imported
 
     def applies(self, values: Mapping[str, Value]) -> bool:
         """Whether there is anything to check in a row of values."""
-        return self.expectation.endswith("Null") or values[self.column] is not None
+        return self.expectation.endswith("Null") or values[self.id] is not None
 
     def holds(self, value: Value) -> bool:
         """Whether one value meets the expectation (uniqueness is a matter of several values, see `validation`)."""
@@ -98,20 +106,18 @@ class RuleResult:
 _TRUE = {"value_set": [True]}
 
 RULES: tuple[Rule, ...] = (
-    Rule("question_present", "Every pair has a question.", "question_key", _PRESENT, blocks_imported=True),
-    Rule("question_unique", "No question is asked twice (case and punctuation aside).", "question_key", _UNIQUE),
+    Rule("question_present", "Every pair has a question.", _PRESENT, blocks_imported=True),
+    Rule("question_unique", "No question is asked twice (case and punctuation aside).", _UNIQUE),
     Rule(
         "question_length",
         "A question has 3 to 60 words (five characters of Chinese, Japanese, Korean or Thai count as three).",
-        "question_words",
         _BETWEEN,
         {"min_value": 3, "max_value": 60},
     ),
-    Rule("question_not_yes_no", "No question can be answered with yes or no.", "question_open", _IN_SET, _TRUE),
+    Rule("question_not_yes_no", "No question can be answered with yes or no.", _IN_SET, _TRUE),
     Rule(
         "question_self_contained",
         'A question can be understood without the passage: no "the text above", no pronoun without a noun.',
-        "question_reference",
         _IN_SET,
         {"value_set": ["none"]},
     ),
@@ -119,70 +125,41 @@ RULES: tuple[Rule, ...] = (
         "question_not_copied",
         "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it; our "
         "own clozes are sentences of their chunk and not judged by this.",
-        "question_copied_share",
         _BETWEEN,
         {"max_value": 0.75},
     ),
-    Rule("question_keeps_answer", "A question does not give its answer away.", "question_keeps_answer", _IN_SET, _TRUE),
-    Rule(
-        "question_no_near_duplicate",
-        "No question nearly repeats another (by embedding, or by its words).",
-        "near_duplicate_of",
-        _ABSENT,
-    ),
-    Rule(
-        "answer_present",
-        "Every generated pair that is meant to be answerable has an answer.",
-        "answer_present",
-        _IN_SET,
-        _TRUE,
-    ),
-    Rule(
-        "answer_length",
-        "An answer has at most 100 words (counted as a question's).",
-        "answer_words",
-        _BETWEEN,
-        {"max_value": 100},
-    ),
+    Rule("question_keeps_answer", "A question does not give its answer away.", _IN_SET, _TRUE),
+    Rule("question_no_near_duplicate", "No question nearly repeats another (by embedding, or by its words).", _ABSENT),
+    Rule("answer_present", "Every generated pair that is meant to be answerable has an answer.", _IN_SET, _TRUE),
+    Rule("answer_length", "An answer has at most 100 words (counted as a question's).", _BETWEEN, {"max_value": 100}),
     Rule(
         "answer_grounded",
         "At least 70 % of an answer's words, and all its numbers, stand in the chunk or quote that it comes from.",
-        "answer_support",
         _BETWEEN,
         {"min_value": 0.7},
     ),
     Rule(
         "evidence_in_chunk",
         "Every generated pair that is meant to be answerable quotes its evidence word for word from its chunk.",
-        "evidence_in_chunk",
         _IN_SET,
         _TRUE,
     ),
     Rule(
         "category_known",
         f"The category of a generated pair is one of {', '.join(CATEGORIES)}.",
-        "category",
         _IN_SET,
         {"value_set": list(CATEGORIES)},
     ),
-    Rule(
-        "multi_hop_evidence",
-        "A multi_hop pair has evidence in two documents.",
-        "multi_hop_documents",
-        _BETWEEN,
-        {"min_value": 2},
-    ),
+    Rule("multi_hop_evidence", "A multi_hop pair has evidence in two documents.", _BETWEEN, {"min_value": 2}),
     Rule(
         "no_noise",
         "Question, answer and source are text: no boilerplate, licence, table of contents or extraction noise.",
-        "noise",
         _IN_SET,
         {"value_set": [CLEAN]},
     ),
     Rule(
         "benchmark_not_empty",
         "At least one pair is in the benchmark.",
-        "pairs",
         _BETWEEN,
         {"min_value": 1},
         scope="benchmark",
@@ -191,7 +168,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "rejected_share",
         "At most half of the generated pairs were rejected.",
-        "rejected_share",
         _BETWEEN,
         {"max_value": 0.5},
         scope="benchmark",
@@ -200,7 +176,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "categories_covered",
         "Every known category has a pair, where a model wrote the questions.",
-        "missing_categories",
         _ABSENT,
         scope="benchmark",
         blocking=False,
@@ -223,47 +198,53 @@ class Pair:
 
     id: str
     item: Item
-    kind: Kind
+    kind: DatasetKind
     chunk_text: str | None = None
     corpus_texts: Sequence[str] = ()
     stays: bool = False
 
 
 def measure(pair: Pair) -> dict[str, Value]:
-    """The values of a pair in every column that the pair rules look at, but those that need the other pairs."""
+    """The value of a pair that each pair rule looks at, by the rule's id, but those that need the other pairs."""
     item = pair.item
-    language = _language(pair)
+    quotes = [evidence.quote for evidence in item.evidence if evidence.quote]
+    # The language of the pair's source tells it more surely than the question.
+    language = detect(pair.chunk_text or "") or detect(" ".join(quotes)) or detect(item.question)
     is_cloze = item.origin == "extractive" and BLANK in item.question
     question_tokens = tokens(item.question)
     answers = [answer for answer in item.answers if answer.strip()] if item.answerable else []
-    sources = [] if pair.stays else [quote for quote in _quotes(item) if quote]
-    if pair.chunk_text is not None and not pair.stays:
-        sources.append(pair.chunk_text)
+    sources = [] if pair.stays else [*quotes, *([] if pair.chunk_text is None else [pair.chunk_text])]
     source_tokens = [tokens(source) for source in sources]
-    generated = pair.kind == "generated"
+    known = {token for source in source_tokens for token in source}
+    generated, key = pair.kind == "generated", question_key(item)
     return {
-        "question_key": question_key(item),
-        "question_words": word_count(question_tokens),
-        "question_open": not is_yes_no(item.question, answers, language),
-        "question_reference": _reference(item, language),
-        "question_copied_share": _copied_share(question_tokens, source_tokens) if sources and not is_cloze else None,
-        "question_keeps_answer": not any(_gives_away(question_tokens, tokens(answer)) for answer in answers),
+        "question_present": key,
+        "question_unique": key,
+        "question_length": word_count(question_tokens),
+        "question_not_yes_no": not is_yes_no(item.question, answers, language),
+        "question_self_contained": _reference(item, language),
+        "question_not_copied": _copied_share(question_tokens, source_tokens) if sources and not is_cloze else None,
+        "question_keeps_answer": not any(
+            longest_common_run(question_tokens, said) == len(said) for said in map(tokens, answers) if said
+        ),
         "answer_present": bool(answers) if generated and item.answerable else None,
-        "answer_words": max(word_count(tokens(answer)) for answer in answers) if answers else None,
-        "answer_support": _support(answers, source_tokens, language) if answers and sources else None,
+        "answer_length": max(word_count(tokens(answer)) for answer in answers) if answers else None,
+        "answer_grounded": max(share_known(answer, known, language) for answer in answers)
+        if answers and sources
+        else None,
         "evidence_in_chunk": _evidence_stands(pair) if generated and item.answerable and not pair.stays else None,
-        "category": item.category if generated else None,
-        "multi_hop_documents": len(item.document_ids) if item.category == "multi_hop" else None,
-        "noise": _noise(item.question, answers, sources),
+        "category_known": item.category if generated else None,
+        "multi_hop_evidence": len(item.document_ids) if item.category == "multi_hop" else None,
+        "no_noise": _noise(item.question, answers, sources),
     }
 
 
 def broken_rules(values: Mapping[str, Value]) -> dict[str, str]:
     """The pair rules that a pair breaks by itself, each with its reason: the rule's id, and what was found."""
     return {
-        rule.id: f"{rule.id} ({_shown(values[rule.column])})"
+        rule.id: f"{rule.id} ({f'{value:.2f}' if isinstance(value, float) else str(value).lower()})"
         for rule in RULES
-        if rule.scope == "pair" and rule.column in values and not rule.holds(values[rule.column])
+        if rule.scope == "pair" and rule.id in values and not rule.holds(value := values[rule.id])
     }
 
 
@@ -280,7 +261,7 @@ def question_key(item: Item) -> str | None:
     )
 
 
-def benchmark_values(accepted: Iterable[Item], rejected: int, kind: Kind) -> dict[str, Value]:
+def benchmark_values(accepted: Iterable[Item], rejected: int, kind: DatasetKind) -> dict[str, Value]:
     """The values that the benchmark rules look at."""
     items = list(accepted)
     judged = len(items) + rejected
@@ -288,24 +269,10 @@ def benchmark_values(accepted: Iterable[Item], rejected: int, kind: Kind) -> dic
     # A generator by rule asks what it can: nobody could make it cover more.
     has_choice = kind == "generated" and any(item.origin == "llm" for item in items)
     return {
-        "pairs": len(items),
+        "benchmark_not_empty": len(items),
         "rejected_share": rejected / judged if kind == "generated" and judged else None,
-        "missing_categories": ",".join(missing) if has_choice and missing else None,
+        "categories_covered": ",".join(missing) if has_choice and missing else None,
     }
-
-
-def _shown(value: Value) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value).lower()
-
-
-def _quotes(item: Item) -> list[str | None]:
-    return [evidence.quote for evidence in item.evidence]
-
-
-def _language(pair: Pair) -> str | None:
-    """The language of the pair's source, which tells it more surely than the question; of that where need be."""
-    quotes = " ".join(quote for quote in _quotes(pair.item) if quote)
-    return detect(pair.chunk_text or "") or detect(quotes) or detect(pair.item.question)
 
 
 def _reference(item: Item, language: str | None) -> str:
@@ -335,16 +302,6 @@ def longest_common_run(left: Sequence[str], right: Sequence[str]) -> int:
     return longest
 
 
-def _gives_away(question: Sequence[str], answer: Sequence[str]) -> bool:
-    return bool(answer) and longest_common_run(question, answer) == len(answer)
-
-
-def _support(answers: Iterable[str], sources: Iterable[Sequence[str]], language: str | None) -> float:
-    """How much of the best supported answer the sources hold."""
-    known = {token for source in sources for token in source}
-    return max(share_known(answer, known, language) for answer in answers)
-
-
 def share_known(answer: str, known: set[str], language: str | None = None) -> float:
     """The share of an answer's content words that are known; 0 where one of its numbers is not."""
     words = content_tokens(answer, language)
@@ -356,7 +313,7 @@ def share_known(answer: str, known: set[str], language: str | None = None) -> fl
 
 def _evidence_stands(pair: Pair) -> bool:
     """Whether all evidence has quotes, one of them from the pair's own chunk, the others at least from the corpus."""
-    quotes = [normalise_whitespace(quote) for quote in _quotes(pair.item) if quote]
+    quotes = [normalise_whitespace(evidence.quote) for evidence in pair.item.evidence if evidence.quote]
     if pair.chunk_text is None or not quotes or len(quotes) != len(pair.item.evidence) or not all(quotes):
         return False
     own = normalise_whitespace(pair.chunk_text)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, get_args
 
+from rageval_dagster.benchmark.coverage import directions
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 
@@ -122,8 +123,7 @@ def _facility_location(vectors: "np.ndarray", documents: Sequence[int], size: in
     """
     import numpy as np
 
-    rows = np.asarray(vectors, dtype=np.float32)
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    rows = directions(vectors)
     similarity = rows @ rows[:_TARGET_SIZE].T
     document = np.asarray(documents)
     remaining = np.bincount(document)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rageval_dagster.benchmark.duplicates import find_near_duplicates
 from rageval_dagster.benchmark.rules import (
     RULES,
-    Kind,
+    DatasetKind,
     Pair,
     Rule,
     RuleResult,
@@ -102,7 +102,7 @@ def validate(
     # A question counts as repeated only where the other pair stays: so the rest is judged before.
     asked_before = [Pair(item.item_id, item, "generated") for item in (*verified, *refused)]
     asked_columns: dict[str, dict[str, Value]] = {
-        pair.id: {"question_key": question_key(pair.item)} for pair in asked_before
+        pair.id: {"question_unique": question_key(pair.item)} for pair in asked_before
     }
     _add_repetitions(
         [*asked_before, *(pair for pair in pairs if not reasons[pair.id])],
@@ -157,7 +157,7 @@ def require_valid(dataset: "Dataset") -> None:
     """
     if dataset.valid:
         return
-    kind: Kind = "imported" if dataset.kind == "imported" else "generated"
+    kind: DatasetKind = "imported" if dataset.kind == "imported" else "generated"
     blocking = [rule.id for rule in RULES if rule.blocks(kind) and rule.id in dataset.rule_failures]
     failures = ", ".join(f"{rule} ({dataset.rule_failures[rule]})" for rule in blocking) or "a blocking rule"
     remedy = "generate a new one (rageval datasets generate)" if kind == "generated" else "import a corrected one"
@@ -174,8 +174,8 @@ def _add_repetitions(
     first_with: dict[Value, str] = {}
     distinct: list[Pair] = []
     for pair in pairs:
-        columns[pair.id]["near_duplicate_of"] = None
-        key = columns[pair.id]["question_key"]
+        columns[pair.id]["question_no_near_duplicate"] = None
+        key = columns[pair.id]["question_unique"]
         first = first_with.setdefault(key, pair.id)
         if first == pair.id:
             distinct.append(pair)
@@ -186,12 +186,12 @@ def _add_repetitions(
     similar = find_near_duplicates([pair.item.question for pair in comparable], embedder)
     for pair, earlier in zip(comparable, similar, strict=True):
         if earlier is not None:
-            columns[pair.id]["near_duplicate_of"] = comparable[earlier].id
+            columns[pair.id]["question_no_near_duplicate"] = comparable[earlier].id
             reasons[pair.id]["question_no_near_duplicate"] = f"question_no_near_duplicate (of {comparable[earlier].id})"
 
 
 def _pair_results(
-    kind: Kind,
+    kind: DatasetKind,
     columns: Iterable[Mapping[str, Value]],
     offenders: Mapping[str, tuple[str, ...]],
     kept_out: Mapping[str, tuple[str, ...]],
@@ -210,7 +210,7 @@ def _pair_results(
     ]
 
 
-def _benchmark_results(kind: Kind, items: Sequence[Item], rejected: int) -> list[RuleResult]:
+def _benchmark_results(kind: DatasetKind, items: Sequence[Item], rejected: int) -> list[RuleResult]:
     values = benchmark_values(items, rejected, kind)
     offenders = _expect({"benchmark": values}, _BENCHMARK_RULES)
     return [
@@ -220,7 +220,7 @@ def _benchmark_results(kind: Kind, items: Sequence[Item], rejected: int) -> list
             blocking=rule.blocks(kind),
             checked=len(items) + rejected,
             failed_ids=tuple(named.split(","))
-            if offenders[rule.id] and isinstance(named := values[rule.column], str)
+            if offenders[rule.id] and isinstance(named := values[rule.id], str)
             else (),
         )
         for rule in _BENCHMARK_RULES
@@ -244,7 +244,7 @@ def _expect(rows: Mapping[str, Mapping[str, Value]], rules: Sequence[Rule]) -> d
     frame = pd.DataFrame({_ID: pd.Series(ids, dtype=object)})
     for rule in rules:
         kind = "float64" if rule.expectation.endswith("Between") else object
-        frame[rule.column] = pd.Series([rows[row][rule.column] for row in ids], dtype=kind)
+        frame[rule.id] = pd.Series([rows[row][rule.id] for row in ids], dtype=kind)
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     asset = context.data_sources.add_pandas("benchmark").add_dataframe_asset("pairs")
@@ -252,8 +252,7 @@ def _expect(rows: Mapping[str, Mapping[str, Value]], rules: Sequence[Rule]) -> d
     suite = gx.ExpectationSuite(
         name="rules",
         expectations=[
-            getattr(gxe, rule.expectation)(column=rule.column, meta={"rule": rule.id}, **rule.arguments)
-            for rule in rules
+            getattr(gxe, rule.expectation)(column=rule.id, meta={"rule": rule.id}, **rule.arguments) for rule in rules
         ],
     )
     outcome = batch.validate(suite, result_format={"result_format": "COMPLETE", "unexpected_index_column_names": [_ID]})

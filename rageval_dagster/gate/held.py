@@ -230,15 +230,16 @@ class Held:
 def _unchanged(evaluations: Sequence[Evaluation]) -> list[bool] | None:
     """For each night whether nothing changed since the night before: what moves then is noise.
 
-    None where the system says no version: it may have changed on any night, or on none.
+    None where the system mostly says no version: it may have changed on any night, or on none. A version that could
+    not be read for once is taken for a change.
     """
-    if any(each.system_declared is None for each in evaluations):
-        return None
-    same = (
-        all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
+    same: list[bool | None] = [
+        None
+        if None in (before.system_declared, now.system_declared)
+        else all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
         for before, now in pairwise(evaluations)
-    )
-    return [False, *same]
+    ]
+    return None if 2 * same.count(None) > len(same) else [False, *map(bool, same)]
 
 
 def _of_those_that_left(measured: Measured) -> str | None:

@@ -217,7 +217,7 @@ def confirmed_p_values(
 
     The first is of the sign test of the documents' net changes, each as likely one as the other; the second the chance
     of so many failing documents where those that newly pass and the tolerance account for as many as expected
-    (Poisson). Questions of one document are one event.
+    (Poisson). Questions of one document are one event. Any tolerance covers one question.
     """
     import numpy as np
     from scipy.stats import poisson
@@ -227,7 +227,8 @@ def confirmed_p_values(
         net[cluster_key(question, clusters)] -= sign
     fallen = [fall for fall in net.values() if fall > 0]
     lost = sum(net.values())
-    if lost <= tolerance * questions + _ROUNDING or not fallen:
+    tolerated = max(tolerance * questions, 1.0) if tolerance > 0.0 else 0.0
+    if lost <= tolerated + _ROUNDING or not fallen:
         return 1.0, 1.0
     risen = sum(fall < 0 for fall in net.values())
     expected = risen + tolerance * questions * len(fallen) / sum(fallen)

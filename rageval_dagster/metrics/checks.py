@@ -224,8 +224,8 @@ class _Answer:
         return _STEPS.search(self._text) is not None
 
     @cached_property
-    def _plain(self) -> str:
-        return _plain(self._text)
+    def _folded_text(self) -> str:
+        return _folded(self._text)
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -236,7 +236,7 @@ class _Answer:
         return self.has_wanted(_wanted(_written(value), as_number))
 
     def has_wanted(self, wanted: "_Wanted") -> bool:
-        return wanted <= self._numbers if isinstance(wanted, frozenset) else _stands_in(wanted, self._plain)
+        return wanted <= self._numbers if isinstance(wanted, frozenset) else _stands_in(wanted, self._folded_text)
 
     def matches(self, pattern: str) -> bool:
         return self._patterns.found(pattern, self._text) or (
@@ -263,7 +263,7 @@ def _wanted(text: str, as_number: bool) -> _Wanted:
     found = numbers(text)
     if found and (as_number or (len(found) == 1 and _is_number(text))):
         return found
-    return _plain(text)
+    return _folded(text)
 
 
 def _is_number(text: str) -> bool:
@@ -284,7 +284,7 @@ def _without_emphasis(text: str) -> str:
     return _EMPHASIS.sub("", text)
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     """The text as texts are compared: folded, with single spaces, plain dashes and plain quotation marks."""
     if not text.isascii():
         text = normalised(text).translate(_SAME)

@@ -101,7 +101,7 @@ class Retrieved:
                 citations = self._read(content)
             else:
                 known = self._named(content)
-                citations = [Citation(known, _plain(content))] if known and text[start - 1 : start] != "!" else []
+                citations = [Citation(known, _folded(content))] if known and text[start - 1 : start] != "!" else []
             if citations:
                 yield Mark(start, end if link is None else link.end(), citations)
 
@@ -110,9 +110,9 @@ class Retrieved:
         found: list[Citation] = []
         for name in names:
             if known := self._named(name):
-                found.append(Citation(known, _plain(name)))
+                found.append(Citation(known, _folded(name)))
             elif len(name) > LONGEST_GIVEN:
-                found.append(Citation((), _plain(name)))
+                found.append(Citation((), _folded(name)))
             elif name.strip():
                 found.extend(self._read(name, certain=True))
         return found
@@ -141,14 +141,14 @@ class Retrieved:
                 document = part[: page.start()] if page else ""
         if not found and whole is not None:
             return [whole]
-        return found or ([Citation((), _plain(content))] if certain else [])
+        return found or ([Citation((), _folded(content))] if certain else [])
 
     def _numbers(self, part: str) -> list[Citation]:
         match = _NUMBERS.fullmatch(part)
         if match is None:
             return []
         if match["word"] and (known := self._named(part)):
-            return [Citation(known, _plain(part))]
+            return [Citation(known, _folded(part))]
         if match["last"] is None:
             return [self._number(match["first"])]
         first, last = int(match["first"]), int(match["last"])
@@ -164,7 +164,7 @@ class Retrieved:
     def _reference(self, part: str) -> Citation | None:
         """A document, or a page of one, if that is what is written."""
         if known := self._named(part):
-            return Citation(known, _plain(part))
+            return Citation(known, _folded(part))
         page = _PAGE.search(part)
         name = part if page is None else part[: page.start()]
         if page is not None and (known := self._named(name)):
@@ -172,11 +172,11 @@ class Retrieved:
             there = tuple(
                 place for place in known if (page_of := self._hits[place].page) is None or first <= page_of <= last
             )
-            return Citation(there, _plain(part))
-        return Citation((), _plain(part)) if _REFERENCE.fullmatch(part) or _REFERENCE.fullmatch(name) else None
+            return Citation(there, _folded(part))
+        return Citation((), _folded(part)) if _REFERENCE.fullmatch(part) or _REFERENCE.fullmatch(name) else None
 
     def _named(self, name: str) -> tuple[int, ...]:
-        return self._names.get(_plain(name), ()) if self._hits else ()
+        return self._names.get(_folded(name), ()) if self._hits else ()
 
     @cached_property
     def _names(self) -> dict[str, tuple[int, ...]]:
@@ -184,7 +184,7 @@ class Retrieved:
         for place, hit in enumerate(self._hits):
             last_part = _PATH_SEPARATOR.split(hit.document_id)[-1]
             names = (hit.chunk_id, hit.document_id, last_part, _EXTENSION.sub("", last_part))
-            for name in filter(None, dict.fromkeys(map(_plain, names))):
+            for name in filter(None, dict.fromkeys(map(_folded, names))):
                 places.setdefault(name, []).append(place)
         return {name: tuple(found) for name, found in places.items()}
 
@@ -216,5 +216,5 @@ def _blank(match: re.Match[str]) -> str:
     return " " * len(match.group())
 
 
-def _plain(name: str) -> str:
+def _folded(name: str) -> str:
     return " ".join(name.split()).casefold()

@@ -56,7 +56,7 @@ class Sentence(NamedTuple):
     citations: Sequence[Citation]
 
 
-_Kind = Literal["claims", "other", "sources"]
+_BlockKind = Literal["claims", "other", "sources"]
 
 
 class _Block(NamedTuple):
@@ -64,7 +64,7 @@ class _Block(NamedTuple):
 
     start: int
     end: int
-    kind: _Kind
+    kind: _BlockKind
 
 
 def read_answer(text: str, retrieved: Retrieved) -> tuple[list[Sentence], list[Citation]]:
@@ -132,7 +132,7 @@ def _trimmed(text: str, place: tuple[int, int, int]) -> tuple[int, int, int]:
     return place[0] + len(piece) - len(piece.lstrip()), place[0] + len(piece.rstrip()), place[2]
 
 
-def _sentence(text: str, place: tuple[int, int, int], kind: _Kind, citations: Sequence[Citation]) -> Sentence:
+def _sentence(text: str, place: tuple[int, int, int], kind: _BlockKind, citations: Sequence[Citation]) -> Sentence:
     start, end, _ = place
     words = " ".join(text[start:end].replace("**", "").split())
     if words[0] == "|":

@@ -64,13 +64,13 @@ def support(answer: str, contexts: Sequence[str]) -> float | None:
     What is copied from a context has 1.0. Neither the order of the contexts matters nor how often one is given, and a
     further context lowers the value only where it has such an opposite.
     """
-    answer = _plain(answer)
+    answer = _normal_form(answer)
     reader = _Reader(answer)
     said = [read for text in languages.sentences(_POINTER.sub(" ", answer)) if (read := reader.sentence(text))]
     if not said:
         return None
     # A copy of what has citations, as of what has none: the contexts count with and without them.
-    plain = {_plain(context) for context in contexts}
+    plain = {_normal_form(context) for context in contexts}
     known = _Known(said, plain | {_POINTER.sub(" ", context) for context in plain}, reader)
     return sum(map(known.credit, said)) / sum(sum(sentence.weights) for sentence in said)
 
@@ -177,7 +177,7 @@ class _Known:
         return any(min(len(word), len(each)) >= _SHORTEST_OPPOSITE and each in self._words for each in opposites)
 
 
-def _plain(text: str) -> str:
+def _normal_form(text: str) -> str:
     text = _SHORT_NOT.sub(" not", text)
     if text.isascii():
         return text

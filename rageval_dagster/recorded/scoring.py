@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from rageval_dagster.benchmark.redacted import redacted_item
+from rageval_dagster.benchmark.importing import redacted_item
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.breakdown import GROUPINGS
 from rageval_dagster.evaluation.summary import mean_ceiling

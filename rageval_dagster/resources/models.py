@@ -8,7 +8,7 @@ from rageval_dagster.resources.database import HistoryDatabase
 from rageval_dagster.resources.settings import RunSettings
 
 if TYPE_CHECKING:
-    from rageval_dagster.benchmark.tasks import Generator
+    from rageval_dagster.benchmark.generators import Generator
     from rageval_dagster.embedding.cache import CachedEmbedder
     from rageval_dagster.metrics.interface import Metric, Tools
 

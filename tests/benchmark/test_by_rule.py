@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.by_rule.english import SUBJECT_QUESTIONS
+from rageval_dagster.benchmark.by_rule.english import SUBJECT_QUESTIONS, subject_of
 from rageval_dagster.benchmark.by_rule.generator import generate
 from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, title
-from rageval_dagster.benchmark.by_rule.subject import subject_of
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate, Chunk, Item
 from tests.language_samples import PARAGRAPHS

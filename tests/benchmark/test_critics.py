@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rageval_dagster.benchmark.critics import was_turned_down
-from rageval_dagster.benchmark.mix import Kind
+from rageval_dagster.benchmark.generators import Task
+from rageval_dagster.benchmark.mix import QuestionKind
 from rageval_dagster.benchmark.related import Related
-from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database
 from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent
@@ -17,7 +17,7 @@ from tests.benchmark.test_prompted import BERGEN, BOTH, CHUNK, GOOD, LARVIK, NOW
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
 
-def judged(db: Database, kind: Kind = "factual_lookup", **says: Says) -> list[Candidate]:
+def judged(db: Database, kind: QuestionKind = "factual_lookup", **says: Says) -> list[Candidate]:
     model = QuestionModel(single=GOOD, multi_hop=BOTH, unanswerable=NOWHERE, **says)
     with ScriptedServer(model) as server:
         return generator(server, db).generate([Task(CHUNK, kind)], Related([CHUNK, LARVIK, BERGEN]))

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from rageval_dagster.benchmark.difficulty import DIFFICULTY_DEPTH, difficulty_stats, with_difficulty
+from rageval_dagster.benchmark.coverage import DIFFICULTY_DEPTH, difficulty_stats, with_difficulty
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.records import NOT_RETURNED, Candidate, Evidence, Hit, Item
 

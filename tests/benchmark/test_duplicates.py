@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.duplicates import COSINE_LIMIT, JACCARD_LIMIT, find_near_duplicates
-from rageval_dagster.benchmark.words import content_tokens, tokens
+from rageval_dagster.benchmark.wording import content_tokens, tokens
 
 words = st.sampled_from("who what when is the of capital norway sweden oslo fjord ship 1905 1906 river long".split())
 questions = st.lists(st.lists(words, max_size=8).map(" ".join), max_size=25)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.mix import KINDS, SINGLE, Kind, Shares, chosen, kind_of, plan, question_shares
+from rageval_dagster.benchmark.mix import KINDS, SINGLE, QuestionKind, Shares, chosen, kind_of, plan, question_shares
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.records import Chunk, Evidence, Item
@@ -25,7 +25,7 @@ def shares(multi_hop: float, unanswerable: float) -> Shares:
     return question_shares(Settings(RAGEVAL_MULTI_HOP_SHARE=multi_hop, RAGEVAL_UNANSWERABLE_SHARE=unanswerable))  # pyright: ignore[reportCallIssue]
 
 
-def item(number: int, kind: Kind) -> Item:
+def item(number: int, kind: QuestionKind) -> Item:
     if kind == "unanswerable":
         return Item(f"Question {number}?", answerable=False)
     return Item(f"Question {number}?", ("yes",), (Evidence("d"),), kind)
@@ -40,7 +40,7 @@ def test_every_start_of_a_plan_has_the_shares() -> None:
 
 
 def test_what_is_lacking_is_asked_for_first_but_not_alone() -> None:
-    written: dict[Kind, int] = {"factual_lookup": 50, "entity_specific": 40, "temporal": 50}
+    written: dict[QuestionKind, int] = {"factual_lookup": 50, "entity_specific": 40, "temporal": 50}
     kinds = Counter(plan(CHUNKS[:20], written, shares(0.2, 0.1), RELATED))
     assert kinds == {"multi_hop": 8, "unanswerable": 4, "entity_specific": 8}
 
@@ -63,7 +63,7 @@ def test_shares_beyond_the_whole_are_refused() -> None:
     st.sampled_from([(0.2, 0.1), (0.0, 0.0), (0.5, 0.5), (1.0, 0.0)]),
 )
 def test_a_dataset_is_as_large_as_it_can_be_and_as_mixed(
-    kinds: list[Kind], size: int, staying: int, wanted: tuple[float, float]
+    kinds: list[QuestionKind], size: int, staying: int, wanted: tuple[float, float]
 ) -> None:
     items = [item(number, kind) for number, kind in enumerate(kinds)]
     staying = min(staying, len(items))

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.drafts import item_of, reader_of
-from rageval_dagster.benchmark.generators import generator_name, load_generator
-from rageval_dagster.benchmark.mix import Kind
+from rageval_dagster.benchmark.drafts import item_of, locate_quote, reader_of
+from rageval_dagster.benchmark.generators import Task, generator_name, load_generator
+from rageval_dagster.benchmark.mix import QuestionKind
 from rageval_dagster.benchmark.prompted import prompted_name
-from rageval_dagster.benchmark.quotes import locate_quote
 from rageval_dagster.benchmark.related import Related
-from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.llm.client import UnusableReplyError
@@ -48,7 +46,9 @@ BOTH = {
 NOWHERE = {"question": "How many people were drowned when the Fram sank?", "category": "factual_lookup"}
 
 
-def written(db: Database, model: QuestionModel, kind: Kind = "factual_lookup", chunk: Chunk = CHUNK) -> list[Candidate]:
+def written(
+    db: Database, model: QuestionModel, kind: QuestionKind = "factual_lookup", chunk: Chunk = CHUNK
+) -> list[Candidate]:
     with ScriptedServer(model) as server:
         return generator(server, db).generate([Task(chunk, kind)], Related([CHUNK, LARVIK, BERGEN, chunk]))
 
@@ -277,7 +277,7 @@ HOSTILE = Chunk(
 
 
 @pytest.mark.parametrize("kind", ["temporal", "multi_hop", "unanswerable"])
-def test_documents_that_give_orders_stay_in_their_fence(sqlite_db: Database, kind: Kind) -> None:
+def test_documents_that_give_orders_stay_in_their_fence(sqlite_db: Database, kind: QuestionKind) -> None:
     model = QuestionModel(single=GOOD, multi_hop=BOTH, unanswerable=NOWHERE)
     with ScriptedServer(model) as server:
         generator(server, sqlite_db).generate([Task(HOSTILE, kind)], Related([HOSTILE, LARVIK]))

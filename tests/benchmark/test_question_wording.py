@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.noise import CLEAN, noise_kind
-from rageval_dagster.benchmark.question_wording import has_dangling_pronoun, is_yes_no, refers_to_source
-from rageval_dagster.benchmark.words import tokens
+from rageval_dagster.benchmark.wording import (
+    CLEAN,
+    has_dangling_pronoun,
+    is_yes_no,
+    noise_kind,
+    refers_to_source,
+    tokens,
+)
 
 any_text = st.text(max_size=200)
 

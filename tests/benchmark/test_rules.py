@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.noise import CLEAN, noise_kind
 from rageval_dagster.benchmark.rules import RULES, Pair, benchmark_values, longest_common_run, measure
+from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.records import Evidence, Item
 
 CHUNK = (
@@ -25,7 +25,7 @@ GOOD = Item(
 
 def broken(item: Item, kind: str = "generated", chunk: str | None = CHUNK, elsewhere: tuple[str, ...] = ()) -> set[str]:
     values = measure(Pair("p", item, "imported" if kind == "imported" else "generated", chunk, elsewhere))
-    return {rule.id for rule in RULES if rule.column in values and not rule.holds(values[rule.column])}
+    return {rule.id for rule in RULES if rule.id in values and not rule.holds(values[rule.id])}
 
 
 def test_a_good_pair_breaks_no_rule() -> None:
@@ -147,7 +147,7 @@ def test_values_hold_no_text() -> None:
 def test_missing_categories_are_named_of_a_model_that_could_write_them(origin: str, missing: str | None) -> None:
     items = [replace(GOOD, origin=origin), replace(GOOD, category="temporal", origin=origin)]
     values = benchmark_values(items, rejected=6, kind="generated")
-    assert values == {"pairs": 2, "rejected_share": 0.75, "missing_categories": missing}
+    assert values == {"benchmark_not_empty": 2, "rejected_share": 0.75, "categories_covered": missing}
 
 
 letters = st.lists(st.sampled_from("abc"), max_size=12)

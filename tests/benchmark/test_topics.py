@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.topics import cluster, nearest_topics, topic_count
+from rageval_dagster.benchmark.coverage import cluster, nearest_topics, topic_count
 
 
 def around(directions: np.ndarray, each: int, seed: int = 0) -> np.ndarray:

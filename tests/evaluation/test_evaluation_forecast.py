@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rageval_dagster.benchmark.mix import Kind
+from rageval_dagster.benchmark.generators import Task
+from rageval_dagster.benchmark.mix import QuestionKind
 from rageval_dagster.benchmark.prompted import DRAFTS
 from rageval_dagster.benchmark.related import Related
-from rageval_dagster.benchmark.tasks import Task
 from rageval_dagster.evaluation.forecast import (
     MULTI_HOP_CALLS,
     SINGLE_CALLS,
@@ -152,7 +152,7 @@ def test_a_new_dataset_counts_drafts_and_their_critics(sqlite_db: Database, tmp_
     ("kind", "calls"),
     [("temporal", SINGLE_CALLS), ("multi_hop", MULTI_HOP_CALLS), ("unanswerable", UNANSWERABLE_CALLS)],
 )
-def test_the_calls_of_a_draft_are_those_that_are_sent(kind: Kind, calls: int, sqlite_db: Database) -> None:
+def test_the_calls_of_a_draft_are_those_that_are_sent(kind: QuestionKind, calls: int, sqlite_db: Database) -> None:
     chunks = [Chunk(row["id"], row["text"], row["id"]) for row in documents("lighthouse", count=2)]
 
     def model(body: dict[str, Any]) -> str:

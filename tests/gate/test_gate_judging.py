@@ -522,6 +522,20 @@ def test_a_question_that_was_asked_and_not_scored_has_not_left(db: Database) -> 
     assert (row.n_shared, row.remark) == (56, None)
 
 
+@pytest.mark.parametrize(("unread", "verdict"), [([], "unclear"), ([3], "unclear"), (range(1, 8), "regressed")])
+def test_one_version_that_could_not_be_read_does_not_make_a_still_night_a_change(
+    db: Database, unread: Sequence[int], verdict: str
+) -> None:
+    dataset, judged = make_dataset(db, "acme", ITEMS), None
+    for number in range(1, 8):
+        declared = None if number in unread else "1"
+        wrong = 12 if number == 7 else 0
+        report = evaluated(db, dataset, f"schedule:{number}", ranks(ITEMS, wrong), declared=declared)
+        [judged] = held(db, report, recorded=["dense"])
+    assert judged is not None
+    assert judged.judgement.verdict == verdict
+
+
 @pytest.mark.parametrize("declared", ["1", None])
 def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing_was_asked(
     db: Database, declared: str | None

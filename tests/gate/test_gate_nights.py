@@ -131,6 +131,11 @@ def test_confirmed_questions_decide_by_their_documents() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [3, 4, 5, 6, 40])
+def test_one_confirmed_failure_passes_however_few_the_questions(size: int) -> None:
+    assert verdicts(fallen(size, 1), confirmed=[None, {"q0": -1}], looks=1)[1].decision == "passed"
+
+
 def renewed(rng: np.random.Generator, level: Sequence[float], size: int = 60, leaving: int = 12) -> Nights:
     """A benchmark with some questions replaced each night, by harder ones, at these hit rates of the old ones."""
     live = [(number, rng.random()) for number in range(size)]

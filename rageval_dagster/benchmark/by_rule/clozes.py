@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rageval_dagster.benchmark.question_wording import BLANK
+from rageval_dagster.benchmark.wording import BLANK
 from rageval_dagster.languages import hangs, stop_words
 from rageval_dagster.text import is_character, is_mark, word_spans
 

@@ -1,11 +1,13 @@
-"""English questions by rule: in everyday words about a whole subject, and about the things that a sentence names."""
+"""English questions by rule: what a passage is about, and questions about that, or about what a sentence names."""
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark.by_rule.corpus import spaced_words
-from rageval_dagster.benchmark.by_rule.prose import words
-from rageval_dagster.benchmark.words import STOPWORDS
+from rageval_dagster.benchmark.by_rule.prose import without_number, words
+from rageval_dagster.benchmark.wording import STOPWORDS
 
 SUBJECT_QUESTIONS = (
     "Who or what is {subject}, and what makes it special?",
@@ -13,6 +15,9 @@ SUBJECT_QUESTIONS = (
 )
 """Chosen on clapnq, by how well they rank nine retrieval systems as the human questions do
 (benchmarks/synthetic_vs_human.py)."""
+
+MAX_SUBJECT_WORDS = 8
+MAX_SUBJECT_CHARACTERS = 200
 
 MAX_TERMS = 2
 MIN_TERM_CHARACTERS = 4
@@ -33,7 +38,66 @@ _CODE = re.compile(r"`+([^`\s][^`]{0,38}[^`\s])`+")
 _NAME = re.compile(r"(?<![^\s\"“(])[A-Z][\w'’-]*\w(?: [A-Z][\w'’-]*\w){0,3}(?=[\s.,;:)!?\"”]|$)")
 _IDENTIFIER = re.compile(r"\w[\w.-]*(?:\w[_.]\w|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z])[\w.-]*(?:\(\))?|\w+\(\)")
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
+_NO_SUBJECTS = frozenset(
+    """
+    abstract api appendix authors background changelog chapter commands configuration content contents contributing
+    credits description details doc docs documentation example examples faq features file files getting guide help
+    home http index info information installation introduction licence license manual menu name navigation news note
+    notes options overview page parameters part preface readme reference references requirements section settings
+    start started status summary support syntax synopsis table testing tips title usage use version welcome
+    """.split()
+)
+"""Names of files and headings that many documents have: they tell nobody what a passage is about."""
 _EDGES = "\"'*.,;:!?[]\u2018\u2019\u201c\u201d"
+
+
+@lru_cache(maxsize=4096)
+def subject_of(document_id: str, heading: str | None, title: str | None = None, is_shared: bool = False) -> str | None:
+    """What a sentence is about: the heading above it where that is telling, else its document's title, name or folder.
+
+    A heading of one word ("Scope"), or one that several documents have (`is_shared`), is a part of a subject, and the
+    subject only where nothing else names it.
+    """
+    path = PurePosixPath(document_id.replace("\\", "/"))
+    name, folder = (" ".join(re.split(r"[\s_-]+", part)).strip() for part in (path.stem, path.parent.name))
+    section, title = _within_a_sentence(heading or ""), _within_a_sentence(title or "")
+    is_own = not is_shared and len([word for word in words(section) if word not in STOPWORDS | _NO_SUBJECTS]) > 1
+    by_rank = [
+        section if is_own or name.lower() in section.lower().split() else "",
+        title,
+        name if _is_readable(name) else "",
+        section,
+        folder if _is_readable(folder) else "",
+    ]
+    return next((each for each in by_rank if _tells(each)), None)
+
+
+def _within_a_sentence(heading: str) -> str:
+    """A heading without its number and quotation marks, as it reads within a sentence."""
+    subject = " ".join(re.sub(r"[\"“”`*]|''", "", without_number(heading)).split())
+    first, _, rest = subject.partition(" ")
+    return f"{first.lower()} {rest}" if rest and first in {"A", "An", "The"} else subject
+
+
+def _is_readable(name: str) -> bool:
+    """Whether a file's or folder's name reads as a name, not as a number or a hash."""
+    return (
+        re.search(r"[^\W\d_]{2}", name) is not None
+        and not re.fullmatch(r"[0-9a-f]{8,}", name.replace(" ", ""))
+        and sum(character.isdigit() for character in name) <= 0.3 * len(name)
+    )
+
+
+def _tells(subject: str) -> bool:
+    """Whether a subject tells one document from another: no "README", no "Chapter 3", no question, no sentence."""
+    telling = [word for word in words(subject) if word not in STOPWORDS | _NO_SUBJECTS and not word.isdigit()]
+    return (
+        bool(telling)
+        and not re.match(r"(?:this|that|these|those)\b", subject, re.IGNORECASE)
+        and len(subject.split()) <= MAX_SUBJECT_WORDS
+        and len(subject) <= MAX_SUBJECT_CHARACTERS
+        and not subject.endswith(("?", "!", ".", "()"))
+    )
 
 
 def stands_alone(sentence: str) -> bool:

@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 
 from rageval_dagster.benchmark.by_rule.clozes import KINDS, clozes
 from rageval_dagster.benchmark.by_rule.corpus import CorpusFacts, read_corpus, wording
-from rageval_dagster.benchmark.by_rule.english import SUBJECT_QUESTIONS, known_item, names_subject, stands_alone
+from rageval_dagster.benchmark.by_rule.english import (
+    SUBJECT_QUESTIONS,
+    known_item,
+    names_subject,
+    stands_alone,
+    subject_of,
+)
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, prose
-from rageval_dagster.benchmark.by_rule.subject import subject_of
-from rageval_dagster.benchmark.noise import CLEAN, noise_kind
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
+from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rageval_dagster.benchmark.words import word_count
+from rageval_dagster.benchmark.wording import word_count
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Chunk
 from rageval_dagster.text import is_character, letter_share, segments, word_spans

@@ -1,9 +1,59 @@
-"""What a question's wording gives away: that yes or no answers it, that it speaks of an unseen passage, or of "it"."""
+"""How texts and questions are worded: their words, yes and no, what speaks of an unseen passage, boilerplate."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
 
-from rageval_dagster.benchmark.words import STOPWORDS, english_rules_hold, tokens
+from rageval_dagster.languages import stop_words
+from rageval_dagster.text import is_character, is_mark, normalise_whitespace, normalised, word_spans
+
+STOPWORDS = frozenset(
+    """
+    a about above across after again against all almost along already also although always am among an and another any
+    anyone anything are around as at automatically be because been before behind being below beneath beside besides
+    between beyond both but by can commonly could currently despite did directly do does down during each either even
+    eventually ever everyone everything except explicitly few finally first for formally formerly frequently from
+    further generally had has have he her here hers herself him himself his historically how however i if immediately
+    implicitly in initially inside into is it its itself jointly just largely later less like mainly many may me might
+    mine more most mostly must my near nearly neither never no none nor normally not nothing now of off officially
+    often on once one ones only onto or originally other others our ours out outside over own partly past per possibly
+    previously primarily probably quickly rarely recently same several shall she should simply since so some someone
+    something sometimes soon still subsequently successfully such than that the their theirs them themselves then
+    there therefore these they this those though through throughout thus to too toward towards traditionally typically
+    ultimately under unless until up upon us usually versus very via was we were what when whenever where whereas
+    wherever whether which while who whom whose why widely will with within without would yet you your yours
+    """.split()
+)
+"""English function words."""
+
+
+def tokens(text: str) -> list[str]:
+    """The words and numbers of a text, case-folded; in scripts without spaces every character is one."""
+    folded = normalised(text, "NFKC").casefold()
+    return [match.group() for match in word_spans(folded)]
+
+
+def content_tokens(text: str, language: str | None = None) -> list[str]:
+    """The tokens that carry meaning (no function words); all of them where nothing else would be left."""
+    found = tokens(text)
+    without = STOPWORDS if english_rules_hold(language) else stop_words(language)
+    return [token for token in found if token not in without] or found
+
+
+def english_rules_hold(language: str | None) -> bool:
+    """Whether a text is judged by English rules: also where its language is not known."""
+    return language in (None, "en")
+
+
+def word_count(found: Sequence[str]) -> int:
+    """How many words some tokens are: five characters of the scripts without spaces make three."""
+    characters = sum(map(is_character, found))
+    return ceil(len(found) - 2 * characters / 5)
+
+
+# --- questions that yes or no answers ---------------------------------------------------------------------------------
 
 BLANK = "____"
 """What stands for the answer in a cloze question."""
@@ -189,3 +239,74 @@ def _may_be_antecedent(words: Sequence[str], lowered: Sequence[str], place: int)
     return before[-1] in introducers or (
         len(before) >= 2 and before[-2] in _DETERMINERS and before[-1] not in STOPWORDS
     )
+
+
+# --- texts that are unfit as source, answer or question ---------------------------------------------------------------
+
+CLEAN = "clean"
+_URL = re.compile(r"(?:https?://|www\.)[^\s)>\]]+", re.IGNORECASE)
+# Tried at the start of a run of dots only: a megabyte of dots is no reason to take minutes.
+_DOT_LEADER = re.compile(r"(?<!\.)(?<!\.\s)(?:\.\s?){4,}+\s*+(?:\d+|[ivxlc]+)\b")
+_CHARACTER_CODE = re.compile(r"\(cid:\d+\)")
+_LICENCE = re.compile(
+    r"permission is hereby granted, free of charge|redistributions of source code must retain"
+    r"|redistribution and use in source and binary forms|without warranties or conditions of any kind"
+    r"|the software is provided [\"“'`]*as is|in no event shall the (?:authors?|copyright)"
+    r"|gnu (?:lesser |affero )?general public license as published|unless required by applicable law or agreed to",
+    re.IGNORECASE,
+)
+_SITE_FURNITURE = re.compile(
+    r"skip to (?:main )?content|all rights reserved|cookie (?:policy|settings|preferences)|accept (?:all )?cookies"
+    r"|privacy policy|terms of (?:use|service)|sign in|log in|subscribe to (?:our|the) newsletter|back to top"
+    r"|toggle navigation|share on (?:facebook|twitter|linkedin)",
+    re.IGNORECASE,
+)
+_RULING = re.compile(r"[-=+*~#^_.|:]{3,}|\|")
+_LONG_ENOUGH_TO_COUNT = 30
+"""Shares of characters say nothing about shorter texts."""
+
+
+def noise_kind(text: str) -> str:
+    """What makes a text unfit as source, answer or question, or `CLEAN`.
+
+    One of `empty` (no letter or digit), `damaged` (broken characters, letters pulled apart), `symbols` (more
+    punctuation than words), `links`, `contents` (a table of contents), `licence`, `site` (navigation, cookie and
+    rights notices), `repetition`.
+    """
+    solid = "".join(_RULING.sub(" ", text).split())  # The lines of a drawn table are no text.
+    if not any(character.isalnum() for character in solid):
+        return "empty"
+    if _is_damaged(text, solid):
+        return "damaged"
+    if len(_DOT_LEADER.findall(text)) >= 3:
+        return "contents"
+    if _LICENCE.search(normalise_whitespace(text)):
+        return "licence"
+    if len(solid) < _LONG_ENOUGH_TO_COUNT:
+        return CLEAN
+    if sum(map(len, _URL.findall(text))) > 0.6 * len(solid):
+        return "links"
+    # The underscore belongs to identifiers.
+    if sum(each.isalnum() or each == "_" or is_mark(each) for each in solid) < 0.6 * len(solid):
+        return "symbols"
+    if len(_SITE_FURNITURE.findall(text)) >= 3:
+        return "site"
+    words = tokens(text)
+    if sum(map(is_character, words)) > 0.5 * len(words):
+        # There are some thousand characters and far more words: two in a row repeat as seldom as words do.
+        words = list(map("".join, pairwise(words)))
+    if len(words) >= 30 and len(set(words)) < 0.15 * len(words):
+        return "repetition"
+    return CLEAN
+
+
+def _is_damaged(text: str, solid: str) -> bool:
+    broken = sum(
+        character == "\ufffd" or (unicodedata.category(character) in {"Cc", "Co", "Cs"} and not character.isspace())
+        for character in text
+    )
+    if broken * 50 > len(solid) or len(_CHARACTER_CODE.findall(text)) >= 3:
+        return True
+    words = text.split()
+    single = sum(len(word) == 1 and word.isascii() and word.isalpha() for word in words)
+    return len(words) >= 12 and single > 0.5 * len(words)

@@ -163,16 +163,12 @@ def is_latin(text: str) -> bool:
 def letter_share(text: str) -> float:
     """The share of letters, with their marks, among the characters that are not blank; 0 where there are none."""
     dense = "".join(text.split())
-    return sum(map(_is_letter, dense)) / max(len(dense), 1)
+    return sum(character.isalpha() or is_mark(character) for character in dense) / max(len(dense), 1)
 
 
 def is_mark(character: str) -> bool:
     """Whether a character belongs to the letter before it; the vowels of many scripts do."""
     return not character.isascii() and unicodedata.category(character)[0] == "M"
-
-
-def _is_letter(character: str) -> bool:
-    return character.isalpha() or is_mark(character)
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from collections.abc import Sequence
 
 from rageval_dagster.app.opening import Tell, open_all
 from rageval_dagster.corpus.store import open_store
@@ -84,8 +83,12 @@ def chosen_clients(settings: Settings, db: Database, client: str | None, tell: T
     if client is not None:
         store.probe(client)  # says so where the store does not know the client
     known = store.clients()
-    for line in _strange_tables(settings.source.client_names, known, client):
-        tell(line)
+    tables = settings.source.client_names
+    for name in [name for name in tables if name not in known]:
+        near = difflib.get_close_matches(name, [each for each in known if each not in tables], n=1)
+        if client is None or near == [client]:
+            meant = f"; {near[0]} is meant?" if near else ""
+            tell(f"rageval.toml has a table for {name}, whom the document store does not know{meant}")
     if client is not None:
         return [client]
     forgotten = left_alone(db, known)
@@ -96,14 +99,3 @@ def chosen_clients(settings: Settings, db: Database, client: str | None, tell: T
             "rageval ingest PATH --client NAME"
         )
     return clients
-
-
-def _strange_tables(tables: Sequence[str], known: Sequence[str], client: str | None) -> list[str]:
-    """A line on each client's table that is of no known client; of one client's, those that may be meant for it."""
-    found: list[str] = []
-    for name in (name for name in tables if name not in known):
-        near = difflib.get_close_matches(name, [each for each in known if each not in tables], n=1)
-        if client is None or near == [client]:
-            meant = f"; {near[0]} is meant?" if near else ""
-            found.append(f"rageval.toml has a table for {name}, whom the document store does not know{meant}")
-    return found

@@ -12,6 +12,7 @@ from rageval_dagster.app.opening import open_all
 from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.cli.console import (
     DONE_IN_PART,
+    MAX_LISTED,
     cell,
     dataset_number,
     mapped_columns,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rageval_dagster.benchmark.importing import Unresolved
     from rageval_dagster.storage.benchmark import Dataset
 
-MAX_LISTED = 20
 MAX_SHOWN = 200
 
 app = typer.Typer(help="Benchmarks: generated from documents, or imported.", no_args_is_help=True)
@@ -337,13 +337,10 @@ def _say_unresolved(unresolved: "list[Unresolved]") -> None:
         hint = f"; nearest: {', '.join(map(repr, nearest))}" if nearest else ""
         if nearest and reason == "quote_not_found":  # ids of passages, which tell a person nothing
             hint = "; --json has the ids of the passages most like it"
-        say(f"{what} {_shortened(document_id)!r} ({plural(count, 'question')}){hint}")
+        shown = document_id if len(document_id) <= MAX_SHOWN else f"{document_id[:MAX_SHOWN]}..."
+        say(f"{what} {shown!r} ({plural(count, 'question')}){hint}")
     if len(questions) > MAX_LISTED:
         say(f"and {len(questions) - MAX_LISTED} more like these: --json lists them all")
     if unresolved:
         items = len({each.item_id for each in unresolved})
         say(f"{plural(items, 'question')} imported all the same, with evidence that the corpus does not have")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

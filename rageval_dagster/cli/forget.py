@@ -25,8 +25,12 @@ def forget(
     settings, db = open_all()
     held = app.held_of(settings, db, client)
     _show(held)
-    if not yes:
-        _ask(client)
+    if not yes and not sys.stdin.isatty():
+        raise RagevalError("there is no terminal to ask on: --yes deletes without asking")
+    if not yes and not typer.confirm(
+        f"Delete all of this? Of {cell(client)} nothing but the document store's own chunks will be left"
+    ):
+        raise RagevalError("nothing was deleted")
     kept = app.forget(settings, db, held)
     print(f"{cell(client)}: forgotten, {plural(sum(held.rows.values()), 'row')} deleted")
     print(
@@ -53,12 +57,3 @@ def _show(held: "Held") -> None:
     }
     table = [{"what": what, "count": count} for what, count in counts.items() if count]
     print_table(table, ["what", "count"], "nothing")
-
-
-def _ask(client: str) -> None:
-    if not sys.stdin.isatty():
-        raise RagevalError("there is no terminal to ask on: --yes deletes without asking")
-    if not typer.confirm(
-        f"Delete all of this? Of {cell(client)} nothing but the document store's own chunks will be left"
-    ):
-        raise RagevalError("nothing was deleted")

@@ -45,11 +45,14 @@ def init(
     written = _write(target, text)
     notes = [*_warnings(report), *_overruled(settings, written, defaults)]
     if as_json:
+        collections = [asdict(collection) for collection in report.collections]
+        for collection in collections:
+            del collection["sample"]
         print_json(
             {
                 "location": report.location,
                 "clients": [client.client_id for client in report.clients],
-                "collections": [_as_dict(collection) for collection in report.collections],
+                "collections": collections,
                 "settings": {"defaults": defaults, "clients": single},
                 "notes": notes,
                 "file": str(target),
@@ -103,15 +106,13 @@ def _write(target: Path, text: str) -> Settings:
 
 def _overruled(inspected: Settings, written: Settings, defaults: dict[str, Any]) -> list[str]:
     """What of the file another setting wins over."""
-    from rageval_dagster.settings import Settings as Fields
-
     notes = []
     if (written.chroma_url, written.embedded_chroma_path) != (inspected.chroma_url, inspected.embedded_chroma_path):
         notes.append(
             "RAGEVAL_CHROMA_URL or RAGEVAL_CHROMA_PATH, in the environment or .env, names another store than this one, "
             "and wins over the file: unset it"
         )
-    names = {field.alias or name: name for name, field in Fields.model_fields.items()}
+    names = {field.alias or name: name for name, field in Settings.model_fields.items()}
     for setting in describe(written, None):
         if names[setting.name] in defaults and setting.source in ("environment", ".env"):
             where = "the environment" if setting.source == "environment" else setting.source
@@ -127,15 +128,13 @@ def _warnings(report: "StoreReport") -> list[str]:
         notes.append("no collection looks like a client; the file leaves none out, so that nothing is missed")
     if report.model_problem is not None:
         notes.append(report.model_problem)
-    warning = language_warning(report.model, report.languages)
-    if warning is not None:
+    if warning := language_warning(report.model, report.languages):
         notes.append(warning)
-    sharing = [client for client in report.clients if client.shared_by is not None]
     if report.shared is None:
         notes += [
             f"{cell(client.name)} looks shared: {cell(client.shared_by.name)!r} tells {client.shared_by.clients} "
             "clients apart in it; client_field with collection evaluates them, each on its own"
-            for client in sharing
+            for client in report.clients
             if client.shared_by is not None
         ]
     return notes
@@ -144,9 +143,8 @@ def _warnings(report: "StoreReport") -> list[str]:
 def _next_commands(report: "StoreReport") -> list[str]:
     commands = ["rageval doctor", "rageval clients list"]
     if report.clients:
-        first = report.clients[0]
-        client = report.shared.shared_by.largest if report.shared and report.shared.shared_by else first.client_id
-        named = shlex.quote(cell(client))
+        shared_by = report.shared and report.shared.shared_by
+        named = shlex.quote(cell(shared_by.largest if shared_by else report.clients[0].client_id))
         commands += [f"rageval evaluate --client {named} --dry-run", f"rageval evaluate --client {named}"]
     return commands
 
@@ -276,7 +274,3 @@ def _length(lengths: "Lengths") -> str:
 
 def _examples(finding: "Finding") -> str:
     return f"; such as {', '.join(map(cell, finding.examples))}" if finding.examples else ""
-
-
-def _as_dict(collection: "CollectionReport") -> dict[str, Any]:
-    return {name: value for name, value in asdict(collection).items() if name != "sample"}

@@ -2,22 +2,22 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from glob import escape
 from pathlib import Path
 from typing import Any
 
 from rageval_dagster.cli.console import cell, percent
 from rageval_dagster.corpus.fields import DEFAULT_DOCUMENT_FIELD
-from rageval_dagster.corpus.inspection import CollectionReport, StoreReport
+from rageval_dagster.corpus.inspection import CollectionReport, FieldUse, StoreReport
 from rageval_dagster.settings import Settings
 
 _TEMPLATE = Path(__file__).with_suffix(".toml.jinja")
 
-_FIELDS: list[tuple[str, str, Callable[[CollectionReport], Any], str]] = [
-    ("document_field", "names a chunk's document", lambda report: report.document, DEFAULT_DOCUMENT_FIELD),
-    ("added_at_field", "says when a chunk was added", lambda report: report.time, "added_at"),
-    ("page_field", "is a chunk's page", lambda report: report.page, "page"),
+_FIELDS = [
+    ("document_field", "names a chunk's document", "document", DEFAULT_DOCUMENT_FIELD),
+    ("added_at_field", "says when a chunk was added", "time", "added_at"),
+    ("page_field", "is a chunk's page", "page", "page"),
 ]
 
 
@@ -91,24 +91,26 @@ def _store(settings: Settings) -> dict[str, Any]:
 def _field(
     name: str,
     meaning: str,
-    use: Callable[[CollectionReport], Any],
+    role: str,
     built_in: str,
     clients: Iterable[CollectionReport],
     single: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
     """The field that most clients have, which holds for all; another one stands in a client's own table."""
-    found = {client.client_id: use(client) for client in clients}
+    found: dict[str, FieldUse | None] = {client.client_id: getattr(client, role) for client in clients}
     votes = Counter(field.name for field in found.values() if field is not None)
     if not votes:
         return {"name": name, "meaning": meaning, "built_in": built_in, "found": {}}
     [(common, number)] = votes.most_common(1)
+    share = 0.0
     for client_id, field in found.items():
-        if field is not None and field.name != common:
+        if field is not None and field.name == common:
+            share += field.share
+        elif field is not None:
             single[client_id][name] = field.name
-    shares = [field.share for field in found.values() if field is not None and field.name == common]
-    where = f"{percent(sum(shares) / number)} of the chunks looked at" + (
-        f", in {number} of {len(found)} collections" if len(found) > 1 else ""
-    )
+    where = f"{percent(share / number)} of the chunks looked at"
+    if len(found) > 1:
+        where += f", in {number} of {len(found)} collections"
     return {"meaning": meaning, "where": where, "found": {name: common}}
 
 

@@ -50,23 +50,19 @@ def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, nam
 
 def read_time(value: Any) -> datetime | None:
     """An ISO 8601 string (without an offset: UTC) or a number of (milli)seconds since 1970 as UTC time, else None."""
-    if isinstance(value, str):
-        try:
-            time = datetime.fromisoformat(value.strip())
-        except ValueError:
+    try:
+        if isinstance(value, str):
             try:
-                return read_time(float(value))
+                time = datetime.fromisoformat(value.strip())
             except ValueError:
-                return None
-        try:
-            return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-        except OverflowError:  # year 1 or 9999 moved over the edge by its offset
-            return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
+                value = float(value)
+            else:
+                # Years 1 and 9999 may be moved over the edge by their offset.
+                return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if value >= _YEAR_10000 else value, UTC)
-        except (ValueError, OverflowError, OSError):
-            return None
+    except (ValueError, OverflowError, OSError):
+        pass
     return None
 
 

@@ -84,14 +84,13 @@ def ingest(
     chunk_size: int = 800,
     overlap: int = 120,
     progress: Progress | None = None,
-    root: Path | str | None = None,
     embed_again: bool = False,
 ) -> IngestReport:
     """Loads a file, or a folder's .md .txt .html .pdf .jsonl files, for a client.
 
-    A document's id is its file's path under `root` (with /), or the `id` of its .jsonl row. `root` is, unless given,
-    the nearest folder around the path that was loaded before, else the path itself, or the file's folder. Unchanged
-    chunks are not embedded again and keep their time of adding; hidden files are passed over.
+    A document's id is its file's path (with /) under the nearest folder around the path that was loaded before, else
+    under the path itself, or the file's folder; or it is the `id` of its .jsonl row. Unchanged chunks are not embedded
+    again and keep their time of adding; hidden files are passed over.
 
     Args:
         chunk_size: characters a chunk, 0 for whole documents (of PDFs: pages).
@@ -118,10 +117,8 @@ def ingest(
         check_dimension(store, client_id, embedder)
         if not embed_again and not store.is_made_by_us(client_id):
             check_embedder(store, client_id, embedder)
-    base = Path(root).expanduser().resolve() if root is not None else _find_root(store, client_id, path)
-    if not path.is_relative_to(base):
-        raise IngestError(f"{path} is not inside the root {base}")
-    work = _Ingestion(client_id, store, embedder, base, ChunkSize(chunk_size, overlap), progress, embed_again)
+    root = _find_root(store, client_id, path)
+    work = _Ingestion(client_id, store, embedder, root, ChunkSize(chunk_size, overlap), progress, embed_again)
     work.load(files)
     work.remove_vanished(path)
     return IngestReport(

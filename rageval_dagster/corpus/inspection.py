@@ -11,23 +11,16 @@ from typing import TYPE_CHECKING, Any
 from rageval_dagster.corpus.backends import Backend, open_backend
 from rageval_dagster.corpus.chroma_internals import DATABASE_FILE, Collection, distance_space
 from rageval_dagster.corpus.compatibility import MAX_STRANGE_SHARE, compare_vectors
-from rageval_dagster.corpus.fields import (
-    DEFAULT_DOCUMENT_FIELD,
-    FieldNames,
-    read_chunk,
-    read_name,
-)
+from rageval_dagster.corpus.fields import DEFAULT_DOCUMENT_FIELD, FieldNames, read_chunk, read_name
 from rageval_dagster.corpus.metadata_roles import FieldUse, MetadataColumns, words_of
-from rageval_dagster.corpus.names import client_name, is_made_by_us
+from rageval_dagster.corpus.names import client_name, is_made_by_us, unfit_name
 from rageval_dagster.corpus.noise import LOOKED_AT, RepeatedLines, noise_kinds
 from rageval_dagster.embedding.models import EndpointEmbedder, TransformerEmbedder
-from rageval_dagster.errors import EmbeddingError, RagevalError, StoreError
+from rageval_dagster.errors import EmbeddingError, StoreError
 from rageval_dagster.identity import digest
 from rageval_dagster.languages import language_shares
 from rageval_dagster.records import Chunk, Progress
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.clients import check_name
-from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 
 if TYPE_CHECKING:
     import chromadb
@@ -300,27 +293,26 @@ class _Inspector:
             ids += found["ids"]
             texts += found["documents"]
             rows += list(found["embeddings"]) if found["embeddings"] is not None else []
-        vectors = Vectors(len(rows[0]) if rows else None, distance_space(opened))
+        dimension, space = len(rows[0]) if rows else None, distance_space(opened)
         kept = [row for row, text in enumerate(texts) if text and text.strip()]
+        problem = None
         # What a model behind an endpoint would be sent leaves this machine: that is for an evaluation to do.
         if self._embedder is None or isinstance(self._embedder, EndpointEmbedder) or not rows:
-            return vectors
-        if vectors.dimension != self._embedder.dimension:
-            problem = f"they have {vectors.dimension} dimensions, the model's {self._embedder.dimension}"
-            return replace(vectors, made_by_model=False, problem=problem)
-        if not close or not kept:
-            return vectors
-        stored = np.asarray([rows[row] for row in kept], dtype=np.float32)
-        try:
-            strange, cosine = compare_vectors([texts[row] for row in kept], stored, self._embedder)
-        except EmbeddingError as error:
-            return replace(vectors, made_by_model=False, problem=str(error))
-        if strange <= MAX_STRANGE_SHARE * len(kept):
-            return replace(vectors, made_by_model=True)
-        problem = (
-            f"{strange} of {len(kept)} chunks embedded again differ from their vector (median cosine {cosine:.2f})"
-        )
-        return replace(vectors, made_by_model=False, problem=problem)
+            return Vectors(dimension, space)
+        if dimension != self._embedder.dimension:
+            problem = f"they have {dimension} dimensions, the model's {self._embedder.dimension}"
+        elif not close or not kept:
+            return Vectors(dimension, space)
+        else:
+            stored = np.asarray([rows[row] for row in kept], dtype=np.float32)
+            try:
+                strange, cosine = compare_vectors([texts[row] for row in kept], stored, self._embedder)
+                if strange > MAX_STRANGE_SHARE * len(kept):
+                    again = f"{strange} of {len(kept)} chunks embedded again"
+                    problem = f"{again} differ from their vector (median cosine {cosine:.2f})"
+            except EmbeddingError as error:
+                problem = str(error)
+        return Vectors(dimension, space, made_by_model=problem is None, problem=problem)
 
     def _shared_by(
         self, collection: Collection, count: int, columns: MetadataColumns, document: FieldUse | None
@@ -418,11 +410,7 @@ def _unusable(report: CollectionReport) -> str | None:
         return "it is empty"
     if report.read == report.without_text:
         return "its chunks have no text"
-    try:
-        check_name("client name", report.client_id, CLIENT_ID_LENGTH)
-    except RagevalError as error:
-        return str(error)
-    return None
+    return unfit_name(report.client_id)
 
 
 def _doubt(report: CollectionReport, is_ours: bool) -> str | None:

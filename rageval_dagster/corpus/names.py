@@ -4,7 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest
+from rageval_dagster.storage.clients import check_name
+from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 
 CLIENT_KEY = "rageval_client"
 """Collection metadata: the client's own name."""
@@ -41,6 +44,15 @@ def is_made_key(key: str) -> bool:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", name)[:_SLUG_LENGTH].strip("-") or "client"
+
+
+def unfit_name(client_id: str) -> str | None:
+    """Why no client can have this name, None if one can."""
+    try:
+        check_name("client name", client_id, CLIENT_ID_LENGTH)
+    except RagevalError as error:
+        return str(error)
+    return None
 
 
 def is_made_by_us(metadata: Mapping[str, Any]) -> bool:

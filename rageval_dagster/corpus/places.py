@@ -7,11 +7,9 @@ from fnmatch import fnmatchcase
 from rageval_dagster.corpus.backends import Backend
 from rageval_dagster.corpus.chroma_internals import Collection, FieldValue
 from rageval_dagster.corpus.fields import read_name
-from rageval_dagster.corpus.names import client_name, is_made_by_us
-from rageval_dagster.errors import RagevalError, SettingsError, StoreError
+from rageval_dagster.corpus.names import client_name, is_made_by_us, unfit_name
+from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.clients import check_name
-from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 
 
 @dataclass(frozen=True)
@@ -136,10 +134,11 @@ def _values(shared: Collection | None, values: Sequence[FieldValue]) -> Iterator
 
 def _chosen_out(settings: Settings, name: str, client_id: str, place: Place, tables: Mapping[str, str]) -> str | None:
     """Which setting says that this is no client, None if none does."""
-    has_table = not place.values and place.collection.name in tables
-    if settings.client_field is not None and not place.values and not has_table:
+    if not place.values and place.collection.name in tables:
+        return None
+    if settings.client_field is not None and not place.values:
         return "it is not the collection that the clients share"
-    return None if has_table else left_out_by_pattern(settings, name, client_id)
+    return left_out_by_pattern(settings, name, client_id)
 
 
 def _unfit(client_id: str, place: Place, places: Mapping[str, Place]) -> str | None:
@@ -149,8 +148,4 @@ def _unfit(client_id: str, place: Place, places: Mapping[str, Place]) -> str | N
         return "a number with a fraction is no name"
     if client_id in places:
         return f"client {client_id!r} is the collection {places[client_id].collection.name!r}"
-    try:
-        check_name("client name", client_id, CLIENT_ID_LENGTH)
-    except RagevalError as error:
-        return str(error)
-    return None
+    return unfit_name(client_id)

@@ -140,13 +140,9 @@ class TestLoadingAgain:
         (other / "intro.md").write_text("# Intro\n\nAnother one.\n")
         assert ingest(other, "acme", store, embedder).elsewhere == 1, "the intro is of the other folder now"
 
-    def test_the_first_file_of_a_client_is_named_by_its_name_or_root(self, store, docs: Path, embedder) -> None:
+    def test_the_first_file_of_a_client_is_named_by_its_name(self, store, docs: Path, embedder) -> None:
         ingest(docs / "guide" / "install.md", "acme", store, embedder)
         assert documents(store) == {"install.md"}
-        ingest(docs / "guide" / "install.md", "beta", store, embedder, root=docs)
-        assert documents(store, "beta") == {"guide/install.md"}
-        with pytest.raises(IngestError, match="is not inside the root"):
-            ingest(docs / "intro.md", "beta", store, embedder, root=docs / "guide")
 
     def test_what_cannot_be_read_just_now_stays(self, store: ChromaStore, tmp_path: Path, embedder, make_pdf) -> None:
         (tmp_path / "a.pdf").write_bytes(make_pdf(["A page"]))

@@ -13,7 +13,6 @@ from rageval_dagster.cli.console import (
     SCORE_COLUMNS,
     cell,
     dumped,
-    mapped_columns,
     print_table,
     progress_bar,
     say,
@@ -21,6 +20,7 @@ from rageval_dagster.cli.console import (
     say_usage,
     score_rows,
 )
+from rageval_dagster.cli.score import AnswersOption, ColumnsOption, QueriesOption, read_file
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
@@ -40,10 +40,8 @@ def judge(
         Path | None,
         typer.Option("--ground-truth", "--ground_truth", help="The references by query id (test-results)."),
     ] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="The questions' texts by id (test-results, expected-outputs).")
-    ] = None,
-    answers: Annotated[Path | None, typer.Option(help="The answers by question id (expected-outputs).")] = None,
+    queries: QueriesOption = None,
+    answers: AnswersOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Judge the first so many answers only.")] = None,
     model: Annotated[str | None, typer.Option(help="The judge model, instead of RAGEVAL_JUDGE_MODEL.")] = None,
     client: Annotated[str | None, typer.Option(help="Judge with this client's settings, cache and budget.")] = None,
@@ -51,10 +49,7 @@ def judge(
         str | None,
         typer.Option("--format", help="As for `rageval score`; default: what the fields of the rows say."),
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
-    ] = None,
+    columns: ColumnsOption = None,
 ) -> None:
     """Judges recorded answers with a language model: five dimensions with reasons, and their weighted mean.
 
@@ -63,7 +58,6 @@ def judge(
     """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.llm.client import ChatClient
-    from rageval_dagster.recorded.formats import OutputOptions, detect_format, read_outputs
     from rageval_dagster.recorded.judging import file_shape, judge_outputs, judge_settings, may_be_replaced
     from rageval_dagster.recorded.scoring import FILES_CLIENT, new_run_id, redacted_outputs
     from rageval_dagster.settings import load_settings
@@ -77,12 +71,7 @@ def judge(
         raise RagevalError(f"--output {output} is there already, and no result of `rageval judge`: write elsewhere")
     settings = load_settings()
     settings = judge_settings(settings if client is None else settings.for_client(client), model)
-    named = mapped_columns(columns or ())
-    if format_name is None:
-        format_name = detect_format(file, named)
-        say(f"{file.name}: read as {format_name} (--format says otherwise)")
-    options = OutputOptions(named, queries, ground_truth, answers, settings.k, settings.decline_phrases)
-    report = read_outputs(file, format_name, options)
+    report, _ = read_file(file, format_name, settings, settings.k, columns, queries, ground_truth, answers)
     say_refused(report.refused)
     if not report.rows:
         raise RagevalError(f"{file} has no row that can be judged")

@@ -13,7 +13,6 @@ from rageval_dagster.cli.console import (
     MAX_LISTED,
     cell,
     listed_patterns,
-    mapped_columns,
     print_json,
     print_table,
     progress_bar,
@@ -21,6 +20,7 @@ from rageval_dagster.cli.console import (
     say_refused,
     say_usage,
 )
+from rageval_dagster.cli.score import ColumnsOption, read_file
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
@@ -113,10 +113,7 @@ def agreement(
         float | None, typer.Option(min=0.0, max=1.0, help="From this value on an answer is taken as good.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
-    ] = None,
+    columns: ColumnsOption = None,
     client: ClientOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -126,7 +123,6 @@ def agreement(
     questions: five folds of the questions, each judged by the threshold that the other four give.
     """
     from rageval_dagster.recorded.agreement import baselines, judge_agreements, labelled, metric_agreement
-    from rageval_dagster.recorded.formats import OutputOptions, read_outputs
     from rageval_dagster.recorded.scoring import metrics_and_tools, redacted_outputs, score_outputs
 
     settings = _settings(client)
@@ -134,8 +130,7 @@ def agreement(
     chosen, tools = metrics_and_tools(settings, patterns, settings.k, model, client)
     if patterns is None:
         chosen = [metric for metric in chosen if "answer" in metric.needs]
-    options = OutputOptions(mapped_columns(columns or ()), k=settings.k, decline_phrases=settings.decline_phrases)
-    report = read_outputs(file, format_name, options)
+    report, _ = read_file(file, format_name, settings, settings.k, columns)
     say_refused(report.refused)
     outputs = redacted_outputs(report.rows, settings)
     known, unlabelled = labelled(outputs, positive)

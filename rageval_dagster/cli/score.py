@@ -29,10 +29,20 @@ from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.metrics.interface import Metric
-    from rageval_dagster.recorded.formats import Output
+    from rageval_dagster.recorded.formats import Output, OutputsReport
+    from rageval_dagster.settings import Settings
 
 LANGUAGE_SAMPLE = 500
 """Texts whose language is detected, at most."""
+
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
+]
+QueriesOption = Annotated[
+    Path | None, typer.Option(help="The questions' texts by id (test-results, expected-outputs).")
+]
+AnswersOption = Annotated[Path | None, typer.Option(help="The answers by question id (expected-outputs).")]
 
 
 def score(
@@ -51,15 +61,10 @@ def score(
     ] = None,
     model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
     k: Annotated[int, typer.Option(min=1, max=1000, help="The cutoff of the retrieval metrics.")] = 5,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
-    ] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="The questions' texts by id (test-results, expected-outputs).")
-    ] = None,
+    columns: ColumnsOption = None,
+    queries: QueriesOption = None,
     ground_truth: Annotated[Path | None, typer.Option(help="The references by query id (test-results).")] = None,
-    answers: Annotated[Path | None, typer.Option(help="The answers by question id (expected-outputs).")] = None,
+    answers: AnswersOption = None,
     client: Annotated[str | None, typer.Option(help="Score with this client's settings and its own metrics.")] = None,
     by: Annotated[str | None, typer.Option(help="Also each category or document.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -74,7 +79,6 @@ def score(
     """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.evaluation.breakdown import GROUPINGS
-    from rageval_dagster.recorded.formats import OutputOptions, detect_format, read_outputs
     from rageval_dagster.recorded.scoring import (
         broken_down,
         metrics_and_tools,
@@ -93,12 +97,7 @@ def score(
         settings = settings.for_client(client)
     patterns = listed_patterns(",".join(metrics) if metrics else None)
     chosen, tools = metrics_and_tools(settings, patterns, k, model, client, make_home=True)
-    named = mapped_columns(columns or ())
-    if format_name is None:
-        format_name = detect_format(file, named)
-        say(f"{file.name}: read as {format_name} (--format says otherwise)")
-    options = OutputOptions(named, queries, ground_truth, answers, k, settings.decline_phrases)
-    report = read_outputs(file, format_name, options)
+    report, format_name = read_file(file, format_name, settings, k, columns, queries, ground_truth, answers)
     outputs = redacted_outputs(report.rows, settings)
     warnings = _language_warnings(outputs, chosen, model or settings.metric_embedding_model)
     try:
@@ -149,6 +148,27 @@ def score(
         raise typer.Exit(2)
     if report.refused or any(score["n_error"] for score in shape["scores"].values()):
         raise typer.Exit(DONE_IN_PART)
+
+
+def read_file(
+    file: Path,
+    format_name: str | None,
+    settings: "Settings",
+    k: int,
+    columns: Sequence[str] | None,
+    queries: Path | None = None,
+    ground_truth: Path | None = None,
+    answers: Path | None = None,
+) -> "tuple[OutputsReport, str]":
+    """What was read of a file of outputs, and its format: where none is named, the one that its rows' fields say."""
+    from rageval_dagster.recorded.formats import OutputOptions, detect_format, read_outputs
+
+    named = mapped_columns(columns or ())
+    if format_name is None:
+        format_name = detect_format(file, named)
+        say(f"{file.name}: read as {format_name} (--format says otherwise)")
+    options = OutputOptions(named, queries, ground_truth, answers, k, settings.decline_phrases)
+    return read_outputs(file, format_name, options), format_name
 
 
 def _language_warnings(outputs: "Sequence[Output]", metrics: "Sequence[Metric]", model: str) -> list[str]:

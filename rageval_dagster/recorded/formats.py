@@ -294,7 +294,7 @@ def _output(row: Row, format_name: str, options: OutputOptions) -> Output:
     """The output of a row that stands by itself; without an id of its own its id is empty."""
     format_ = OUTPUT_FORMATS[format_name]
     name_of = {ours: name for name, ours in format_.names.items()}
-    others = _other_labels(row) if "label" in name_of else {}
+    others, own_id = (_other_labels(row), _own_id(row)) if "label" in name_of else ({}, None)
     if format_name == "native":
         only_fields(row, {*format_.names, *ID_FIELDS})
         if not any(name in row for name in ("answer", "contexts", "error")):
@@ -306,7 +306,7 @@ def _output(row: Row, format_name: str, options: OutputOptions) -> Output:
         item = item_from_cells({name: cell for name, cell in cells.items() if is_column(name)})
     else:
         item = item_of(row, format_.names, _question)
-    own_id = _own_id(row)
+    own_id = own_id or _own_id(row)
     answer = _answer(row, name_of["response"], options)
     retrieved = _texts_of_documents(row) if "context ids" in name_of else _contexts(row, name_of["contexts"])
     error = optional_text(row, "error") if "error" in name_of else None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from rageval_dagster.statistics.comparisons import benjamini_hochberg, compare
+from rageval_dagster.statistics.comparisons import compare
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
@@ -63,13 +63,15 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
         scores[system] = {item_id: outcome.value for item_id, outcome in column.items()}
     if len(summaries) < 2:
         return None
+    from scipy.stats import false_discovery_control
+
     sign = 1.0 if next(iter(summaries.values())).higher_is_better else -1.0
     order = sorted(summaries, key=lambda system: (-sign * (summaries[system].mean or 0.0), system))
     items = benchmark_storage.remaining_items(db, evaluations[0].dataset_id)
     clusters = {item.item_id: item.cluster for item in items}
     pairs = list(combinations(order, 2))
     compared = [compare(scores[worse], scores[better], clusters) for better, worse in pairs]
-    adjusted = benjamini_hochberg([1.0 if each.p_value is None else each.p_value for each in compared])
+    adjusted = false_discovery_control([1.0 if each.p_value is None else each.p_value for each in compared])
     surely = {
         pair
         for pair, each, p in zip(pairs, compared, adjusted, strict=True)

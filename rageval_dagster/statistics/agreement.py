@@ -1,13 +1,11 @@
 """How well scores agree with human labels: accuracy at a threshold, AUROC, Cohen's kappa, rank correlations."""
 
-import bisect
 import math
 import random
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.records import Interval
 from rageval_dagster.statistics.intervals import cluster_codes, mean_interval
@@ -44,15 +42,9 @@ def kappa(said: Sequence[Hashable], labels: Sequence[Hashable]) -> float | None:
 
     That is so where both sides only know one and the same label. No interval: none known covers small kappas well.
     """
-    n = len(labels)
-    if not n:
-        return None
-    ours, theirs = Counter(said), Counter(labels)
-    chance = sum(count * theirs[label] for label, count in ours.items()) / n**2
-    if chance == 1:
-        return None
-    agreed = sum(our == their for our, their in zip(said, labels, strict=True)) / n
-    return (agreed - chance) / (1 - chance)
+    from sklearn.metrics import cohen_kappa_score
+
+    return None if len({*said, *labels}) < 2 else float(cohen_kappa_score(said, labels))
 
 
 def auroc(
@@ -89,44 +81,23 @@ def auroc(
 
 
 def spearman(values: Sequence[float], labels: Sequence[float]) -> float | None:
-    """Spearman's rank correlation with ties at their mean rank; None where a side does not vary.
+    """Spearman's rank correlation with ties at their mean rank; None where a side does not vary."""
+    from scipy.stats import spearmanr
 
-    Raises ValueError for sequences of different lengths.
-    """
-    import numpy as np
-
-    if len(values) != len(labels):
-        raise ValueError(f"{len(values)} scores need as many labels, not {len(labels)}")
-    if len(set(values)) < 2 or len(set(labels)) < 2:
-        return None
-    ours, theirs = (_ranks(np.asarray(side, dtype=float)) for side in (values, labels))
-    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
-    correlation = float(ours @ theirs) / math.sqrt(float(ours @ ours) * float(theirs @ theirs))
-    return min(max(correlation, -1.0), 1.0)
+    return _statistic(spearmanr, values, labels)
 
 
 def kendall(values: Sequence[float], labels: Sequence[float]) -> float | None:
-    """Kendall's tau-b, which allows for ties; None where a side does not vary.
+    """Kendall's tau-b, which allows for ties; None where a side does not vary."""
+    from scipy.stats import kendalltau
 
-    Raises ValueError for sequences of different lengths.
-    """
-    pairs = sorted(zip(labels, values, strict=True))
+    return _statistic(kendalltau, values, labels)
+
+
+def _statistic(correlation: Callable[..., Any], values: Sequence[float], labels: Sequence[float]) -> float | None:
     if len(set(values)) < 2 or len(set(labels)) < 2:
         return None
-    seen: list[float] = []
-    difference = first = 0
-    while first < len(pairs):
-        last = bisect.bisect_right(pairs, pairs[first][0], lo=first, key=lambda pair: pair[0])
-        group = [value for _, value in pairs[first:last]]
-        for value in group:
-            difference += bisect.bisect_left(seen, value) - (len(seen) - bisect.bisect_right(seen, value))
-        for value in group:
-            bisect.insort(seen, value)
-        first = last
-    untied = [
-        math.comb(len(pairs), 2) - sum(math.comb(n, 2) for n in Counter(side).values()) for side in (values, labels)
-    ]
-    return difference / math.sqrt(untied[0] * untied[1])
+    return float(correlation(values, labels).statistic)
 
 
 def best_threshold(values: Sequence[float], labels: Sequence[bool]) -> float:
@@ -214,10 +185,3 @@ def _newcombe_bound(area: float, positives: int, negatives: int, z: float, effec
         middle = (low + high) / 2
         low, high = (middle, high) if deviation(middle) > 0 else (low, middle)
     return low
-
-
-def _ranks(values: "np.ndarray") -> "np.ndarray":
-    import numpy as np
-
-    ordered = np.sort(values)
-    return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right") + 1) / 2

@@ -1,7 +1,7 @@
 """Comparison of two runs on the questions they share: difference, permutation test, smallest visible effect."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -82,22 +82,6 @@ def compare(
             1.0 - confidence if alpha is None else alpha,
         ),
     )
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """The p values adjusted so that rejecting those <= q keeps the false discovery rate at q, in the order given.
-
-    Benjamini & Hochberg 1995. Raises ValueError for a p value outside [0, 1].
-    """
-    if not all(0.0 <= p <= 1.0 for p in p_values):
-        raise ValueError("a p value lies in [0, 1]")
-    adjusted = [0.0] * len(p_values)
-    smallest = 1.0
-    falling = sorted(range(len(p_values)), key=lambda position: p_values[position], reverse=True)
-    for above, position in enumerate(falling):
-        smallest = min(smallest, p_values[position] * (len(p_values) / (len(p_values) - above)))
-        adjusted[position] = smallest
-    return adjusted
 
 
 def sign_flip_p_value(sums: "np.ndarray") -> float:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.statistics import benjamini_hochberg, compare
+from rageval_dagster.statistics import compare
 
 properties = settings(deadline=None, max_examples=50)
 grades = st.sampled_from([0.0, 0.2, 0.25, 1 / 3, 0.5, 2 / 3, 1.0])
@@ -141,20 +141,3 @@ def test_drops_of_whole_documents_need_more_of_them():
         false_alarms["ignored"] += _number(compare(baseline, current).p_value) <= 0.05
     assert false_alarms["heeded"] <= 0.05 * 200
     assert false_alarms["ignored"] > 0.3 * 200
-
-
-def test_benjamini_hochberg_of_a_worked_example():
-    # .01 x 4 / 1, .02 x 4 / 2, .03 x 4 / 3 are all .04; .5 stays.
-    assert benjamini_hochberg([0.02, 0.5, 0.01, 0.03]) == pytest.approx([0.04, 0.5, 0.04, 0.04])
-    assert benjamini_hochberg([]) == []
-    with pytest.raises(ValueError, match="p value"):
-        benjamini_hochberg([0.5, float("nan")])
-
-
-@properties
-@given(st.lists(st.floats(0, 1), max_size=30))
-def test_benjamini_hochberg_keeps_order_and_range(p_values):
-    adjusted = benjamini_hochberg(p_values)
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
-    ordered = [q for _, q in sorted(zip(p_values, adjusted, strict=True))]
-    assert ordered == sorted(ordered)

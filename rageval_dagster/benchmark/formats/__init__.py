@@ -175,7 +175,9 @@ def read_dataset(path: Path, format_name: str = "native", options: ReadOptions |
             return native_item(row)
         if format_name == "csv":
             return item_from_cells(row)
-        chunk_id = optional_text(row, "chunk_id") if format_name == "qa-pairs" else None
+        chunk_id = None
+        if format_name == "qa-pairs":
+            chunk_id, _ = optional_text(row, "chunk_id"), optional_text(row, "document_id")
         found = item_of(row, format_.names, queries.required if format_.with_queries else question_field)
         if chunk_id:
             chunk_ids.setdefault(found.item_id, chunk_id)

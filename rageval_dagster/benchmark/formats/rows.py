@@ -216,7 +216,7 @@ def json_lines(path: Path) -> Rows:
     """The rows of a JSON Lines file."""
     for number, line in numbered_lines(path):
         try:
-            yield number, json_object(line)
+            yield number, _checked(_json(decoded(line), None))
         except RowError as error:
             yield number, error
 
@@ -261,15 +261,6 @@ def _holds_objects(value: Mapping[str, Any]) -> bool:
     """Whether most of an object's values are objects, so that it is not one itself."""
     usable = [entry for entry in value.values() if not isinstance(entry, _Unusable)]
     return not value or 2 * sum(isinstance(entry, dict) for entry in usable) > len(usable)
-
-
-def json_object(line: bytes) -> Row:
-    """The JSON object of a line.
-
-    Raises:
-        RowError: it is none, or one of its fields holds what no database can store, is given twice, or is no number.
-    """
-    return _checked(_json(decoded(line), None))
 
 
 def json_value(text: str, field: str) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
-from rageval_dagster.telling.verdicts import changed_since, movement
+from rageval_dagster.telling.verdicts import movement, what_changed
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project
@@ -169,7 +169,7 @@ def live(project: Project, count: int) -> int:
         print(f"day {day:2} {happened}{renewed}: {verdict}  [{time.perf_counter() - started:.1f} s]", flush=True)
         for row in judged.gated:
             print(f"       {movement(row)}")
-        print(f"       {changed_since(judged.judgement.changes)}")
+        print(f"       {', '.join(what_changed(judged.judgement.changes, worse=True))}")
     print(f"\nMissed, or falsely alarmed: {'; '.join(wrong) or 'nothing'}")
     print(f"Days that are unclear, which alarm nobody: {', '.join(map(str, unclear)) or 'none'}")
     return 1 if wrong else 0

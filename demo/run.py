@@ -31,7 +31,7 @@ def run_demo() -> None:
     say(f"python-language: human benchmark of {plural(imported.dataset.qa_count, 'question')}")
     done = [evaluate(settings, db, file.stem, Plan(), say) for file in files]
     spent = {client: usage for each in done for client, usage in each.spent.items()}
-    print_evaluations(settings, [found for each in done for found in each.found], spent)
+    print_evaluations(settings, db, [found for each in done for found in each.found], spent)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import died, held_leases
 from rageval_dagster.storage.scores import load_summaries
 from rageval_dagster.storage.types import utc_now
-from rageval_dagster.telling.evaluations import failed_questions
+from rageval_dagster.telling.alarms import failed_questions
 from rageval_dagster.text import showable
 
 PREFIX = "/api/v1/evaluation"

@@ -111,8 +111,8 @@ def finite_number(text: str) -> float | None:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 question`, `2 questions`."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    """`1 question`, `2,000 questions`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def named(names: Sequence[str], most: int = 10) -> str:

@@ -50,14 +50,13 @@ def evaluation_runs(
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish_all
-    from rageval_dagster.evaluation.verdict import run_metadata
     from rageval_dagster.gate.asking_again import ask_again
     from rageval_dagster.gate.judging import GateContext, judge_all
     from rageval_dagster.gate.spec import GateSpec
-    from rageval_dagster.report.links import ReportLinks
-    from rageval_dagster.report.run_page import run_page
     from rageval_dagster.storage.clients import set_systems
-    from rageval_dagster.telling.verdicts import gate_metadata
+    from rageval_dagster.telling.links import ReportLinks
+    from rageval_dagster.telling.run_page import run_page
+    from rageval_dagster.telling.verdicts import run_metadata, verdict_of
 
     db, client_id = database.open(), database.client_of(context.partition_key)
     own = settings.read()
@@ -87,11 +86,12 @@ def evaluation_runs(
         progress=lambda what: log_progress(context, what, database),
         warn=context.log.warning,
     )
-    judged = judge_all(db, reports, gate)
+    share = gate.spec.max_error_share
+    verdicts = [verdict_of(db, each, share) for each in judge_all(db, reports, gate)]
     note_evaluated(db, client_id, own.system)
     links = ReportLinks(own.report_base_url)
-    page = run_page(db, reports, judged, links, gate.spec, own.thresholds)
-    metadata = run_metadata(reports, own.thresholds) | gate_metadata(judged)
+    page = run_page(db, reports, verdicts, links, share, own.thresholds)
+    metadata = run_metadata(reports, verdicts, own.thresholds)
     return dg.MaterializeResult(metadata={"evaluation": dg.MetadataValue.md(page), **metadata})
 
 
@@ -106,7 +106,7 @@ def evaluation_runs(
 def evaluation_report(context: dg.AssetExecutionContext, database: HistoryDatabase) -> dg.MaterializeResult:
     """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
     from rageval_dagster.report.files import write_client_report, write_fleet_report
-    from rageval_dagster.report.links import ReportLinks
+    from rageval_dagster.telling.links import ReportLinks
 
     db, client_id, settings = database.open(), database.client_of(context.partition_key), load_settings()
     path = write_client_report(db, settings, client_id)

@@ -23,21 +23,17 @@ from rageval_dagster.cli.gate import gate_json, gate_lines, say_gate
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Summary
 from rageval_dagster.settings import Settings
-from rageval_dagster.text import plural
+from rageval_dagster.text import named, plural
 
 if TYPE_CHECKING:
     from rageval_dagster.app.evaluate import Found
     from rageval_dagster.evaluation.fast import FastReport
     from rageval_dagster.evaluation.summary import EvaluationReport
     from rageval_dagster.storage.caches import Usage
+    from rageval_dagster.storage.database import Database
 
 FORECAST_TOTALS = ("tokens", "cost_usd", "seconds", "models")
 """What the second table of --dry-run shows by model."""
-
-HEADLINE_COLUMNS = [
-    *("client", "dataset", "system", "questions", "scored", "k"),
-    *("P@k", "ceiling", "R@k", "hit rate", "MRR", "nDCG@10"),
-]
 
 
 def evaluate(
@@ -72,7 +68,7 @@ def evaluate(
 ) -> None:
     """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
     from rageval_dagster.app import evaluate as app
-    from rageval_dagster.telling.evaluations import failed_metrics, failed_questions, leak, unknown_chunks
+    from rageval_dagster.telling.alarms import failed_metrics, failed_questions, leak, unknown_chunks
 
     if fast and (dry_run or gated or sample_size is not None or strategy is not None):
         raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
@@ -96,7 +92,7 @@ def evaluate(
     if as_json:
         print_json_lines(evaluation_json(settings, each) for each in done.found)
     else:
-        print_evaluations(settings, done.found, done.spent)
+        print_evaluations(settings, db, done.found, done.spent)
     failing = [failed_questions(each.report.evaluation, each.failures) for each in done.found]
     erring = [failed_metrics(each.report, each.metric_failures, each.too_many) for each in done.found]
     leaking = [leak(each.report.evaluation, each.leaked) for each in done.found]
@@ -105,7 +101,7 @@ def evaluate(
         say(line)
     if done.failed:
         say(f"{plural(done.failed, 'client')} of {done.chosen} failed")
-    verdict = say_gate([each.judged for each in done.found]) if gated else 0
+    verdict = say_gate(settings, db, [each.judged for each in done.found]) if gated else 0
     if any(leaking) or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if done.failed == done.chosen or done.answered_nothing:
@@ -185,16 +181,18 @@ def _print_rescored(reports: "Sequence[FastReport]", failed: int, as_json: bool)
         raise typer.Exit(DONE_IN_PART)
 
 
-def print_evaluations(settings: Settings, found: "Sequence[Found]", spent: "Mapping[str, Usage]") -> None:
+def print_evaluations(
+    settings: Settings, db: "Database", found: "Sequence[Found]", spent: "Mapping[str, Usage]"
+) -> None:
     """Headline metrics, what was not measured and what to set for it, and where to look next."""
     from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED
-    from rageval_dagster.evaluation.verdict import verdict
     from rageval_dagster.llm.endpoints import same_model_warning
-    from rageval_dagster.report.links import report_path
-    from rageval_dagster.telling.evaluations import some
+    from rageval_dagster.telling.links import report_path
+    from rageval_dagster.telling.verdicts import good_values_told
 
     reports = [each.report for each in found]
-    print_table([headline_row(report) for report in reports], HEADLINE_COLUMNS, "nothing was evaluated")
+    rows = [headline_row(report) for report in reports]
+    print_table(rows, list(rows[0]) if rows else [], "nothing was evaluated")
     for each in found:
         report, evaluation = each.report, each.report.evaluation
         own = settings.for_client(evaluation.client_id)
@@ -208,12 +206,10 @@ def print_evaluations(settings: Settings, found: "Sequence[Found]", spent: "Mapp
             interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
             print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
         if measured:
-            print(f"  {verdict(report, own.thresholds)}")
-        elif evaluation.answered_nothing:
-            print(f"  no headline metric has a value: {evaluation.system} failed on every question")
-        else:
+            print(f"  {good_values_told(report, own.thresholds)}")
+        elif not evaluation.answered_nothing:
             print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
-        for line in gate_lines(own, each):
+        for line in gate_lines(own, db, each):
             print(f"  {line}")
         if each.lost:
             said = f"{plural(each.lost, 'question')} whose evidence the documents do not hold (any more)"
@@ -230,7 +226,7 @@ def print_evaluations(settings: Settings, found: "Sequence[Found]", spent: "Mapp
     everyone = {name: settings.for_client(name) for name in (report.evaluation.client_id for report in reports)}
     clients = {name: own for name, own in everyone.items() if own.llm != "forbidden"}
     if forbidden := [name for name in everyone if name not in clients]:
-        print(f'Models are forbidden (llm = "forbidden") for {some(forbidden)}: questions and the answers of')
+        print(f'Models are forbidden (llm = "forbidden") for {named(forbidden)}: questions and the answers of')
         print("reference systems are extracted from the documents, and judge.* and claims.* are not measured.")
     if any(own.generator_model is None for own in clients.values()):
         print("Generated questions are made without a model: good for one system over time, less so for comparing")
@@ -267,13 +263,9 @@ def _language_warnings(settings: Settings, reports: "Sequence[EvaluationReport]"
 
 def headline_row(report: "EvaluationReport") -> dict[str, Any]:
     """One row of the table: metrics at the level that the dataset allows, with the number of questions scored."""
-    headline = report.headline()
-    k = report.evaluation.k
-
-    def mean(name: str) -> float | None:
-        return headline[name].mean if name in headline else None
-
+    headline, k = report.headline(), report.evaluation.k
     precision = headline.get(f"precision_at_{k}")
+    others = {"R@k": f"recall_at_{k}", "hit rate": f"hit_rate_at_{k}", "MRR": "mrr", "nDCG@10": "ndcg_at_10"}
     return {
         "client": report.evaluation.client_id,
         "dataset": f"{report.evaluation.dataset_id} {report.evaluation.dataset_name}",
@@ -283,10 +275,7 @@ def headline_row(report: "EvaluationReport") -> dict[str, Any]:
         "k": k,
         "P@k": precision.mean if precision else None,
         "ceiling": precision.ceiling if precision else None,
-        "R@k": mean(f"recall_at_{k}"),
-        "hit rate": mean(f"hit_rate_at_{k}"),
-        "MRR": mean("mrr"),
-        "nDCG@10": mean("ndcg_at_10"),
+        **{column: headline[name].mean if name in headline else None for column, name in others.items()},
     }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rageval_dagster.gate.comparing_runs import WorseItem
     from rageval_dagster.gate.judging import Judged
     from rageval_dagster.storage.comparisons import MetricComparison
-    from rageval_dagster.storage.corpus import DocumentChange
+    from rageval_dagster.storage.database import Database
     from rageval_dagster.storage.evaluations import Evaluation
 
 COMPARISON_COLUMNS = [
@@ -38,6 +38,7 @@ def compare(
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
     from rageval_dagster.gate.comparing_runs import compare_runs
+    from rageval_dagster.telling.verdicts import what_changed
 
     settings, db = open_all()
     found = compare_runs(db, settings, before, now)
@@ -59,10 +60,11 @@ def compare(
         return
     first, second = found.pair.before, found.pair.now
     print(f"{first.client_id}: run {first.id} ({_said_of(first)}) and run {second.id} ({_said_of(second)})\n")
-    for change in found.changes:
-        suffer = f"; {plural(change.worse, 'question')} got worse by it" if change.worse else ""
-        print(f"changed: {change.what} ({cell(change.detail)}{suffer})")
-    _print_documents(found.documents)
+    for said in what_changed(found.changes, worse=True):
+        print(cell(f"{said[0].upper()}{said[1:]}"))
+    for what in ("new", "rewritten", "changed", "removed"):
+        if names := [name for name, change in found.documents.items() if change.what == what]:
+            print(f"  documents {what}: {named(names)}")
     for each in found.gone[:worst]:
         print(f"  gone: {each.item.item_id}  {cell(each.item.question)} ({each.why})")
     if len(found.gone) > worst:
@@ -71,7 +73,8 @@ def compare(
         print("nothing changed: corpus, index, dataset, system and judge are the same")
     print(f"compared on {plural(len(found.pair.shared), 'shared question')}\n")
     compared = [row for row in found.rows if row.difference is not None]
-    rows = [row for row in found.rows if every or row.gated or (row in compared and _has_moved(row))]
+    moved = [row for row in compared if row.decision != "passed" or row.better]
+    rows = [row for row in found.rows if every or row.gated or row in moved]
     print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both")
     left_out = [row for row in found.rows if row not in rows]
     unchanged = sum(row in compared for row in left_out)
@@ -109,13 +112,14 @@ def accept(
     )
 
 
-def say_gate(judged: "Sequence[Judged]") -> int:
+def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]") -> int:
     """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear)."""
-    from rageval_dagster.telling.verdicts import sentence
+    from rageval_dagster.telling.verdicts import sentence, verdict_of
 
     for each in judged:
         evaluation = each.evaluation
-        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(each)}")
+        found = verdict_of(db, each, settings.for_client(evaluation.client_id).max_error_share)
+        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(found)}")
         for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):
             say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}
@@ -124,13 +128,13 @@ def say_gate(judged: "Sequence[Judged]") -> int:
     return UNCLEAR if "unclear" in verdicts or verdicts == {None} else 0
 
 
-def gate_lines(settings: Settings, found: "Found") -> Iterator[str]:
+def gate_lines(settings: Settings, db: "Database", found: "Found") -> Iterator[str]:
     """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
     from rageval_dagster.gate.spec import seen_from
-    from rageval_dagster.telling.verdicts import sentence
+    from rageval_dagster.telling.verdicts import sentence, verdict_of
 
     judged, visible_drop = found.judged, found.visible_drop
-    yield sentence(judged)
+    yield sentence(verdict_of(db, judged, settings.max_error_share))
     yield from newly_failing(judged, questions=found.failing)
     if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
         seen = "no drop" if visible_drop is None else f"no drop smaller than {seen_from(visible_drop):.2f}"
@@ -148,8 +152,8 @@ def newly_failing(judged: "Judged", most: int = FEW_IDS, questions: Mapping[str,
 
     They are named by their ids on one line; where `questions` has their texts, by id, on a line each.
     """
-    from rageval_dagster.telling.reasons import one_line
     from rageval_dagster.telling.verdicts import newly_failing as told
+    from rageval_dagster.telling.words import one_line
 
     failing = judged.judgement.newly_failing
     if not failing:
@@ -180,36 +184,22 @@ def _said_of(evaluation: "Evaluation") -> str:
 
 
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
-    interval = "" if row.ci_low is None else f"[{row.ci_low:+z.3f}, {row.ci_high:+z.3f}]"
+    from rageval_dagster.gate.spec import seen_from
+
+    seen = None
+    # Of what was found nobody asks how small it might have been.
+    if row.smallest_drop is not None and row.decision != "regressed" and not row.better:
+        seen = seen_from(row.smallest_drop, 3)
     return {
         "metric": row.metric_id,
         "before": row.baseline_mean,
         "now": row.mean,
         "difference": "" if row.difference is None else f"{row.difference:+z.3f}",
-        "95 % interval": interval,
-        # Of what was found nobody asks how small it might have been.
-        "visible from": None if row.decision == "regressed" or row.better else _seen_from(row),
+        "95 % interval": "" if row.ci_low is None else f"[{row.ci_low:+z.3f}, {row.ci_high:+z.3f}]",
+        "visible from": seen,
         "shared questions": row.n_shared,
         "decision": f"{row.decision}, better" if row.better else row.decision,
     }
-
-
-def _has_moved(row: "MetricComparison") -> bool:
-    return row.decision != "passed" or row.better
-
-
-def _seen_from(row: "MetricComparison") -> float | None:
-    from rageval_dagster.gate.spec import seen_from
-
-    return None if row.smallest_drop is None else seen_from(row.smallest_drop, 3)
-
-
-def _print_documents(documents: "Mapping[str, DocumentChange]") -> None:
-    """Which documents are new, were rewritten, changed in part, or were removed."""
-    for what in ("new", "rewritten", "changed", "removed"):
-        names = [name for name, change in documents.items() if change.what == what]
-        if names:
-            print(f"  documents {what}: {named(names)}")
 
 
 def _print_worse(each: "WorseItem") -> None:

@@ -1,18 +1,16 @@
 """`rageval status`: one line a client, worst first, and the incidents that are open."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli.console import print_json, print_table, say
-from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
+from rageval_dagster.settings import BUILT_IN_SYSTEMS
 
 if TYPE_CHECKING:
-    from rageval_dagster.report.verdict import Trouble
-    from rageval_dagster.storage.incidents import Incident
+    from rageval_dagster.telling.standing import Standing
 
 
 def status(
@@ -30,67 +28,54 @@ def status(
     """
     from rageval_dagster.app.clients import require_client
     from rageval_dagster.app.report import note_left_behind
-    from rageval_dagster.report.verdict import gravity, troubles_of_client
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
+    from rageval_dagster.telling.reasons import reason
+    from rageval_dagster.telling.standing import client_standings
 
     settings, db = open_all()
     if client is not None:
         require_client(settings, client, say)
     note_left_behind(settings, db, say)
     incidents = open_incidents(db, None if client is None else [client])
-    of_client: dict[str, list[Incident]] = defaultdict(list)
-    for incident in incidents:
-        of_client[incident.client_id].append(incident)
-    troubles: dict[str, list[Trouble]] = {}
-    rows = read_view(db, "fleet_overview", client_id=client)
-    for row in rows:
-        opened = of_client[row["client_id"]]
-        allowed = settings.for_client_or_default(row["client_id"]).max_error_share
-        troubles[row["client_id"]] = troubles_of_client(row, {each.kind for each in opened}, allowed)
-    rows.sort(key=lambda row: gravity(troubles[row["client_id"]]))
+    found = client_standings(read_view(db, "fleet_overview", client_id=client), incidents, settings)
     if as_json:
-        print_json([{**row, "incidents": list(map(_json, of_client[row["client_id"]]))} for row in rows])
+        names = ("kind", "subject", "opened_at", "opening_told_at", "evaluation_id", "run_id", "details")
+        told: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for each in incidents:
+            told[each.client_id].append({name: getattr(each, name) for name in names} | {"reason": reason(each)})
+        print_json([{**each.row, "incidents": told[each.row["client_id"]]} for each in found])
         return
-    shown = [_row(row, settings, troubles[row["client_id"]]) for row in rows]
+    shown = [_line(each) for each in found]
     print_table(shown, list(shown[0]) if shown else [], "no clients yet: rageval ingest PATH --client NAME")
     if incidents:
         print()
-        lines = [_line(each) for each in incidents]
+        lines = [
+            {
+                "open incident": each.kind.replace("_", " "),
+                "client": each.client_id,
+                "about": each.subject or None,
+                "evaluation": each.evaluation_id,
+                "since": each.opened_at,
+                "told": each.opening_told_at or "no",
+                "reason": reason(each),
+            }
+            for each in incidents
+        ]
         print_table(lines, list(lines[0]), "")
 
 
-def _json(incident: "Incident") -> dict[str, Any]:
-    from rageval_dagster.telling.reasons import reason
-
-    names = ("kind", "subject", "opened_at", "opening_told_at", "evaluation_id", "run_id", "details")
-    return {**{name: getattr(incident, name) for name in names}, "reason": reason(incident)}
-
-
-def _line(incident: "Incident") -> dict[str, Any]:
-    from rageval_dagster.telling.reasons import reason
-
-    return {
-        "open incident": incident.kind.replace("_", " "),
-        "client": incident.client_id,
-        "about": incident.subject or None,
-        "evaluation": incident.evaluation_id,
-        "since": incident.opened_at,
-        "told": incident.opening_told_at or "no",
-        "reason": reason(incident),
-    }
-
-
-def _row(row: dict[str, Any], settings: Settings, troubles: Sequence["Trouble"]) -> dict[str, Any]:
+def _line(found: "Standing") -> dict[str, Any]:
+    row, (metric, now, change) = found.row, found.metric
     reference = " (reference)" if row["system_name"] in BUILT_IN_SYSTEMS else ""
     return {
         "client": row["client_id"] + (" (not in the store)" if row["vanished_at"] else ""),
         "dataset": row["dataset_name"],
         "system": f"{row['system_name']}{reference}" if row["system_name"] else None,
-        "verdict": _verdict(row, settings, troubles),
-        "metric": row["regressed_metric"] or row["worst_metric"],
-        "now": row["regressed_mean"] if row["regressed_metric"] else row["worst_mean"],
-        "change": -row["regressed_by"] if row["regressed_metric"] else row["worst_delta"],
+        "verdict": found.verdict,
+        "metric": metric,
+        "now": now,
+        "change": change,
         "questions": row["items"],
         "newly failing": row["newly_failing"],
         "errors": row["errors"],
@@ -100,13 +85,3 @@ def _row(row: dict[str, Any], settings: Settings, troubles: Sequence["Trouble"])
         "pending changes": row["pending_changes"],
         "evaluated": row["evaluated_at"],
     }
-
-
-def _verdict(row: dict[str, Any], settings: Settings, troubles: Sequence["Trouble"]) -> str | None:
-    """What is gravest; else the gate's word."""
-    from rageval_dagster.report.verdict import TROUBLES, tone_of_client
-
-    if troubles:
-        return "regressed" if troubles[0] == "regression" else TROUBLES[troubles[0]]
-    tone = tone_of_client(row, settings.for_client_or_default(row["client_id"]).max_error_share)
-    return "first" if tone == "first" else (row["verdict"] or "").replace("_", " ") or None

@@ -85,7 +85,7 @@ def show(
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
     from rageval_dagster.storage.evaluations import get_evaluation
-    from rageval_dagster.telling.evaluations import (
+    from rageval_dagster.telling.alarms import (
         failed_questions,
         leak,
         metric_errors,

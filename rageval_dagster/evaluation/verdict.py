@@ -1,11 +1,12 @@
-"""What an evaluation says in words: metadata for the run's page, completeness, and metrics below their good value."""
+"""The checks of an evaluation: whether it is complete, how much failed, and which metrics miss their good value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.metrics.registry import BUILT_IN
+from rageval_dagster.storage.scores import Summary
 
 NOTHING_SCORED = "nothing could be scored"
 
@@ -24,79 +25,60 @@ Thresholds = Mapping[str, float]
 NO_THRESHOLDS: Thresholds = {}
 
 
-def run_metadata(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHOLDS) -> dict[str, Any]:
-    """Numbers that Dagster plots over time, named `dataset/metric` (with the system where there are several)."""
-    several = len({report.evaluation.system for report in reports}) > 1
-    metadata: dict[str, Any] = {}
-    for report in reports:
-        name = report.evaluation.dataset_name + (f"/{report.evaluation.system}" if several else "")
-        metadata[f"{name}/verdict"] = verdict(report, own)
-        users = {metric: summary for metric, summary in report.summaries.items() if _is_users(metric)}
-        for metric, summary in {**report.headline(), **report.by_model(), **users}.items():
-            if summary.mean is not None:
-                metadata[f"{name}/{metric}"] = summary.mean
-        metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
-        metadata[f"{name}/read_them"] = f"rageval runs show {report.evaluation.id}"
-    return metadata
+def good_value(summary: Summary, own: Thresholds = NO_THRESHOLDS) -> float | None:
+    """What a metric's mean should reach: the client's threshold, else its own good value, times its ceiling."""
+    good = own.get(summary.metric_id, summary.good_value)
+    return good if good is None or summary.ceiling is None else good * summary.ceiling
 
 
-def verdict(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> str:
-    """One sentence: which metrics reach their good values and which do not, and whose numbers these are.
+def is_below(summary: Summary, good: float | None, mean: float | None = None) -> bool:
+    """Whether a metric's mean (or this one in its place) is worse than its good value."""
+    mean = summary.mean if mean is None else mean
+    if good is None or mean is None:
+        return False
+    return mean < good if summary.higher_is_better else mean > good
 
-    Where the interval reaches across the good value, the sample is too small to tell, and that is what it says.
-    """
-    name = report.evaluation.system
-    versioned = report.evaluation.system_declared is not None or report.evaluation.answered_nothing
-    note = "" if versioned else " (unversioned, may have changed unnoticed)"
-    prefix = f"{name}, a built-in reference system: " if report.evaluation.system_reference else f"{name}{note}: "
-    if not _is_scored(report):
-        return prefix + NOTHING_SCORED
-    findings = _against_good_values(report, own)
-    below = [text for _, surely, text in findings if surely == "below"]
-    unclear = [metric for metric, surely, _ in findings if surely == "unclear"]
-    said = ["below the good value: " + ", ".join(below)] if below else []
-    said += ["too few questions to tell: " + ", ".join(unclear)] if unclear else []
-    reached = "every headline metric reaches its good value" if findings else "no metric with a good value was run"
-    return prefix + ("; ".join(said) or reached)
+
+@dataclass(frozen=True)
+class AgainstGood:
+    """A metric that is held to a good value; a headline metric has its short name."""
+
+    name: str
+    summary: Summary
+    good: float
+
+    def __str__(self) -> str:
+        """`mrr 0.610 (good: 0.800)`."""
+        return f"{self.name} {self.summary.mean:.3f} (good: {self.good:.3f})"
+
+    @property
+    def surely(self) -> Literal["below", "above", "unclear"]:
+        """Where its interval lies; `unclear` where that reaches across the good value."""
+        low, high = (is_below(self.summary, self.good, end) for end in (self.summary.ci_low, self.summary.ci_high))
+        return "unclear" if low != high else "below" if low else "above"
+
+
+def against_good_values(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> list[AgainstGood]:
+    """The metrics that have a mean and are held to a good value: the headline metrics, those of a judge model, those
+    that the client set a threshold for, and the user's own."""
+    found = report.headline()
+    shown = {summary.metric_id for summary in found.values()}
+    for name, summary in report.summaries.items():
+        if name not in shown and (name in own or is_users(name) or is_by_model(name)):
+            found[name] = summary
+    return [
+        AgainstGood(name, summary, good)
+        for name, summary in found.items()
+        if (good := good_value(summary, own)) is not None and summary.mean is not None
+    ]
 
 
 def below_good_value(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> list[str]:
-    """`mrr 0.610 (good: 0.800)` for each metric held to a good value whose mean is below it."""
-    return [text for _, _, text in _against_good_values(report, own) if text]
+    """`mrr 0.610 (good: 0.800)` for each metric held to a good value whose mean is worse."""
+    return [str(each) for each in against_good_values(report, own) if is_below(each.summary, each.good)]
 
 
-def _against_good_values(report: EvaluationReport, own: Thresholds) -> list[tuple[str, str, str]]:
-    """For each metric that is held to a good value: name, place of its interval, what to say.
-
-    These are the headline metrics, those of a judge model, those that the client set a threshold for, and the user's
-    own. What is said is of a bad mean, else empty. The interval is `below`, `above`, or `unclear`. Precision is held to
-    its ceiling times the good value.
-    """
-    headline = report.headline()
-    shown = {summary.metric_id for summary in headline.values()}
-    others = {
-        name: summary
-        for name, summary in report.summaries.items()
-        if name not in shown and (name in own or _is_users(name) or is_by_model(name))
-    }
-    found = []
-    for name, summary in [*headline.items(), *others.items()]:
-        good = own.get(summary.metric_id, summary.good_value)
-        if good is None or summary.mean is None:
-            continue
-        if summary.ceiling is not None:
-            good *= summary.ceiling
-        low = summary.mean if summary.ci_low is None else summary.ci_low
-        high = summary.mean if summary.ci_high is None else summary.ci_high
-        # Where lower is better, all of it is turned around.
-        worse, better = (low, high) if summary.higher_is_better else (-high, -low)
-        mean, aim = (summary.mean, good) if summary.higher_is_better else (-summary.mean, -good)
-        side = "below" if better < aim else "above" if worse >= aim else "unclear"
-        found.append((name, side, f"{name} {summary.mean:.3f} (good: {good:.3f})" if mean < aim else ""))
-    return found
-
-
-def _is_users(metric_id: str) -> bool:
+def is_users(metric_id: str) -> bool:
     return metric_id.partition(".")[0] not in BUILT_IN
 
 
@@ -108,7 +90,7 @@ def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHO
     missed: dict[str, list[str]] = {}
     silent: dict[str, list[str]] = {}
     for report in reports:
-        if low := below_good_value(report, own) if _is_scored(report) else [NOTHING_SCORED]:
+        if low := below_good_value(report, own) if is_scored(report) else [NOTHING_SCORED]:
             missed[_name(report)] = low
         measured = {name for name, summary in report.summaries.items() if summary.mean is not None}
         if unmeasured := sorted(set(own) - measured):
@@ -116,7 +98,8 @@ def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHO
     return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed, "not_measured": silent})
 
 
-def _is_scored(report: EvaluationReport) -> bool:
+def is_scored(report: EvaluationReport) -> bool:
+    """Whether there is any value."""
     # By all that was run where the client's settings choose none of the headline metrics.
     return any(summary.n_scored for summary in (report.headline() or report.summaries).values())
 

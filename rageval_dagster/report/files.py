@@ -8,13 +8,14 @@ from pathlib import Path
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.leaderboard import OBJECTIVE
-from rageval_dagster.report.links import FLEET_FILE, report_path
 from rageval_dagster.report.page import client_page, fleet_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.views import read_view
+from rageval_dagster.telling.links import FLEET_FILE, report_path
+from rageval_dagster.telling.standing import client_standings
 
 _OLD_S = 86_400
 
@@ -46,7 +47,7 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     overview = read_view(db, "fleet_overview")
     with_report = {row["client_id"] for row in overview if report_path(folder, row["client_id"]).exists()}
     path = folder / FLEET_FILE
-    _write(path, fleet_page(overview, settings, open_incidents(db), with_report))
+    _write(path, fleet_page(client_standings(overview, open_incidents(db), settings), with_report))
     return path
 
 

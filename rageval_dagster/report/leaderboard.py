@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from rageval_dagster.report.names import metric_name, number
 from rageval_dagster.statistics.comparisons import benjamini_hochberg, compare
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import Summary
+from rageval_dagster.telling.words import metric_name, number
 
 OBJECTIVE = "overlap.faithfulness"
 """Seed 001's: what is made up is worse than what is incomplete."""
@@ -87,7 +87,7 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
 
 def _sentence(objective: str, places: Sequence[Place]) -> str:
     first, others = places[0], [place.evaluation.system for place in places[1:]]
-    name, value = first.evaluation.system, number(first.summary.mean or 0.0)
+    name, value = first.evaluation.system, number(first.summary.mean)
     leads = f"{name} leads by {metric_name(objective)} ({value})"
     unsure = [other for other in others if other not in first.ahead_of]
     if not unsure:

@@ -7,7 +7,6 @@ import json
 import math
 import re
 import shlex
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -20,33 +19,15 @@ from markupsafe import Markup
 from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.report.charts import trend_chart
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
-from rageval_dagster.report.links import report_file
-from rageval_dagster.report.names import VERSIONS, interval, metric_name, number, plural
-from rageval_dagster.report.triage import QUADRANTS
-from rageval_dagster.report.verdict import (
-    TROUBLES,
-    Tone,
-    Trouble,
-    gravity,
-    tone_of_client,
-    troubles_of_client,
-)
-from rageval_dagster.settings import Settings
-from rageval_dagster.storage.incidents import Incident
-from rageval_dagster.telling.alarms import is_failed_run
+from rageval_dagster.report.questions import QUADRANTS
+from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.reasons import reason
-from rageval_dagster.text import TURNS_DIRECTION
+from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
+from rageval_dagster.telling.verdicts import TONES
+from rageval_dagster.telling.words import VERSIONS, interval, metric_name, minute, number, signed
+from rageval_dagster.text import TURNS_DIRECTION, plural
 
 _TEMPLATES = Path(__file__).parent / "templates"
-TONES = {
-    "worse": "regressed",
-    "better": "passed, better",
-    "same": "passed",
-    "unclear": "unclear",
-    "first": "first run",
-    "unmeasured": "not measured",
-    "failed": "system failed",
-}
 _SAID: dict[Trouble, tuple[str, str]] = {
     "leak": (
         "the system of {} client returned chunks of other clients",
@@ -86,131 +67,81 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
     )
 
 
-def fleet_page(
-    overview: Sequence[Mapping[str, Any]],
-    settings: Settings,
-    incidents: Sequence[Incident] = (),
-    with_report: Collection[str] = (),
-) -> str:
-    """The page of all clients, worst first. `overview` are the rows of fleet_overview, `incidents` those that are open.
-
-    Behind the clients that leak or got worse stand those with which something else is wrong. Those `with_report`, by
-    name, link to their own pages in the same folder.
-    """
-    evaluated = {row["client_id"]: row["evaluated_at"] for row in overview}
-    of_client: dict[str, list[Incident]] = defaultdict(list)
-    for incident in incidents:
-        if incident.kind != "failed_run" or is_failed_run(incident, evaluated.get(incident.client_id)):
-            of_client[incident.client_id].append(incident)
-    rows = [_fleet_row(row, of_client[row["client_id"]], row["client_id"] in with_report, settings) for row in overview]
-    rows.sort(key=lambda row: gravity(row["troubles"]))
+def fleet_page(clients: Sequence[Standing], with_report: Collection[str] = ()) -> str:
+    """The page of all clients, worst first; those `with_report`, by name, link to their pages in the same folder."""
+    files = {name: report_file(name) for each in clients if (name := each.row["client_id"]) in with_report}
     return _rendered(
         "fleet",
-        rows=rows,
-        wrong=any(row["troubles"] for row in rows),
-        sentence=fleet_sentence(rows),
-        verdicts=sorted({said for row in rows for said in row["verdict"].split(", ")}),
+        clients=clients,
+        files=files,
+        opened={each.row["client_id"]: _opened(each) for each in clients},
+        wrong=any(each.troubles for each in clients),
+        sentence=_fleet_sentence(clients, files),
+        verdicts=sorted({said for each in clients for said in each.verdict.split(", ")}),
     )
 
 
 def _rendered(page: str, **values: Any) -> str:
     """The template of that name, with its script, the style of all pages, when it was made, and by which program."""
     script = _source(f"{page}.js")
-    template = _environment().get_template(f"{page}.html")
-    found = template.render(
-        **values,
-        made_at=_moment(datetime.now(UTC)),
-        style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
-        script=Markup(script),  # noqa: S704 - this package's own file
-        script_hash=script_hash(script),
-        program_version=_program_version(),
+    try:
+        program_version = version("rageval-dagster")
+    except PackageNotFoundError:
+        program_version = "from a checkout"
+    found = (
+        _environment()
+        .get_template(f"{page}.html")
+        .render(
+            **values,
+            made_at=minute(datetime.now(UTC)),
+            style=Markup(_source("style.css")),  # noqa: S704 - this package's own file
+            script=Markup(script),  # noqa: S704 - this package's own file
+            script_hash=script_hash(script),
+            program_version=program_version,
+        )
     )
     return writable(found)
 
 
-def fleet_sentence(rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _fleet_sentence(clients: Sequence[Standing], files: Mapping[str, str]) -> Markup:
     """What is wrong with how many clients, and with which, as links to their reports; where nothing is, that."""
     said: list[Markup] = []
     for trouble, (one, many) in _SAID.items():
-        clients = [row for row in rows if trouble in row["troubles"]]
-        if clients:
-            counted = (one if len(clients) == 1 else many).format(len(clients), plural(len(rows), "client"))
+        concerned = [each for each in clients if trouble in each.troubles]
+        if concerned:
+            counted = (one if len(concerned) == 1 else many).format(len(concerned), plural(len(clients), "client"))
             counted = counted if said else f"{counted[0].upper()}{counted[1:]}"
-            said.append(Markup("{}: {}").format(counted, _clients(clients, trouble)))
+            said.append(Markup("{}: {}").format(counted, _named(concerned, trouble, files)))
     return Markup("; ").join(said) + "." if said else Markup("No client is known to have regressed.")
 
 
-def _clients(rows: Sequence[Mapping[str, Any]], trouble: Trouble) -> Markup:
+def _named(clients: Sequence[Standing], trouble: Trouble, files: Mapping[str, str]) -> Markup:
     """The clients, each with on how many questions its system failed, or that its run died; once, where it was on all
     questions of each."""
-    on_all = trouble == "failed" and all(row["errors"] == row["questions"] for row in rows)
+    on_all = trouble == "failed" and all(each.row["errors"] == each.row["items"] for each in clients)
     said = []
-    for row in rows[:MOST_CLIENTS]:
-        failed, of = row["errors"], row["questions"]
+    for each in clients[:MOST_CLIENTS]:
+        client, failed, of = (each.row[name] for name in ("client_id", "errors", "items"))
         more = ""
         if trouble == "failed" and not on_all:
             more = " (on all questions)" if failed == of else f" (on {failed:,} of {plural(of, 'question')})"
-        if trouble == "failed_run" and row["died"]:
+        if trouble == "failed_run" and any(incident.details.get("died") for incident in each.incidents):
             more = " (its process died)"
-        name = Markup('<a href="{}">{}</a>').format(row["file"], row["client"]) if row["file"] else row["client"]
+        name = Markup('<a href="{}">{}</a>').format(files[client], client) if client in files else client
         said.append(Markup("{}{}").format(name, more))
-    left = len(rows) - MOST_CLIENTS
+    left = len(clients) - MOST_CLIENTS
     end = (f" and {left} more" if left > 0 else "") + (" (on all questions)" if on_all else "")
     return Markup(", ").join(said) + end
 
 
-def _word(row: Mapping[str, Any], troubles: Sequence[Trouble], tone: Tone | None) -> str:
-    if troubles:
-        return ", ".join(TROUBLES[each] for each in troubles)
-    return "not judged" if row["evaluations"] and tone is None else TONES.get(tone or "", "not evaluated")
-
-
-def _opened(incidents: Sequence[Incident], row: Mapping[str, Any]) -> list[dict[str, str]]:
+def _opened(client: Standing) -> list[dict[str, str]]:
     """Why each of the client's incidents is open; without those that the row's own numbers tell."""
-    told = {"regression": row["regressed_metric"] is not None, "leak": bool(row["foreign_chunks"])}
+    told = {"regression": client.row["regressed_metric"] is not None, "leak": bool(client.row["foreign_chunks"])}
     return [
-        {"trouble": TROUBLES[_trouble(each)], "reason": reason(each), "since": _moment(each.opened_at)}
-        for each in incidents
+        {"trouble": TROUBLES[trouble_of(each)], "reason": reason(each), "since": minute(each.opened_at)}
+        for each in client.incidents
         if not told.get(each.kind, False)
     ]
-
-
-def _trouble(incident: Incident) -> Trouble:
-    """What an incident is called: where the system failed, no metric could be scored, and none is named."""
-    return "failed" if incident.kind == "errors" and not incident.details["metrics"] else incident.kind
-
-
-def _fleet_row(
-    row: Mapping[str, Any], incidents: Sequence[Incident], has_report: bool, settings: Settings
-) -> dict[str, Any]:
-    regressed = row["regressed_metric"] is not None
-    allowed = settings.for_client_or_default(row["client_id"]).max_error_share
-    tone = tone_of_client(row, allowed)
-    troubles = troubles_of_client(row, {each.kind for each in incidents}, allowed)
-    file = report_file(row["client_id"]) if has_report else None
-    metric = row["regressed_metric"] if regressed else row["worst_metric"]
-    return {
-        "client": row["client_id"],
-        "file": file,
-        "vanished": row["vanished_at"] is not None,
-        "pending": bool(row["pending_changes"]),
-        "troubles": troubles,
-        "died": any(each.details.get("died") for each in incidents),
-        "tone": "worse" if gravity(troubles) == 0 else "below" if troubles else "",
-        "verdict": _word(row, troubles, tone),
-        "incidents": _opened(incidents, row),
-        "metric": "" if metric is None else metric_name(metric),
-        "now": row["regressed_mean"] if regressed else row["worst_mean"],
-        "change": -row["regressed_by"] if regressed else row["worst_delta"],
-        "mrr": row["mrr"],
-        "questions": row["items"],
-        "newly_failing": row["newly_failing"],
-        "failing_list": f"{file}#run={row['newly_failing_evaluation_id']}&only=new" if file else None,
-        "errors": row["errors"],
-        "leaks": row["foreign_chunks"],
-        "about": f"{row['dataset_name']} / {row['system_name']}" if row["system_name"] else "",
-        "evaluated": "" if row["evaluated_at"] is None else _moment(row["evaluated_at"]),
-    }
 
 
 def script_hash(script: str) -> str:
@@ -233,7 +164,7 @@ def writable(page: str) -> str:
 
 def _data(contents: EvaluationContents) -> dict[str, Any]:
     return {
-        "metrics": contents.metric_ids,
+        "metrics": [figure.metric_id for figure in contents.figures],
         "names": [figure.name for figure in contents.figures],
         "higher": [figure.summary.higher_is_better for figure in contents.figures],
         "quadrants": {name: said for name, (said, _) in QUADRANTS.items()},
@@ -257,19 +188,19 @@ def _names(contents: ClientContents) -> dict[str, str]:
 def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]:
     """Retrieval, with precision's ceiling; and the metrics of answers that stand among the first."""
     k, trends, prefix = contents.evaluation.k, contents.trends, contents.report.prefix
-    retrieval = [f"{prefix}{name}" for name in (f"precision_at_{k}", f"recall_at_{k}", "mrr")]
+    precision = f"{prefix}precision_at_{k}"
     answers = [each.metric_id for each in contents.first if not each.metric_id.startswith("retrieval.")]
-    if not answers:
-        answers = [name for name in ("overlap.faithfulness", "overlap.answer_correctness") if name in trends]
+    answers = answers or ["overlap.faithfulness", "overlap.answer_correctness"]
     found = []
-    for title, ids in (("Retrieval over time", retrieval), ("Answers over time", answers[:4])):
+    for title, ids in (
+        ("Retrieval over time", [precision, f"{prefix}recall_at_{k}", f"{prefix}mrr"]),
+        ("Answers over time", answers[:4]),
+    ):
         series = {metric_name(name): trends[name] for name in ids if name in trends}
-        precision = next((each for each in contents.figures if each.metric_id == ids[0]), None) if ids else None
-        if precision is not None and precision.summary.ceiling is not None and ids[0] in trends:
-            ceiling = precision.summary.ceiling
-            series[f"ceiling of precision ({number(ceiling)})"] = [(moment, ceiling) for moment, _ in trends[ids[0]]]
-        chart = trend_chart(title, series)
-        if chart:
+        ceiling = contents.report.summaries[precision].ceiling if precision in trends and precision in ids else None
+        if ceiling is not None:
+            series[f"ceiling of precision ({number(ceiling)})"] = [(moment, ceiling) for moment, _ in trends[precision]]
+        if chart := trend_chart(title, series):
             found.append((title, chart, list(series)))
     return found
 
@@ -277,14 +208,13 @@ def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]
 def _ceiling(contents: EvaluationContents) -> str | None:
     """Why precision cannot reach 1, where it cannot."""
     k = contents.evaluation.k
-    precision = f"{contents.report.prefix}precision_at_{k}"
-    ceiling = next((each.summary.ceiling for each in contents.figures if each.metric_id == precision), None)
-    if ceiling is None or ceiling >= 1:
+    precision = contents.report.summaries.get(f"{contents.report.prefix}precision_at_{k}")
+    if precision is None or precision.ceiling is None or precision.ceiling >= 1:
         return None
     return (
-        f"The ceiling of {metric_name(precision)}, {number(ceiling)}, is what perfect retrieval would reach: questions "
-        f"have fewer than {k} relevant {contents.report.level}s, so that others fill the list. Another k, dataset or "
-        "evidence has another ceiling: compare precision with its ceiling, not with 1."
+        f"The ceiling of {metric_name(precision.metric_id)}, {number(precision.ceiling)}, is what perfect retrieval "
+        f"would reach: questions have fewer than {k} relevant {contents.report.level}s, so that others fill the list. "
+        "Another k, dataset or evidence has another ceiling: compare precision with its ceiling, not with 1."
     )
 
 
@@ -300,13 +230,13 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "score": _score,
+        "score": number,
         "seen_from": seen_from,
-        "signed": _signed,
-        "percent": _percent,
-        "moment": _moment,
+        "signed": signed,
+        "percent": lambda share: "0%" if share is None else f"{math.floor(share * 100 + 0.5)}%",
+        "moment": minute,
         "metric_name": metric_name,
-        "shortened": _shortened,
+        "shortened": lambda text: text if len(text) <= 60 else f"{text[:59]}…",
     }
     environment.globals |= {"plural": plural, "interval": interval, "shell": shlex.quote}
     return environment
@@ -315,31 +245,3 @@ def _environment() -> Any:
 @cache
 def _source(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _score(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else number(value, digits)
-
-
-def _signed(value: float) -> str:
-    said = number(value)
-    return said.replace("-", "−") if value < 0 else f"+{said}"
-
-
-def _percent(share: float | None) -> str:
-    return "0%" if share is None else f"{math.floor(share * 100 + 0.5)}%"
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _program_version() -> str:
-    try:
-        return version("rageval-dagster")
-    except PackageNotFoundError:
-        return "from a checkout"

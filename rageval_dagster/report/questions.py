@@ -1,20 +1,21 @@
-"""The questions of an evaluation for the report: what was asked, expected, retrieved and answered, and every score."""
+"""The questions of an evaluation for the report: what was asked, expected, retrieved and answered, every score, and
+whether retrieval or the answering side is to be mended."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport
 from rageval_dagster.gate.comparison import Pair, side_by_side
 from rageval_dagster.gate.judging import Judged
 from rageval_dagster.languages.detection import detect
 from rageval_dagster.metrics.cited_answers import CitedResult
 from rageval_dagster.records import Item, Outcome, Result
-from rageval_dagster.report.triage import Quadrant, is_right, quadrant, rightness_of
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_by_id
+from rageval_dagster.storage.scores import Summary
 
 LONGEST_TEXT = 4_000
 """Characters of a text that are shown; what is cut says so."""
@@ -27,6 +28,22 @@ MANY = 1_000
 
 MOST_REASONS = 12
 """Of what a judge objects to in one answer."""
+
+Quadrant = Literal["found_right", "found_wrong", "missed_right", "missed_wrong"]
+
+QUADRANTS: Mapping[Quadrant, tuple[str, str]] = {
+    "found_right": ("Found, answered right", "As it should be"),
+    "found_wrong": ("Found, answered wrong", "The answering side: model, prompt, how contexts are given"),
+    "missed_wrong": ("Not found, answered wrong", "Retrieval: the passage with the answer did not come back"),
+    "missed_right": ("Not found, answered right", "From memory, from another passage, or by chance"),
+}
+"""What each is called, and what it points to."""
+
+RIGHTNESS = ("judge.correctness", "claims.answer_correctness", "lexical.answer_match")
+"""The metrics that tell right answers from wrong ones, the best first. `lexical.answer_match` agrees with people on
+.809 of NQ301's answers. A cosine to the reference does on .718 and calls whole sentences wrong: it does not count."""
+RIGHT = 0.5
+"""An answer is right from this value on."""
 
 
 @dataclass
@@ -100,7 +117,10 @@ def questions_of(
         quadrants.append(place)
         row: dict[str, Any] = {
             "id": item_id,
-            "s": [_value(scores.get(name)) for name in metric_ids],
+            "s": [
+                None if (each := scores.get(name)) is None or each.value is None else round(each.value, 4)
+                for name in metric_ids
+            ],
             "w": {
                 str(number): texts.add(f"{outcome.status}: {outcome.reason}")
                 if outcome.reason and not redact
@@ -109,12 +129,7 @@ def questions_of(
                 if (outcome := scores.get(name)) is not None and outcome.status != "scored"
             },
         }
-        if place is not None:
-            row["t"] = place
-        if item_id in newly_failing:
-            row["n"] = 1
-        if falls.get(item_id):
-            row["d"] = round(falls[item_id], 4)
+        row |= _known(t=place, n=item_id in newly_failing, d=round(falls.get(item_id, 0.0), 4))
         result = results.get(item_id)
         if result is not None:
             row |= _numbers(result, before.get(item_id))
@@ -126,6 +141,35 @@ def questions_of(
                     row["h"] = _hits(result, texts)
         rows.append(row)
     return Questions(rows, texts.texts, quadrants, outcomes, results, pair)
+
+
+def rightness_of(summaries: Mapping[str, Summary]) -> str | None:
+    """The best of those that scored anything; None where none did."""
+    return next((name for name in RIGHTNESS if name in summaries and summaries[name].n_scored), None)
+
+
+def quadrant(found: Outcome | None, right: bool | None) -> Quadrant | None:
+    """Where a question belongs; None where its evidence, or its answer, is not known to be found, or right.
+
+    `found` is its hit rate at the evaluation's cutoff.
+    """
+    if found is None or found.value is None or right is None:
+        return None
+    if found.value > 0:
+        return "found_right" if right else "found_wrong"
+    return "missed_right" if right else "missed_wrong"
+
+
+def is_right(outcomes: Mapping[str, Outcome], rightness: str | None) -> bool | None:
+    """Whether a question was answered right: neither declined nor wrong; None where that is not known.
+
+    `outcomes` are the question's by metric id.
+    """
+    answered = outcomes.get(RIGHTLY_ANSWERED)
+    if answered is not None and answered.value == 0:
+        return False
+    told = None if rightness is None else outcomes.get(rightness)
+    return None if told is None or told.value is None else told.value >= RIGHT
 
 
 def language_of(item: Item) -> str:
@@ -153,22 +197,16 @@ def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
     return found
 
 
-def _value(outcome: Outcome | None) -> float | None:
-    return None if outcome is None or outcome.value is None else round(outcome.value, 4)
-
-
 def _numbers(result: Result, before: Result | None) -> dict[str, Any]:
     """What is no text: the evidence's rank now and before, and whether it failed, declined, or can be answered."""
-    found: dict[str, Any] = {"k": rank_of(result)}
-    if before is not None:
-        found["kb"] = rank_of(before)
-    if result.error is not None:
-        found["f"] = 1
-    if not result.item.answerable:
-        found["u"] = 1
-    if result.answer is not None and result.answer.declined:
-        found["x"] = 1
-    return found
+    declined = result.answer is not None and result.answer.declined
+    ranks = {"k": rank_of(result)} if before is None else {"k": rank_of(result), "kb": rank_of(before)}
+    return ranks | _known(f=result.error is not None, u=not result.item.answerable, x=declined)
+
+
+def _known(**fields: Any) -> dict[str, Any]:
+    """The fields that say something."""
+    return {name: 1 if value is True else value for name, value in fields.items() if value}
 
 
 def _words(result: Result, before: Result | None) -> dict[str, Any]:

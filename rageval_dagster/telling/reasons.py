@@ -1,24 +1,19 @@
-"""Why an incident was opened, in a line: for messages, the terminal and the page of all clients."""
+"""Incidents in words: what each kind is called, why one was opened, and how it ended."""
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from rageval_dagster.evaluation.leaks import chunks_of_others
 from rageval_dagster.storage.incidents import Incident
-from rageval_dagster.text import showable
+from rageval_dagster.telling.verdicts import failed_on
+from rageval_dagster.telling.words import minute, one_line
+from rageval_dagster.text import named, plural
 
-LONGEST_NAME = 80
 MOST_METRICS = 3
 
 Write = Callable[[str], str]
 """How a name, which others chose, is written where the reason is shown."""
-
-
-def one_line(text: str, longest: int = LONGEST_NAME) -> str:
-    """Text of others on one line, and cut."""
-    line = showable(text)
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def reason(incident: Incident, write: Write = one_line) -> str:
@@ -45,7 +40,7 @@ def reason(incident: Incident, write: Write = one_line) -> str:
             return f"no complete evaluation {never}; one is wanted every {details['fresh_hours']:g} h"
 
 
-def broken_rules(failures: Mapping[str, int], write: Write) -> str:
+def broken_rules(failures: Mapping[str, int], write: Write = one_line) -> str:
     """The rules that a benchmark breaks, with how many items, and what follows."""
     rules = [f"{write(rule)} ({count})" for rule, count in sorted(failures.items()) if count]
     return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
@@ -53,37 +48,30 @@ def broken_rules(failures: Mapping[str, int], write: Write) -> str:
 
 def moment(at: str) -> str:
     """`2026-11-24 18:22 UTC`, of a time as ISO 8601 has it."""
-    return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{minute(datetime.fromisoformat(at))} UTC"
 
 
-def number(value: float | None) -> str:
+def mean(value: float | None) -> str:
     """A mean, with three digits."""
     return "?" if value is None else f"{value:.3f}"
 
 
 def _failed(details: Mapping[str, Any], write: Write) -> str:
-    questions = f"{details['questions']} questions"
     if not details["metrics"]:
         why = f", mostly {write(mostly)}" if (mostly := details.get("reason")) else ""
-        return f"the system failed on {details['failed']} of {questions}{why}"
+        return f"{failed_on('the system', details['failed'], details['questions'])}{why}"
     worst = sorted(details["metrics"].items(), key=lambda entry: (-entry[1], entry[0]))
-    named = [f"{write(metric)} on {count}" for metric, count in worst]
-    return f"of {questions} these could not be scored: {_some(named, str)}"
+    erring = named([f"{write(metric)} on {count}" for metric, count in worst], MOST_METRICS)
+    return f"of {plural(details['questions'], 'question')} these could not be scored: {erring}"
 
 
 def _against_baseline(details: Mapping[str, Any], write: Write) -> str:
-    numbers = [f"{_signed(details['difference'])} over {details['n_shared']} shared questions"]
+    numbers = [f"{_signed(details['difference'])} over {plural(details['n_shared'], 'shared question')}"]
     if details["ci_low"] is not None and details["ci_high"] is not None:
         numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
     others = details["other_metrics"]
-    also = f"; also fell: {_some(others, write)}" if others else ""
-    return f"{number(details['baseline_mean'])} → {number(details['mean'])} ({', '.join(numbers)}){also}"
-
-
-def _some(names: Sequence[str], write: Write) -> str:
-    """The first of several names, and how many more there are."""
-    more = len(names) - MOST_METRICS
-    return ", ".join([*map(write, names[:MOST_METRICS]), *([f"{more} more"] if more > 0 else [])])
+    also = f"; also fell: {named(list(map(write, others)), MOST_METRICS)}" if others else ""
+    return f"{mean(details['baseline_mean'])} → {mean(details['mean'])} ({', '.join(numbers)}){also}"
 
 
 def _signed(value: float | None) -> str:

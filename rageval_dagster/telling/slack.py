@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
-from rageval_dagster.telling.reasons import LONGEST_NAME, moment, number, one_line, reason
-from rageval_dagster.telling.verdicts import newly_failing
+from rageval_dagster.telling.reasons import mean, moment, reason
+from rageval_dagster.telling.verdicts import newly_failing, what_changed
+from rageval_dagster.telling.words import LONGEST_NAME, one_line
 
 LONGEST_DETAIL = 200
 MOST_INCIDENTS = 20
@@ -41,7 +43,14 @@ def message(incidents: Sequence[Incident]) -> dict[str, Any]:
     """One message about incidents of one kind that were all opened, or all closed: Slack's blocks, and the same as text
     for who shows no blocks."""
     shown = sorted(incidents, key=lambda each: (each.client_id, each.evaluation_id or 0, each.subject))
-    headline = f"*{_title(shown)}: {_named(shown)}*"
+    kind, clients = shown[0].kind, list(dict.fromkeys(each.client_id for each in shown))
+    if shown[0].phase == "opening":
+        title = _OPENED[kind]
+    elif all(each.details[OVER]["reason"] == "recovered" for each in shown):
+        title = _RECOVERED[kind]
+    else:
+        title = f"Closed ({_OPENED[kind].lower()})"
+    headline = f"*{title}: {_code(clients[0]) if len(clients) == 1 else f'{len(clients)} clients'}*"
     lines = [line for each in _in_groups(shown[:MOST_INCIDENTS]) for line in _lines(each)]
     if len(shown) > MOST_INCIDENTS:
         lines.append(f"and {len(shown) - MOST_INCIDENTS} more: {_code('rageval status')}")
@@ -67,20 +76,6 @@ def _sections(lines: Sequence[str]) -> Iterator[str]:
             section = ""
         section += f"\n{line}" if section else line
     yield section
-
-
-def _title(incidents: Sequence[Incident]) -> str:
-    kind = incidents[0].kind
-    if incidents[0].phase == "opening":
-        return _OPENED[kind]
-    if all(each.details[OVER]["reason"] == "recovered" for each in incidents):
-        return _RECOVERED[kind]
-    return f"Closed ({_OPENED[kind].lower()})"
-
-
-def _named(incidents: Sequence[Incident]) -> str:
-    clients = list(dict.fromkeys(each.client_id for each in incidents))
-    return _code(clients[0]) if len(clients) == 1 else f"{len(clients)} clients"
 
 
 def _in_groups(incidents: Sequence[Incident]) -> Iterator[list[Incident]]:
@@ -111,8 +106,8 @@ def _about(incident: Incident) -> str:
 
 
 def _explained(details: Mapping[str, Any]) -> Iterator[str]:
-    for change in details["changes"][:MOST_CHANGES]:
-        yield f"Changed: {_plain(change['what'])}: {_plain(change['detail'], LONGEST_DETAIL)}"
+    for said in what_changed([Change(**change) for change in details["changes"][:MOST_CHANGES]]):
+        yield _plain(f"{said[0].upper()}{said[1:]}", LONGEST_DETAIL)
     if not details["changes"]:
         yield "Nothing that is versioned changed since the last good evaluation"
     if details["newly_failing"]:
@@ -154,7 +149,7 @@ def _ended(incident: Incident) -> str:
         return "not evaluated any more"
     match incident.kind:
         case "regression":
-            return f"{number(over['mean'])} in {evaluation}, baseline {number(over['baseline_mean'])}"
+            return f"{mean(over['mean'])} in {evaluation}, baseline {mean(over['baseline_mean'])}"
         case "leak":
             return f"none in {evaluation}"
         case "errors":

@@ -1,80 +1,338 @@
-"""What the gate found, in words and numbers for people: a sentence for each evaluation, and metadata of its run."""
+"""What the gate found of an evaluation, built once from its judgement.
 
+In a long sentence for the terminal and Dagster's metadata, and in a short one for above a page's tables.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
-from rageval_dagster.evaluation.summary import is_by_model
+from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
+from rageval_dagster.evaluation.verdict import (
+    NO_THRESHOLDS,
+    NOTHING_SCORED,
+    Thresholds,
+    against_good_values,
+    is_scored,
+    is_users,
+    too_many_errors,
+)
+from rageval_dagster.gate.causes import UNVERSIONED
 from rageval_dagster.gate.judging import Judged
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
+from rageval_dagster.storage.scores import Summary
+from rageval_dagster.telling.words import VERSIONS, date, metric_name, number
 from rageval_dagster.text import plural
 
-MOST_IDS = 50
+Tone = Literal["worse", "failed", "unclear", "first", "same", "better", "unmeasured"]
+
+TONES: dict[Tone, str] = {
+    "worse": "regressed",
+    "failed": "system failed",
+    "unclear": "unclear",
+    "first": "first run",
+    "same": "passed",
+    "better": "passed, better",
+    "unmeasured": "not measured",
+}
+"""What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
+
+NOT_JUDGED = "too little could be scored to say how good it is"
+MOST_NAMED = 2
+"""Metrics that a short sentence names; the others stand in the table below it."""
 
 
-def gate_metadata(judged: Sequence[Judged]) -> dict[str, Any]:
-    """For each evaluation its sentence, and of each metric of the gate the difference, as numbers that are plotted."""
-    several = len({each.evaluation.system for each in judged}) > 1
-    metadata: dict[str, Any] = {}
-    for each in judged:
-        name = each.evaluation.dataset_name + (f"/{each.evaluation.system}" if several else "")
-        metadata[f"{name}/gate"] = sentence(each)
-        for row in each.gated:
-            if row.difference is not None:
-                metadata[f"{name}/{row.metric_id}/against_baseline"] = row.difference
-    return metadata
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate found of an evaluation.
+
+    `scores` is what those questions say that could be scored, `rows` the metrics that it rests on, those that moved
+    most first. `failed` is whether the system failed on more questions than allowed; `since` is when the last good
+    evaluation ran, None where that is not kept.
+    """
+
+    judged: Judged
+    scores: Tone
+    rows: Sequence[MetricComparison]
+    failed: bool
+    since: datetime | None
+
+    @property
+    def tone(self) -> Tone:
+        is_down = self.failed and (self.scores != "worse" or self.judged.evaluation.answered_nothing)
+        return "failed" if is_down else self.scores
 
 
-def sentence(judged: Judged) -> str:
-    """`regressed against run 3: retrieval.mrr .820 -> .610 (-.210 [...]); changed since run 14: index (...)`."""
-    judgement = judged.judgement
-    if judged.evaluation.answered_nothing:
-        return "failed: the system failed on every question, so that there is nothing to compare"
-    if judgement.verdict is None:
-        return "not judged: too little could be scored to be compared with"
-    if judgement.verdict == "first":
-        return "the baseline that later runs are compared with"
-    changed = f"; {changed_since(judgement.changes, judgement.baseline_id)}" if judgement.changes else ""
-    if judgement.verdict == "failed":
-        evaluation = judged.evaluation
-        others = f"; of the others: {', '.join(map(movement, judged.gated))}" if judged.gated else ""
-        failed = f"{evaluation.error_count} of {evaluation.item_count} questions"
-        return f"failed: the system failed on {failed}{others}{changed}"
-    if not judged.gated:
-        return f"{judgement.verdict}: the gate's metrics were not measured{changed}"
-    begun = f"{judgement.verdict} against run {judgement.baseline_id}"
-    if judgement.verdict == "regressed":
-        return f"{begun}: {', '.join(map(movement, judged.regressed))}{changed}"
-    if judgement.verdict == "passed":
-        said = f"{begun} ({', '.join(f'{row.metric_id}: {_seen(row)}' for row in judged.gated)})"
-    else:
-        fallen = [row for row in judged.gated if row.decision == "unclear"]
-        said = f"{begun}: {', '.join(map(movement, fallen or judged.gated))}{_settled(judged, fallen)}"
+def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
+    """The verdict on an evaluation that was at the gate."""
+    evaluation, judgement = judged.evaluation, judged.judgement
+    scores: Tone = "same"
+    rows = judged.gated
+    unclear = [row for row in judged.gated if row.decision == "unclear"]
     better = [row for row in judged.gated if row.better]
-    if better:  # else a later fall back to where the baseline was would be none
-        moved = ", ".join(map(movement, better))
-        said += f"; better: {moved}: to hold later runs against this one, rageval runs accept {judged.evaluation.id}"
-    return said + changed
+    if judgement.verdict is None or (judgement.verdict == "failed" and judgement.baseline_id is None):
+        scores, rows = "unmeasured", []
+    elif judgement.verdict == "first":
+        scores, rows = "first", []
+    elif judged.regressed:
+        scores, rows = "worse", judged.regressed
+    elif unclear:
+        scores, rows = "unclear", unclear
+    elif better:
+        scores, rows = "better", better
+    ids = [*(change.since for change in judgement.changes), judgement.baseline_id]
+    kept = evaluations_by_id(db, filter(None, ids))
+    return Verdict(
+        judged=judged,
+        scores=scores,
+        rows=sorted(rows, key=lambda row: -abs(row.difference or 0.0)),
+        failed=too_many_errors(evaluation.error_count, evaluation.item_count, max_error_share),
+        since=next((kept[each].started_at for each in ids if each in kept), None),
+    )
 
 
-def _settled(judged: Judged, unclear: Sequence[MetricComparison]) -> str:
-    """What would settle what is unclear."""
-    if not unclear:
-        return ""
-    if all(row.difference is None for row in unclear):
-        return f"; to start from this run: rageval runs accept {judged.evaluation.id}"
-    if any(row.suspected for row in unclear):
-        return "; the next nights will tell, or one look of your own: rageval evaluate --gate"
-    seen = [row.smallest_drop for row in unclear if row.smallest_drop is not None]
-    surely = f"a fall of {seen_from(max(seen)):.2f} would be sure" if seen else "no fall would be sure"
-    return f"; it may be chance: {surely}; the next nights or more questions will tell"
+def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
+    """In a short sentence: metrics by name, and the day.
+
+    Args:
+        levels: the metrics that a first run is told by.
+    """
+    judgement, evaluation = found.judged.judgement, found.judged.evaluation
+    rows = [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
+    day = f"run {judgement.baseline_id}" if found.since is None else date(found.since, evaluation.started_at)
+    moved = ", ".join(f"{metric_name(row.metric_id)} {_from_to(row)}" for row in rows[:MOST_NAMED])
+    moved += f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    match found.scores:
+        case "unmeasured":
+            said = NOT_JUDGED
+        case "first":
+            begun = "first run" if judgement.baseline_id is None else "accepted as the baseline"
+            said = f"{begun}: {_levels(levels)}; later runs are held against it"
+        case "worse":
+            said = f"regressed since {day}: {moved}"
+        case "unclear" if not rows:
+            said = f"unclear since {day}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
+        case "unclear":
+            chance = "strongly suspected" if any(row.suspected for row in rows) else "which may be chance"
+            said = f"unclear since {day}: {moved}, {chance}"
+        case "better":
+            said = f"passed, and better since {day}: {moved}"
+        case _:
+            said = f"passed: as good as on {day}"
+    if found.scores not in ("unmeasured", "first"):
+        joined = ":" if found.scores == "same" else ";"
+        said += f"{joined} {', '.join(what_changed(judgement.changes)) or 'nothing changed'}"
+    said = _with_failures(found, said)
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def sentence(found: Verdict) -> str:
+    """In a long one: metrics by id, intervals, what would have been seen, and what would settle it.
+
+    `regressed against run 3: retrieval.mrr 0.820 -> 0.610 (-0.210 [...]); since run 14 the index changed (...)`.
+    """
+    judged, judgement, rows = found.judged, found.judged.judgement, found.rows
+    if found.scores == "unmeasured":
+        return _with_failures(found, NOT_JUDGED)
+    if found.scores == "first":
+        return _with_failures(found, "the baseline: later runs are held against it")
+    against = f"against run {judgement.baseline_id}"
+    moved = ", ".join(map(movement, rows))
+    accept = f"rageval runs accept {judged.evaluation.id}"
+    if found.scores == "worse":
+        said = f"regressed {against}: {moved}"
+    elif found.scores == "unclear":
+        said = f"unclear {against}: {moved}; {_settled(rows, accept)}"
+    elif not rows:
+        said = f"passed {against}: the gate's metrics were not measured"
+    else:
+        said = f"passed {against} ({', '.join(f'{row.metric_id}: {_seen(row)}' for row in judged.gated)})"
+    better = [row for row in judged.gated if row.better]
+    if better and found.scores != "worse":  # else a later fall back to where the baseline was would be none
+        said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
+    if changes := judgement.changes:
+        since = next((change.since for change in changes if change.since is not None), None)
+        why = "" if judgement.baseline_id in (None, since) else ", the last that was good,"
+        said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
+    return _with_failures(found, said)
+
+
+def _with_failures(found: Verdict, said: str) -> str:
+    """First of all that the system failed on many questions."""
+    evaluation = found.judged.evaluation
+    if not found.failed:
+        return said
+    failed = failed_on("the system", evaluation.error_count, evaluation.item_count)
+    return (
+        f"{failed}: nothing of it could be measured"
+        if evaluation.answered_nothing
+        else f"{failed}; of the others: {said}"
+    )
+
+
+def failed_on(system: str, failed: int, of: int) -> str:
+    """`assistant failed on 3 of 200 questions`."""
+    return f"{system} failed on {failed:,} of {plural(of, 'question')}"
+
+
+def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
+    """`the documents changed (3 changed chunks)` for each of the five that did.
+
+    Args:
+        worse: say how many questions got worse by it, too.
+    """
+    said = []
+    for change in changes:
+        verb = "changed" if change.what != "dataset" else "were renewed"
+        details = (
+            f"{change.detail}; {plural(change.worse, 'question')} got worse by it" if worse and change.worse else ""
+        )
+        named_so = f"{VERSIONS.get(change.what, change.what)} {verb} ({details or change.detail})"
+        unsure = "the system may have changed (it declares no version)"
+        said.append(unsure if change.detail == UNVERSIONED else named_so)
+    return said
 
 
 def newly_failing(count: int, asked_again: bool) -> str:
     """`3 questions newly failing, also when asked again`."""
     how = "also when asked again" if asked_again else "by recorded answers: nobody can be asked again"
     return f"{plural(count, 'question')} newly failing, {how}"
+
+
+def movement(row: MetricComparison) -> str:
+    """`retrieval.mrr 0.820 -> 0.610 (-0.210 [-0.280, -0.140], 180 shared questions)`."""
+    if row.difference is None or row.baseline_mean is None or row.mean is None:
+        return f"{row.metric_id}: {row.remark}"
+    remark = f"; {row.remark}" if row.remark else ""
+    return (
+        f"{row.metric_id} {row.baseline_mean:.3f} -> {row.mean:.3f} ({row.difference:+z.3f} [{row.ci_low:+z.3f}, "
+        f"{row.ci_high:+z.3f}], {plural(row.n_shared, 'shared question')}{remark})"
+    )
+
+
+def _from_to(row: MetricComparison) -> str:
+    """`.91 to .82`, with a third digit where two would show no difference."""
+    digits = 2 if f"{row.baseline_mean:.2f}" != f"{row.mean:.2f}" else 3
+    return f"{number(row.baseline_mean, digits)} to {number(row.mean, digits)}"
+
+
+def _levels(levels: Mapping[str, Summary]) -> str:
+    known = {name: each for name, each in levels.items() if each.mean is not None}
+    # What the gate looks at; the others stand below the sentence.
+    first = {name: each for name, each in known.items() if name == "mrr" or name.startswith("hit_rate")}
+    said = [f"{metric_name(each.metric_id)} {number(each.mean)}" for each in (first or known).values()]
+    return ", ".join(said) or "nothing could be scored"
+
+
+def _settled(unclear: Sequence[MetricComparison], accept: str) -> str:
+    """What would settle what is unclear."""
+    if all(row.difference is None for row in unclear):
+        return f"to start from this run: {accept}"
+    if any(row.suspected for row in unclear):
+        return "the next nights will tell, or one look of your own: rageval evaluate --gate"
+    seen = [row.smallest_drop for row in unclear if row.smallest_drop is not None]
+    surely = f"a fall of {seen_from(max(seen)):.2f} would be sure" if seen else "no fall would be sure"
+    return f"it may be chance: {surely}; the next nights or more questions will tell"
+
+
+def _seen(row: MetricComparison) -> str:
+    if row.difference is None:
+        return row.remark or "nothing"
+    remark = f"{row.remark} ({row.difference:+z.3f}), " if row.remark else ""
+    return f"{remark}{_drop(row.smallest_drop)}"
+
+
+def _drop(smallest: float | None) -> str:
+    """Which drops the shared questions could have shown."""
+    if smallest is None:
+        return "no drop, however large, would have been seen: its questions are too few, or come from too few documents"
+    return f"a drop of {seen_from(smallest):.2f} or more would have been seen"
+
+
+@dataclass(frozen=True)
+class MoreQuestions:
+    """That more questions are needed to see a drop of `effect`: from `least` to `most`, both None where none can tell.
+
+    `target` is the size up to which a generated dataset grows by itself.
+    """
+
+    effect: float
+    target: int
+    least: int | None
+    most: int | None
+
+
+def more_questions(gated: Sequence[MetricComparison], effect: float, target: int, asked: int) -> MoreQuestions | None:
+    """Where the shared questions are too few to see a drop of `effect` in some metric of the gate, how many would do.
+
+    The smallest drop to be seen is made of what varies between runs, which shrinks with the root of the number of
+    questions, and of what one question more weighs, which shrinks with the number itself: the need lies in between,
+    if the new questions are spread over documents as these are, and as many of them are shared. So it is more than the
+    `asked` ones, which do not do.
+    """
+    drops = [row.smallest_drop for row in gated if row.difference is not None]
+    known = [drop / effect for drop in drops if drop is not None]
+    if len(known) < len(drops):
+        return MoreQuestions(effect, target, None, None)
+    worst = max(known, default=0.0)
+    if worst <= 1.0:
+        return None
+    least, most = (10 * math.ceil(asked * times / 10) for times in (worst, worst**2))
+    return MoreQuestions(effect, target, least, most)
+
+
+def good_values_told(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) -> str:
+    """One sentence: which metrics reach their good values and which do not, and whose numbers these are.
+
+    Where the interval reaches across the good value, the sample is too small to tell, and that is what it says.
+    """
+    evaluation = report.evaluation
+    versioned = evaluation.system_declared is not None or evaluation.answered_nothing
+    note = "" if versioned else " (unversioned, may have changed unnoticed)"
+    whose = evaluation.system + (", a built-in reference system" if evaluation.system_reference else note)
+    if not is_scored(report):
+        return f"{whose}: {NOTHING_SCORED}"
+    held = against_good_values(report, own)
+    below = ", ".join(str(each) for each in held if each.surely == "below")
+    unclear = ", ".join(each.name for each in held if each.surely == "unclear")
+    said = [f"below the good value: {below}"] if below else []
+    said += [f"too few questions to tell: {unclear}"] if unclear else []
+    reached = "every headline metric reaches its good value" if held else "no metric with a good value was run"
+    return f"{whose}: {'; '.join(said) or reached}"
+
+
+def run_metadata(
+    reports: Sequence[EvaluationReport], verdicts: Sequence[Verdict], own: Thresholds = NO_THRESHOLDS
+) -> dict[str, Any]:
+    """What Dagster keeps of a run, named `dataset/...` (with the system where there are several): sentences, and
+    numbers that it plots over time."""
+    several = len({report.evaluation.system for report in reports}) > 1
+
+    def name_of(evaluation: Evaluation) -> str:
+        return evaluation.dataset_name + (f"/{evaluation.system}" if several else "")
+
+    metadata: dict[str, Any] = {}
+    for report in reports:
+        name = name_of(report.evaluation)
+        metadata[f"{name}/verdict"] = good_values_told(report, own)
+        users = {metric: summary for metric, summary in report.summaries.items() if is_users(metric)}
+        for metric, summary in {**report.headline(), **report.by_model(), **users}.items():
+            if summary.mean is not None:
+                metadata[f"{name}/{metric}"] = summary.mean
+        metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
+        metadata[f"{name}/read_them"] = f"rageval runs show {report.evaluation.id}"
+    for found in verdicts:
+        name = name_of(found.judged.evaluation)
+        metadata[f"{name}/gate"] = sentence(found)
+        for row in found.judged.gated:
+            if row.difference is not None:
+                metadata[f"{name}/{row.metric_id}/against_baseline"] = row.difference
+    return metadata
 
 
 @dataclass(frozen=True)
@@ -116,55 +374,12 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
                 "baseline_run": row.baseline_id,
             }
             metadata |= {f"{name}/{key}": value for key, value in numbers.items() if value is not None}
-    return GateFinding(passed, said or [_silence(judged, pattern, judge)], metadata)
-
-
-def _silence(judged: Sequence[Judged], pattern: str, judge: str | None) -> str:
-    """Why nothing is known of a metric."""
+    if said:
+        return GateFinding(passed, said, metadata)
     if judge is None and is_by_model(pattern):
-        return "not measured: no judge (RAGEVAL_JUDGE_MODEL)"
-    if judged and all(each.judgement.verdict == "first" for each in judged):
-        return "not compared: this is the baseline that later runs are compared with"
-    return "not measured: the newest evaluation has no score of it"
-
-
-def movement(row: MetricComparison) -> str:
-    """`retrieval.mrr 0.820 -> 0.610 (-0.210 [-0.280, -0.140], 180 shared questions)`."""
-    if row.difference is None or row.baseline_mean is None or row.mean is None:
-        return f"{row.metric_id}: {row.remark}"
-    remark = f"; {row.remark}" if row.remark else ""
-    return (
-        f"{row.metric_id} {row.baseline_mean:.3f} -> {row.mean:.3f} ({row.difference:+z.3f} [{row.ci_low:+z.3f}, "
-        f"{row.ci_high:+z.3f}], {row.n_shared} shared questions{remark})"
-    )
-
-
-def changed_since(changes: Sequence[Change], baseline_id: int | None = None) -> str:
-    """`changed since run 14: index (re-embedded 9 chunks; 31 questions suffer from it), corpus (3 changed chunks)`.
-
-    Where that run is not the baseline, it is said why it is named.
-    """
-    since = next((change.since for change in changes if change.since is not None), None)
-    named = ", ".join(f"{change.what} ({change.detail}{_suffering(change.worse)})" for change in changes)
-    why = "" if baseline_id in (None, since) else ", the last that was good"
-    return f"changed{'' if since is None else f' since run {since}{why}'}: {named}"
-
-
-def _suffering(worse: int | None) -> str:
-    if not worse:
-        return ""
-    return f"; {worse} question{'s' if worse > 1 else ''} suffer{'' if worse > 1 else 's'} from it"
-
-
-def _seen(row: MetricComparison) -> str:
-    if row.difference is None:
-        return row.remark or "nothing"
-    remark = f"{row.remark} ({row.difference:+z.3f}), " if row.remark else ""
-    return f"{remark}{_drop(row.smallest_drop)}"
-
-
-def _drop(smallest: float | None) -> str:
-    """Which drops the shared questions could have shown."""
-    if smallest is None:
-        return "no drop, however large, would have been seen: its questions are too few, or come from too few documents"
-    return f"a drop of {seen_from(smallest):.2f} or more would have been seen"
+        silence = "not measured: no judge (RAGEVAL_JUDGE_MODEL)"
+    elif judged and all(each.judgement.verdict == "first" for each in judged):
+        silence = "not compared: this is the baseline that later runs are held against"
+    else:
+        silence = "not measured: the newest evaluation has no score of it"
+    return GateFinding(True, [silence], {})

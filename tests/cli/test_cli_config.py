@@ -259,7 +259,22 @@ def test_status_says_what_its_columns_are_and_shows_leaks_first(project: Project
         *("zebra", "human", "assistant", "leak", MRR, "0.900", "-", "3", "0", "0", "2", "7", "may have changed"),
     ]
     assert acme[:14] == [
-        *("acme", "human", "dense (reference)", "-", MRR, "0.700", "-0.200", "3", "0", "0", "0", "0", "-", "0"),
+        *(
+            "acme",
+            "human",
+            "dense (reference)",
+            "not judged",
+            MRR,
+            "0.700",
+            "-0.200",
+            "3",
+            "0",
+            "0",
+            "0",
+            "0",
+            "-",
+            "0",
+        ),
     ]
     assert newcomer[0] == "newcomer"
     first, second, _ = json.loads(run("status", "--json").out)

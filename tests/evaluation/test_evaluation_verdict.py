@@ -8,10 +8,11 @@ import pytest
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.request import check_metrics, make_request
 from rageval_dagster.evaluation.summary import EvaluationReport
-from rageval_dagster.evaluation.verdict import below_good_value, thresholds, verdict
+from rageval_dagster.evaluation.verdict import below_good_value, thresholds
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 from rageval_dagster.storage.scores import Summary
+from rageval_dagster.telling.verdicts import good_values_told
 
 MRR = "retrieval.mrr"
 OWN = "house.tone"
@@ -86,7 +87,7 @@ def test_the_good_value_is_the_one_the_metric_was_run_with_unless_the_client_has
 def test_a_metric_of_the_users_is_held_to_the_good_value_that_it_declares() -> None:
     missed = report(summary(MRR, 0.9, 0.8), summary(OWN, 0.5, 0.7))
     assert below_good_value(missed) == ["house.tone 0.500 (good: 0.700)"]
-    assert "house.tone 0.500" in verdict(missed)
+    assert "house.tone 0.500" in good_values_told(missed)
     assert not thresholds([missed]).passed
     lower = replace(summary(OWN, 0.5, 0.7), higher_is_better=False)
     assert thresholds([report(summary(MRR, 0.9, 0.8), lower)]).passed

@@ -17,11 +17,11 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.llm.client import ChatClient, ChatRequest, Failure
 from rageval_dagster.rag.external import load_external
 from rageval_dagster.records import Item
-from rageval_dagster.report.links import FLEET_FILE
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.results import load_results
+from rageval_dagster.telling.links import FLEET_FILE
 from tests.cli.running import Ended, Run
 from tests.llm.scripted_server import Fault, ScriptedServer
 from tests.loopback import LoopbackServer, Quiet, free_port

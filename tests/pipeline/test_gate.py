@@ -11,7 +11,7 @@ from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.judging import Judged, judged_before
 from rageval_dagster.storage.comparisons import find_baseline
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
-from rageval_dagster.telling.verdicts import sentence
+from rageval_dagster.telling.verdicts import sentence, verdict_of
 from tests.pipeline.small_project import Project
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def test_nothing_changed_then_the_index_broke_then_it_was_mended(small: Project)
     [change] = broken.judgement.changes
     assert (change.what, change.detail) == ("index", "re-embedded 32 chunks")
     assert change.worse == len(broken.judgement.newly_failing) >= 20
-    assert "index (re-embedded 32 chunks" in sentence(broken)
+    assert "the index changed (re-embedded 32 chunks" in sentence(verdict_of(small.database(), broken, 0.05))
 
     # The day after nothing has changed since, but the index is still what broke it.
     still = judged(small, "day-4")

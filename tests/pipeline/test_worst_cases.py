@@ -13,8 +13,8 @@ import pytest
 from dagster import DagsterRunStatus as Status
 
 from rageval_dagster.automation.alerts import FAILED_TAG
-from rageval_dagster.report.links import FLEET_FILE, report_path
 from rageval_dagster.storage.clients import ensure_client, get_client
+from rageval_dagster.telling.links import FLEET_FILE, report_path
 from tests.cli.running import Run, refused
 from tests.llm.scripted_server import Fault, ScriptedServer
 from tests.pipeline.looks import look

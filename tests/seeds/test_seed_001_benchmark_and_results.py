@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster import score
-from rageval_dagster.report.advice import advised
+from rageval_dagster.telling.advice import advised
 from tests.cli.running import Run
 from tests.seeds.conftest import History
 from tests.storage.history_builder import summary

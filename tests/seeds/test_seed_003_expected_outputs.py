@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster import score
-from rageval_dagster.report.advice import advised
+from rageval_dagster.telling.advice import advised
 from tests.cli.running import Run
 from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import ScriptedServer

@@ -17,8 +17,8 @@ import pytest
 
 from rageval_dagster.automation.schedules import evaluation_schedules
 from rageval_dagster.definitions import defs
-from rageval_dagster.report.advice import advised
 from rageval_dagster.storage.database import open_database
+from rageval_dagster.telling.advice import advised
 from tests.cli.running import Run
 from tests.llm.scripted_server import ScriptedServer
 from tests.loopback import free_port

@@ -60,7 +60,7 @@ def test_a_regression_is_one_message_that_says_what_it_was_and_one_when_it_is_ov
     assert server.texts == [
         "*Regressed: `acme`*\n"
         f"• `synthetic` / `dense` / `{MRR}`: {numbers}; also fell: `{HIT_RATE}`\n"
-        "Changed: index: re-embedded 100 chunks\n"
+        "The index changed (re-embedded 100 chunks)\n"
         "2 questions newly failing, also when asked again\n"
         f"Next: `rageval runs compare 1 {fell.id}`",
         "*Quality has recovered: `acme`*\n"

@@ -35,9 +35,6 @@ class ReportLinks:
     def question(self, client_id: str, evaluation_id: int, item_id: str) -> str | None:
         return self._page(report_file(client_id), f"run={evaluation_id}&question={quote(item_id)}")
 
-    def fleet(self) -> str | None:
-        return self._page(FLEET_FILE)
-
     def _page(self, file: str, fragment: str = "") -> str | None:
         if self.base_url is None:
             return None

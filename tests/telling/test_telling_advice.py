@@ -1,12 +1,12 @@
 """Likely causes: those of a regression first, and of low metrics none that another one contradicts."""
 
-from rageval_dagster.report.advice import advised, suspected
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.page import MOST_ADVICE, client_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import Summary, save_summaries
+from rageval_dagster.telling.advice import advised, suspected
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items, summary
 

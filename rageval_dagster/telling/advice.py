@@ -7,6 +7,7 @@ measures what they do not.
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.scores import Summary
 
@@ -49,30 +50,29 @@ _FOUND = (
     "retrieval.document_hit_rate_at_{k}",
 )
 
-_CHANGED = ("corpus", "index", "system", "judge")
-_REGRESSED = (
-    Advice(
+_REGRESSED = {
+    "corpus": Advice(
         "The documents changed: passages with answers are gone or cut otherwise, or new ones come before them",
         "Compare the two runs: it names the documents, and shows the passages of both times for each question",
         "004",
     ),
-    Advice(
+    "index": Advice(
         "The vectors changed: not all come from the model that searches, or from its version",
         "See what embedded the documents since, and embed them again with the model that searches",
         "004",
     ),
-    Advice(
+    "system": Advice(
         "The system behaves otherwise: a release of it, its prompt, its model or its settings",
         "Compare the answers of both times, and take back what was released or accept the run",
         "004",
     ),
-    Advice(
+    "judge": Advice(
         "The judge's scores changed where passages and answers did not",
         "Read some verdicts: if they are right now, accept the run",
         "002",
     ),
-)
-"""What to make of questions that got worse by a change, in the order of `_CHANGED`."""
+}
+"""What to make of questions that got worse by a change."""
 
 _PAIRS = (
     Advice(
@@ -221,10 +221,8 @@ EVERYTHING_LOW = Advice(
 
 def suspected(changes: Iterable[Change], regressed: Sequence[str]) -> list[Advised]:
     """What a regression of some metrics may come from: the changes that questions got worse by, in their order."""
-    of = dict(zip(_CHANGED, _REGRESSED, strict=True))
-    if not regressed:
-        return []
-    return [Advised(of[change.what], regressed, ()) for change in changes if change.worse and change.what in of]
+    worse = [change.what for change in changes if change.worse and change.what in _REGRESSED] if regressed else []
+    return [Advised(_REGRESSED[what], regressed, ()) for what in worse]
 
 
 def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, float]) -> list[Advised]:
@@ -232,59 +230,36 @@ def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, f
 
     A single metric that a pair explains is not said again. `thresholds` are the client's own good values by metric id.
     """
-    low_ones = {name for name, summary in summaries.items() if _is_low(summary, thresholds)}
-    high_ones = {name for name, summary in summaries.items() if _is_high(summary, thresholds)}
+
+    def wanted(summary: Summary, bound: float) -> float:
+        good = good_value(summary, thresholds)
+        return good if good is not None else bound if summary.higher_is_better else 1 - bound
+
+    def lack(name: str) -> float:
+        """How far a low metric is from what it should be, as a share of that."""
+        aim = wanted(summaries[name], LOW)
+        distance = abs((summaries[name].mean or 0.0) - aim)
+        return distance / aim if aim else distance
+
+    measured = {name: summary for name, summary in summaries.items() if summary.mean is not None}
+    low_ones = {name for name, summary in measured.items() if is_below(summary, wanted(summary, LOW))}
+    high_ones = {name for name, summary in measured.items() if not is_below(summary, wanted(summary, HIGH))}
     held = [name for name in low_ones | high_ones if good_value(summaries[name], thresholds) is not None]
     if len(held) > 2 and low_ones.issuperset(held):
         return [Advised(EVERYTHING_LOW, sorted(held), ())]
     pairs = _applying(_PAIRS, k, low_ones, high_ones)
     explained = {name for each in pairs for name in each.low}
     singles = [each for each in _applying(_SINGLE, k, low_ones, high_ones) if not explained.issuperset(each.low)]
-    lacks = {name: _lack(summaries[name], thresholds) for name in low_ones}
-    return [*pairs, *sorted(singles, key=lambda each: -max(lacks[name] for name in each.low))]
+    return [*pairs, *sorted(singles, key=lambda each: -max(map(lack, each.low)))]
 
 
 def _applying(known: Iterable[Advice], k: int, low_ones: Set[str], high_ones: Set[str]) -> list[Advised]:
     found = []
     for advice in known:
-        low = [name for name in _ids(advice.low, k) if name in low_ones]
-        high = [name for name in _ids(advice.high, k) if name in high_ones]
-        if low and (high or not advice.high) and low_ones.isdisjoint(_ids(advice.unless, k)):
+        low, high, unless = (
+            [name for pattern in patterns if (name := pattern.format(k=k)) in present]
+            for patterns, present in ((advice.low, low_ones), (advice.high, high_ones), (advice.unless, low_ones))
+        )
+        if low and (high or not advice.high) and not unless:
             found.append(Advised(advice, low, high))
     return found
-
-
-def _lack(summary: Summary, thresholds: Mapping[str, float]) -> float:
-    """How far a low metric is from what it should be, as a share of that."""
-    good = good_value(summary, thresholds)
-    wanted = good if good is not None else LOW if summary.higher_is_better else 1 - LOW
-    distance = abs((summary.mean or 0.0) - wanted)
-    return distance / wanted if wanted else distance
-
-
-def good_value(summary: Summary, thresholds: Mapping[str, float]) -> float | None:
-    """What a metric's mean should reach: the client's threshold, else its own good value, times its ceiling."""
-    good = thresholds.get(summary.metric_id, summary.good_value)
-    if good is None or summary.ceiling is None:
-        return good
-    return good * summary.ceiling
-
-
-def _is_low(summary: Summary, thresholds: Mapping[str, float]) -> bool:
-    good = good_value(summary, thresholds)
-    if summary.mean is None:
-        return False
-    if good is None:
-        return summary.mean < LOW if summary.higher_is_better else summary.mean > 1 - LOW
-    return summary.mean < good if summary.higher_is_better else summary.mean > good
-
-
-def _is_high(summary: Summary, thresholds: Mapping[str, float]) -> bool:
-    good = good_value(summary, thresholds)
-    if summary.mean is None or good is not None:
-        return summary.mean is not None and not _is_low(summary, thresholds)
-    return summary.mean >= HIGH if summary.higher_is_better else summary.mean <= 1 - HIGH
-
-
-def _ids(patterns: Iterable[str], k: int) -> list[str]:
-    return [pattern.format(k=k) for pattern in patterns]

@@ -1,10 +1,11 @@
 """The Markdown page of a run: verdict, numbers, and questions that link into the report; nothing of the documents."""
 
 from rageval_dagster.evaluation.summary import report_of
-from rageval_dagster.report.links import ReportLinks, report_file
-from rageval_dagster.report.run_page import run_page
 from rageval_dagster.storage.database import Database
-from tests.gate.gated_history import SPEC, evaluated, held, ranks
+from rageval_dagster.telling.links import ReportLinks, report_file
+from rageval_dagster.telling.run_page import run_page
+from rageval_dagster.telling.verdicts import verdict_of
+from tests.gate.gated_history import evaluated, held, ranks
 from tests.storage.history_builder import make_dataset, make_items
 
 ITEMS = make_items(80)
@@ -15,7 +16,7 @@ def page_of(db: Database, links: ReportLinks, name: str = "human") -> str:
     dataset = make_dataset(db, "acme", ITEMS, name=name)
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS), items=ITEMS))
     [judged] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, 30), items=ITEMS, corpus="corpus-2"))
-    return run_page(db, [report_of(db, judged.evaluation)], [judged], links, SPEC)
+    return run_page(db, [report_of(db, judged.evaluation)], [verdict_of(db, judged, 0.05)], links, 0.05)
 
 
 def test_the_verdict_stands_first_and_questions_link_into_the_report(sqlite_db: Database) -> None:
@@ -35,7 +36,7 @@ def test_the_verdict_stands_first_and_questions_link_into_the_report(sqlite_db: 
 def test_the_table_shows_means_differences_and_a_trend(sqlite_db: Database) -> None:
     row = next(line for line in page_of(sqlite_db, ReportLinks()).splitlines() if line.startswith("| MRR"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert (cells[1], cells[4], cells[5]) == (".62", "-.38 regressed", "█▆")
+    assert (cells[1], cells[4], cells[5]) == (".62", "−.38 regressed", "█▆")
 
 
 def test_without_an_address_ids_are_not_links_and_commands_are_named(sqlite_db: Database) -> None:

@@ -1,0 +1,110 @@
+"""How clients stand, worst first: what is wrong with each, in words that the terminal and the page of all share."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rageval_dagster.evaluation.verdict import too_many_errors
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.incidents import Incident, Kind
+from rageval_dagster.telling.alarms import is_failed_run
+from rageval_dagster.telling.verdicts import TONES, Tone
+
+Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "stale"]
+
+TROUBLES: dict[Trouble, str] = {
+    "leak": "leak",
+    "regression": "regressed",
+    "failed": "system failed",
+    "errors": "not scored",
+    "failed_run": "failed run",
+    "benchmark": "benchmark fails",
+    "stale": "out of date",
+}
+"""What may be wrong with a client, in a word, the gravest first."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A client: its row of fleet_overview, its open incidents, and what is wrong with it, the gravest first.
+
+    `change` of the metric is since the baseline where that regressed, else since the evaluation before.
+    """
+
+    row: Mapping[str, Any]
+    incidents: Sequence[Incident]
+    troubles: Sequence[Trouble]
+    verdict: str
+
+    @property
+    def gravity(self) -> int:
+        """Where it stands in a list, worst first: leaks and regressions, other troubles, none."""
+        return 2 if not self.troubles else 0 if self.troubles[0] in ("leak", "regression") else 1
+
+    @property
+    def metric(self) -> tuple[str | None, float | None, float | None]:
+        """The metric to look at, its mean, and its change."""
+        row = self.row
+        if row["regressed_metric"] is not None:
+            return row["regressed_metric"], row["regressed_mean"], -row["regressed_by"]
+        return row["worst_metric"], row["worst_mean"], row["worst_delta"]
+
+
+def client_standings(
+    overview: Sequence[Mapping[str, Any]], incidents: Sequence[Incident], settings: Settings
+) -> list[Standing]:
+    """The clients of fleet_overview, worst first; behind those that leak or regressed those with another trouble."""
+    evaluated = {row["client_id"]: row["evaluated_at"] for row in overview}
+    of_client: dict[str, list[Incident]] = defaultdict(list)
+    for each in incidents:
+        if each.kind != "failed_run" or is_failed_run(each, evaluated.get(each.client_id)):
+            of_client[each.client_id].append(each)
+    found = []
+    for row in overview:
+        opened, allowed = of_client[row["client_id"]], settings.for_client_or_default(row["client_id"]).max_error_share
+        troubles = troubles_of_client(row, {each.kind for each in opened}, allowed)
+        tone = tone_of_client(row, allowed)
+        calm = TONES[tone] if tone is not None else "not judged" if row["evaluations"] else "not evaluated"
+        found.append(Standing(row, opened, troubles, ", ".join(TROUBLES[each] for each in troubles) or calm))
+    return sorted(found, key=lambda each: each.gravity)
+
+
+def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | None:
+    """What a row of fleet_overview says of its client; None where nothing was judged."""
+    if row["regressed_metric"] is None and too_many_errors(row["errors"] or 0, row["items"] or 0, max_error_share):
+        return "failed"
+    if row["verdict"] == "passed" and row["worst_delta"] is None:
+        return "first"  # there is nothing before
+    tones: dict[str | None, Tone] = {
+        "passed": "same",
+        "regressed": "worse",
+        "unclear": "unclear",
+        "failed": "failed",
+    }
+    return tones.get(row["verdict"])
+
+
+def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_error_share: float) -> list[Trouble]:
+    """What is wrong with a client, the gravest first: by its row of fleet_overview and the kinds of its open incidents.
+
+    Of leaks and regressions the newest evaluation knows more than an incident that nobody has looked at since; where
+    it cannot tell, the incident stands.
+    """
+    failed = too_many_errors(row["errors"] or 0, row["items"] or 0, max_error_share)
+    regressed = tone_of_client(row, max_error_share) == "worse"
+    found: dict[Trouble, bool] = {
+        "leak": bool(row["foreign_chunks"]) or ("leak" in kinds and row["foreign_chunks"] is None),
+        "regression": regressed or ("regression" in kinds and row["verdict"] != "passed"),
+        "failed": failed,
+        "errors": "errors" in kinds and not failed,
+        "failed_run": "failed_run" in kinds,
+        "benchmark": "benchmark" in kinds,
+        "stale": "stale" in kinds,
+    }
+    return [trouble for trouble in TROUBLES if found[trouble]]
+
+
+def trouble_of(incident: Incident) -> Trouble:
+    """What an incident is called: where the system failed, no metric could be scored, and none is named."""
+    return "failed" if incident.kind == "errors" and not incident.details["metrics"] else incident.kind

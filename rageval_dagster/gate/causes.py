@@ -1,5 +1,6 @@
 """What changed between two evaluations, of corpus, index, dataset, system and judge, and what questions suffer from."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +16,12 @@ from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.text import named
 
 UNVERSIONED = "it declares no version, and may have changed"
 MOST_METRICS = 5
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ def blamed(db: Database, pair: Pair, found: Sequence[Change], worse: Iterable[st
     present = {change.what for change in found}
     counts: Counter[str] = Counter()
     suffering = [item_id for item_id in worse if item_id in before and item_id in now]
-    entries = _entries(db, pair.now.client_id, [now[item_id] for item_id in suffering])
+    keys = {digest(hit.chunk_id) for item_id in suffering for hit in now[item_id].hits}
+    found_now = corpus_storage.manifest_lookup(db, pair.now.client_id, keys).values()
+    entries = {entry.chunk_id: entry for entry in found_now}
     for item_id in suffering:
         cause = _cause(before[item_id], now[item_id], present, entries, pair.before.started_at)
         counts[cause or ""] += 1
@@ -98,7 +104,8 @@ def blamed(db: Database, pair: Pair, found: Sequence[Change], worse: Iterable[st
 def _cause(
     before: Result, now: Result, present: set[str], entries: Mapping[str, ManifestEntry], since: datetime
 ) -> str | None:
-    if _ranking(before) != _ranking(now) or before.relevant_chunks != now.relevant_chunks:
+    ranking, ranking_now = ([hit.chunk_id for hit in result.hits] for result in (before, now))
+    if ranking != ranking_now or before.relevant_chunks != now.relevant_chunks:
         if "corpus" in present and _is_of_corpus(before, now, entries, since):
             return "corpus"
         causes = ("index", "system", "corpus")
@@ -123,23 +130,14 @@ def _is_of_corpus(before: Result, now: Result, entries: Mapping[str, ManifestEnt
     return False
 
 
-def _ranking(result: Result) -> list[str]:
-    return [hit.chunk_id for hit in result.hits]
-
-
-def _entries(db: Database, client_id: str, results: Sequence[Result]) -> dict[str, ManifestEntry]:
-    """What the manifest knows of the chunks that came back, by chunk id."""
-    keys = {digest(hit.chunk_id) for result in results for hit in result.hits}
-    found = corpus_storage.manifest_lookup(db, client_id, keys)
-    return {entry.chunk_id: entry for entry in found.values()}
-
-
 def _system(before: Evaluation, now: Evaluation) -> str | None:
     if before.answered_nothing or now.answered_nothing:
         return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
         if before.system_declared == now.system_declared:
             return "its settings"
+        if any(each is not None and _DIGEST.fullmatch(each) for each in (before.system_declared, now.system_declared)):
+            return "other recorded answers"  # whose version is their file's hash, which tells nobody anything
         return f"version {before.system_declared or 'not declared'} -> {now.system_declared or 'not declared'}"
     if now.system_declared is None or before.system_declared is None:
         return UNVERSIONED
@@ -151,9 +149,8 @@ def _judges(db: Database, pair: Pair) -> str | None:
     other = sorted(name for name, scores in pair.scores.items() if scores.judge_changed)
     if not other:
         return None
-    more = len(other) - MOST_METRICS
-    named = ", ".join(other[:MOST_METRICS]) + (f" and {more} more" if more > 0 else "")
+    metrics = named(other, MOST_METRICS)
     then, now = (
         ", ".join(models_asked(db, each.client_id, each.dagster_run_id, "judge")) for each in (pair.before, pair.now)
     )
-    return f"model {then} -> {now}: {named}" if then and now and then != now else named
+    return f"model {then} -> {now}: {metrics}" if then and now and then != now else metrics

@@ -119,6 +119,7 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
     ("declared", "said"),
     [
         ({"n2": "2.0", "n3": "3.0"}, "version 2.0 -> 3.0"),
+        ({"n2": "a" * 64, "n3": "b" * 64}, "other recorded answers"),
         ({"n2": None, "n3": "3.0"}, "version not declared -> 3.0"),
         ({"n2": "2.0", "n3": "2.0"}, "its settings"),
     ],

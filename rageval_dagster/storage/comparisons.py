@@ -100,19 +100,21 @@ class Judgement:
 
 
 _COLUMNS = tuple(MetricComparison.__dataclass_fields__)
+_WORST_FIRST: tuple[Verdict, ...] = ("regressed", "unclear", "passed")
 
 
 @dataclass(frozen=True)
 class Reading:
     """A night's changes since the baseline: {metric id: (difference, low, high)} of the gate's metrics that have one.
 
-    `released` is whether the system has another version than on the night before; not where it failed on questions and
-    did not say which.
+    `accepted` is whether it is a baseline now; its `verdict` is then the worst of its metrics'. `released` is whether
+    the system has another version than on the night before; not where it failed on questions and did not say which.
     """
 
     evaluation_id: int
     started_at: datetime
     verdict: Verdict | None
+    accepted: bool
     released: bool
     changes: Mapping[str, tuple[float, float, float]]
 
@@ -120,7 +122,7 @@ class Reading:
 def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Reading]:
     """What the evaluations up to this one read against that baseline, oldest first."""
     runs, rows = evaluation_runs.c, metric_comparisons.c
-    columns = (rows.metric_id, rows.difference, rows.ci_low, rows.ci_high)
+    columns = (rows.metric_id, rows.difference, rows.ci_low, rows.ci_high, rows.decision)
     of_system = (runs.system_version, runs.system_declared, runs.error_count)
     query = (
         sa.select(runs.id, runs.started_at, runs.verdict, *of_system, *columns)
@@ -145,7 +147,9 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
         }
         is_silent = now.error_count and now.system_declared is None and before and before.system_declared is not None
         released = before is not None and not is_silent and now.system_version != before.system_version
-        found.append(Reading(id, now.started_at, now.verdict, released, changes))
+        accepted = now.verdict == "first"  # what it was before stands in its metrics only
+        was = next((each for each in _WORST_FIRST if any(row.decision == each for row in night)), None)
+        found.append(Reading(id, now.started_at, was if accepted else now.verdict, accepted, released, changes))
         before = before if is_silent else now
     return found
 

@@ -195,9 +195,11 @@ def test_the_change_since_the_baseline_is_told_night_by_night(sqlite_db: Databas
     dataset = make_dataset(sqlite_db, "acme", items)
     for night, wrong, system in (("n1", 0, "v1"), ("n2", 6, "v1"), ("n3", 12, "v2"), ("n4", 24, "v2")):
         report = evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items, system_version=system)
-        held(sqlite_db, report)
+        [judged] = held(sqlite_db, report)
         if night == "n2":
             accept(sqlite_db, report.evaluation, "Ann <script>")
+            [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
+            assert [(each.verdict, each.accepted) for each in contents.readings] == [(judged.judgement.verdict, True)]
     [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
     changes = [night.changes[MRR][0] for night in contents.readings]
     assert changes == pytest.approx([-0.1, -0.3]), "since run 2, which was accepted"

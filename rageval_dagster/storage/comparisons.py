@@ -148,7 +148,8 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
         is_silent = now.error_count and now.system_declared is None and before and before.system_declared is not None
         released = before is not None and not is_silent and now.system_version != before.system_version
         accepted = now.verdict == "first"  # what it was before stands in its metrics only
-        was = next((each for each in _WORST_FIRST if any(row.decision == each for row in night)), None)
+        decisions: set[str] = {row.decision for row in night}
+        was: Verdict | None = next((each for each in _WORST_FIRST if each in decisions), None)
         found.append(Reading(id, now.started_at, was if accepted else now.verdict, accepted, released, changes))
         before = before if is_silent else now
     return found

@@ -20,9 +20,9 @@ from rageval_dagster.telling.alarms import (
 from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run
 
 
-def ended(db: Database, **what: int) -> Evaluation:
+def ended(db: Database, foreign: int = 0, unknown: int = 0, failed: int = 0) -> Evaluation:
     evaluation = open_run(db, make_dataset(db, "acme", make_items(3)), "one", system="assistant")
-    finish(db, evaluation, {MRR: 0.8}, **what)
+    finish(db, evaluation, {MRR: 0.8}, foreign=foreign, unknown=unknown, failed=failed)
     return get_evaluation(db, evaluation.id)
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rageval_dagster.gate.judging import Judged
     from rageval_dagster.storage.comparisons import MetricComparison
     from rageval_dagster.storage.database import Database
-    from rageval_dagster.storage.evaluations import Evaluation
 
 COMPARISON_COLUMNS = [
     *("metric", "before", "now", "difference", "95 % interval", "visible from", "shared questions", "decision"),
@@ -58,8 +57,11 @@ def compare(
             }
         )
         return
-    first, second = found.pair.before, found.pair.now
-    print(f"{first.client_id}: run {first.id} ({_said_of(first)}) and run {second.id} ({_said_of(second)})\n")
+    runs = [
+        f"run {each.id} (dataset {each.dataset_id} {cell(each.dataset_name)}, {cell(each.system)})"
+        for each in (found.pair.before, found.pair.now)
+    ]
+    print(f"{found.pair.now.client_id}: {' and '.join(runs)}\n")
     for said in what_changed(found.changes, worse=True):
         print(cell(f"{said[0].upper()}{said[1:]}"))
     for what in ("new", "rewritten", "changed", "removed"):
@@ -77,8 +79,7 @@ def compare(
     rows = [row for row in found.rows if every or row.gated or row in moved]
     print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both")
     left_out = [row for row in found.rows if row not in rows]
-    unchanged = sum(row in compared for row in left_out)
-    if unchanged:
+    if unchanged := sum(row in compared for row in left_out):
         print(f"{plural(unchanged, 'metric')} unchanged: --all shows them")
     if silent := len(left_out) - unchanged:
         print(f"{plural(silent, 'metric')} not scored in both: --all shows them")
@@ -90,8 +91,7 @@ def compare(
         print("is known:")
     for each in found.worse[:worst]:
         _print_worse(each)
-    left = len(found.worse) - worst
-    if left > 0:
+    if (left := len(found.worse) - worst) > 0:
         print(f"\n{plural(left, 'question')} more got worse: --worst {len(found.worse)}")
 
 
@@ -179,10 +179,6 @@ def gate_json(judged: "Judged") -> dict[str, Any]:
     }
 
 
-def _said_of(evaluation: "Evaluation") -> str:
-    return f"dataset {evaluation.dataset_id} {cell(evaluation.dataset_name)}, {cell(evaluation.system)}"
-
-
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
     from rageval_dagster.gate.spec import seen_from
 
@@ -211,9 +207,3 @@ def _print_worse(each: "WorseItem") -> None:
         for hit in result.hits[: result.k]:
             mark = "*" if result.is_relevant(hit) else " "
             print(f"  {hit.rank:>9}{mark} {cell(hit.document_id)}  {cell(hit.text)[:100]}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands to `rageval runs`."""
-    app.command("compare")(compare)
-    app.command("accept")(accept)

@@ -10,7 +10,7 @@ from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli import gate
 from rageval_dagster.cli.console import SCORE_COLUMNS, cell, dataset_number, print_json, print_table, say, score_rows
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.records import Item, Outcome, Summary
+from rageval_dagster.records import Outcome, Summary
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
 
-gate.register(app)
+app.command("compare")(gate.compare)
+app.command("accept")(gate.accept)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -160,7 +161,8 @@ def _print_questions(questions: "Sequence[Question]", all_texts: bool) -> None:
         item = question.item
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {_rank(question)}")
         print(f"  Q: {cell(item.question)}")
-        print(f"  expected: {cell(' | '.join(item.answers)) or _nothing_expected(item)}")
+        nothing = "(nobody said)" if item.answerable else "(no answer: unanswerable)"
+        print(f"  expected: {cell(' | '.join(item.answers)) or nothing}")
         print(f"  answered: {cell(question.answer)}")
         for hit in question.hits:
             mark = "*" if hit.rank in question.relevant else " "
@@ -242,10 +244,6 @@ def _rank(question: "Question") -> str:
     if question.item.evidence:
         return "not found"
     return "none is named" if question.item.answerable else "it has none: unanswerable"
-
-
-def _nothing_expected(item: Item) -> str:
-    return "(nobody said)" if item.answerable else "(no answer: unanswerable)"
 
 
 def _row(evaluation: "Evaluation") -> dict[str, Any]:

@@ -23,7 +23,7 @@ from rageval_dagster.report.questions import QUADRANTS
 from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.reasons import reason
 from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
-from rageval_dagster.telling.verdicts import TONES
+from rageval_dagster.telling.verdicts import TONES, newly_failing
 from rageval_dagster.telling.words import VERSIONS, interval, metric_name, minute, number, signed
 from rageval_dagster.text import TURNS_DIRECTION, plural
 
@@ -238,7 +238,12 @@ def _environment() -> Any:
         "metric_name": metric_name,
         "shortened": lambda text: text if len(text) <= 60 else f"{text[:59]}…",
     }
-    environment.globals |= {"plural": plural, "interval": interval, "shell": shlex.quote}
+    environment.globals |= {
+        "plural": plural,
+        "interval": interval,
+        "shell": shlex.quote,
+        "newly_failing": newly_failing,
+    }
     return environment
 
 

@@ -229,3 +229,12 @@ def test_a_night_on_which_the_system_was_down_is_no_new_version_of_it(sqlite_db:
     [contents] = client_contents(sqlite_db, SETTINGS, "acme").evaluations
     assert [night.evaluation_id for night in contents.readings if night.released] == [4, 5]
     assert client_page(client_contents(sqlite_db, SETTINGS, "acme")).count("new version of the system") == 2
+
+
+def test_of_recorded_answers_nobody_says_that_they_were_asked_again(sqlite_db: Database) -> None:
+    items = make_items(60)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    for night, wrong in (("n1", 0), ("n2", 20)):
+        held(sqlite_db, evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items), recorded=["dense"])
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert "20 questions newly failing, by recorded answers: nobody can be asked again:" in page

@@ -27,8 +27,8 @@ from rageval_dagster.text import named, plural
 
 if TYPE_CHECKING:
     from rageval_dagster.app.evaluate import Found
-    from rageval_dagster.evaluation.fast import FastReport
     from rageval_dagster.evaluation.summary import EvaluationReport
+    from rageval_dagster.recorded.fast import FastReport
     from rageval_dagster.storage.caches import Usage
     from rageval_dagster.storage.database import Database
 

@@ -95,8 +95,15 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         if column := outcomes.get(metric.id):
             ceiling = mean_ceiling(metric, column, results)
             found = asdict(summarise(column, clusters, ceiling=ceiling))
-            about = (metric.id, metric.version, metric.higher_is_better, metric.good_value)
-            summaries.append(Summary(*about, ceiling=ceiling, **found))
+            summary = Summary(
+                metric_id=metric.id,
+                metric_version=metric.version,
+                higher_is_better=metric.higher_is_better,
+                good_value=metric.good_value,
+                ceiling=ceiling,
+                **found,
+            )
+            summaries.append(summary)
     score_storage.save_summaries(db, evaluation.id, summaries)
     report = _report(db, evaluation, summaries, outcomes)
     evaluation_storage.finish_evaluation(

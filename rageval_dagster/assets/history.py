@@ -45,7 +45,7 @@ def evaluation_runs(
     """One row of history per evaluation: versions, counts, headline metrics with intervals, what became of them."""
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.stages import evaluations_of
-    from rageval_dagster.evaluation.summary import finish_all
+    from rageval_dagster.evaluation.summary import finish
     from rageval_dagster.gate.asking_again import ask_again
     from rageval_dagster.gate.judging import GateContext, judge_all
     from rageval_dagster.gate.spec import GateSpec
@@ -56,11 +56,10 @@ def evaluation_runs(
 
     db, client_id, run_id = step.db, step.client_id, step.run_id
     own = settings.read()
-    reports = finish_all(
-        db,
-        evaluations_of(db, plan.request(client_id)),
-        lambda evaluation: judging.metrics(client_id, evaluation.k),
-    )
+    reports = [
+        finish(db, evaluation, judging.metrics(client_id, evaluation.k))
+        for evaluation in evaluations_of(db, plan.request(client_id))
+    ]
     # Before the verdicts: a run that was killed after them is not done again.
     set_systems(db, client_id, own.system)
     load = systems.loader(client_id, run_id, afresh=True)

@@ -113,7 +113,7 @@ def _match_all(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     found: dict[Hit, _Match] = {}
     cut: list[Hit] = []
     for hit in dict.fromkeys(hits):
-        match = _equal(known, hit) if hit.text else _named(known, hit)
+        match = _listed(known, hit)
         if match is not None:
             found[hit] = match
         elif hit.text:
@@ -122,23 +122,15 @@ def _match_all(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     return found | _cut_otherwise(known, [hit for hit in cut if hit not in found])
 
 
-def _equal(known: _Known, hit: Hit) -> _Match | None:
-    """The chunk with the hit's very words: the client's own first, of those the one of that id or document."""
-    same_words = known.by_words.get(_words_hash(hit.text), [])
-    own = [entry for client, entry in same_words if client == known.client_id]
+def _listed(known: _Known, hit: Hit) -> _Match | None:
+    """The chunk with the hit's very words, or where it has none its id: the client's own first."""
+    pairs = known.by_words.get(_words_hash(hit.text), []) if hit.text else known.by_key.get(digest(hit.chunk_id), [])
+    own = [entry for client, entry in pairs if client == known.client_id]
     if own:
         best = max(own, key=lambda entry: (entry.chunk_id == hit.chunk_id, entry.document_id == hit.document_id))
         return _match(known.client_id, best)
-    return _match(*same_words[0]) if same_words else None
-
-
-def _named(known: _Known, hit: Hit) -> _Match | None:
-    same_id = known.by_key.get(digest(hit.chunk_id), []) if hit.chunk_id else []
-    own = [entry for client, entry in same_id if client == known.client_id]
-    if own:
-        return _match(known.client_id, own[0])
     # An id that several clients have ("17") says nothing about whose it is.
-    return _match(*same_id[0]) if len(same_id) == 1 else None
+    return _match(*pairs[0]) if len(pairs) == 1 or (pairs and hit.text) else None
 
 
 def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
@@ -186,14 +178,15 @@ class _Found:
     """What of a passage stands in some chunks: the places of its words, and the chunk that has most of them."""
 
     places: set[int] = field(default_factory=set)
-    most: int = 0
     chunk: Chunk | None = None
+    rank: tuple[int, str, str] = (0, "", "")
 
     def add(self, places: set[int], chunk: Chunk) -> None:
         self.places |= places
         # Of equal ones always the same, in whatever order they come.
-        if self.chunk is None or (-len(places), _name(chunk)) < (-self.most, _name(self.chunk)):
-            self.most, self.chunk = len(places), chunk
+        rank = (-len(places), chunk.document_id, chunk.id)
+        if self.chunk is None or rank < self.rank:
+            self.rank, self.chunk = rank, chunk
 
 
 class _Passages:
@@ -274,10 +267,6 @@ def _share(found: Mapping[str, _Match]) -> float:
     return max((match.share for match in found.values()), default=0.0)
 
 
-def _name(chunk: Chunk) -> tuple[str, str]:
-    return chunk.document_id, chunk.id
-
-
 def _words(text: str) -> list[str]:
     return [match.group().casefold() for match in word_spans(text)]
 
@@ -310,15 +299,22 @@ def _placed(
         elif match.whole:
             text = hit.text or texts.get(match.chunk_id, "")
             chunk_id = _by_content(hit) if match.chunk_id in own_cut else match.chunk_id
-            placed.append(_as_chunk(hit, chunk_id, match.document_id, match.page, text))
+            placed.append(
+                replace(hit, chunk_id=chunk_id, document_id=match.document_id, page=match.page, text=text, owner="own")
+            )
         else:
             chunk_id = _stands_for(hit, match, resolution, used, whole)
             own_cut.add(chunk_id)
-            placed.append(_as_chunk(hit, chunk_id, match.document_id, hit.page or match.page, hit.text))
+            page = hit.page or match.page
+            placed.append(replace(hit, chunk_id=chunk_id, document_id=match.document_id, page=page, owner="own"))
         used.add(placed[-1].chunk_id)
     if any(_is_document(hit) for hit in hits):
         return Placed(tuple(placed), replace(resolution, chunks=None))
-    return Placed(tuple(placed), _each_once(resolution, used) if own_cut else resolution)
+    if not own_cut:
+        return Placed(tuple(placed), resolution)
+    # Each evidence counts once.
+    once = {chunk_id for ids in resolution.of_each.values() for chunk_id in (ids & used) or {min(ids)}}
+    return Placed(tuple(placed), replace(resolution, chunks=frozenset(once) or None))
 
 
 def _unmatched(known: _Known, hit: Hit) -> Hit:
@@ -377,17 +373,6 @@ def _spelling(text: str) -> str:
     """
     text = _INVISIBLE.sub("", _DASH.sub("-", normalised(text, "NFKC").casefold()))
     return "|".join(_TOKEN.findall(separate_characters(_SETTING.sub(" ", text))))
-
-
-def _each_once(resolution: Resolution, hit_ids: set[str]) -> Resolution:
-    relevant: set[str] = set()
-    for chunk_ids in resolution.of_each.values():
-        relevant |= (chunk_ids & hit_ids) or {min(chunk_ids)}
-    return replace(resolution, chunks=frozenset(relevant) or None)
-
-
-def _as_chunk(hit: Hit, chunk_id: str, document_id: str, page: int | None, text: str) -> Hit:
-    return replace(hit, chunk_id=chunk_id, document_id=document_id, page=page, text=text, owner="own")
 
 
 def _by_content(hit: Hit) -> str:

@@ -26,10 +26,8 @@ class CachedEmbedder:
         self._embedder = embedder
         self._db = db
         self._client_id = client_id
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
+        self.name = embedder.name
+        self.windows = embedder.windows
 
     @property
     def version(self) -> str:
@@ -38,9 +36,6 @@ class CachedEmbedder:
     @property
     def dimension(self) -> int:
         return self._embedder.dimension
-
-    def windows(self, text: str) -> list[str]:
-        return self._embedder.windows(text)
 
     def encode(self, texts: Sequence[str]) -> "np.ndarray":
         """float32 [len(texts), dimension], each row of length 1.

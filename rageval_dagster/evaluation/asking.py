@@ -36,6 +36,7 @@ def run_retrieval(
     reused = result_storage.reuse(db, evaluation, RETRIEVAL, keys)
     missing = [item_id for item_id in keys if item_id not in reused]
     resolutions = resolve([items[item_id] for item_id in missing], db, store, evaluation.client_id) if missing else {}
+    versions = _answer_versions(system, evaluation) if system.answers_at_once else []
     errors = done = 0
     for batch in in_batches(missing, BATCH):
         retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
@@ -52,7 +53,7 @@ def run_retrieval(
         results = [
             (
                 result_record(items[record.item_id], record, retrieval.answer, None),
-                key and answer_key(system, evaluation, record.retrieval_id, items[record.item_id]),
+                key and digest(record.retrieval_id, *versions, items[record.item_id].marking),
             )
             for (record, key), retrieval in zip(records, retrievals, strict=True)
             if system.answers_at_once
@@ -128,11 +129,10 @@ def run_answers(
         for row in result_storage.run_items(db, evaluation.id)
         if row.retrieval_id is not None and row.result_id is None
     }
-    keys = dict.fromkeys(retrieved) | {
-        item_id: answer_key(system, evaluation, retrieval_id, items[item_id])
-        for item_id, retrieval_id in retrieved.items()
-        if evaluation.system_declared is not None
-    }
+    keys: dict[str, str | None] = dict.fromkeys(retrieved)
+    if evaluation.system_declared is not None:
+        versions = _answer_versions(system, evaluation)
+        keys |= {item_id: digest(each, *versions, items[item_id].marking) for item_id, each in retrieved.items()}
     # Where the system answered when it was asked, it saw all that it returned.
     seen, age = (None, None) if system.answers_at_once else (evaluation.k, max_age_days)
     reused = result_storage.reuse(db, evaluation, RESULT, keys, age)
@@ -161,15 +161,13 @@ def run_answers(
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
 
 
-def answer_key(system: RagSystem, evaluation: Evaluation, retrieval_id: str, item: Item) -> str:
-    """The key under which an answer to an equal retrieval may be reused, for an item that is judged alike.
+def _answer_versions(system: RagSystem, evaluation: Evaluation) -> list[str | None]:
+    """What the key of an answer has beside its retrieval and what the item is judged by.
 
     A system that answers at once has one version for all it does, which the evaluation knows: it is not asked for it.
     Its answer is made from all that it returned, whatever the cutoff.
     """
-    if system.answers_at_once:
-        return digest(retrieval_id, evaluation.versions.system, item.marking)
-    return digest(retrieval_id, system.answer_version, str(evaluation.k), item.marking)
+    return [evaluation.versions.system] if system.answers_at_once else [system.answer_version, str(evaluation.k)]
 
 
 def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError, TextsDeletedError
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, outcomes_of
 from rageval_dagster.metrics.registry import matching_ids
 from rageval_dagster.records import Item, Result
 from rageval_dagster.statistics.summaries import Summary, breakdown
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
-from rageval_dagster.storage.scores import load_scores
 
 GROUPINGS: Mapping[str, Callable[[Item], Sequence[str]]] = {
     "category": lambda item: (item.category,),
@@ -46,11 +45,10 @@ def breakdown_of(db: Database, report: EvaluationReport, by: str, metrics: Seque
     if groups_of is None:
         raise RagevalError(f"--by takes {' or '.join(GROUPINGS)}, not {by!r}")
     chosen = _chosen(report, metrics)
-    evaluation = report.evaluation
-    items = {item_id: result.item for item_id, result in results_of(db, evaluation).items()}
+    items = {item_id: result.item for item_id, result in results_of(db, report.evaluation).items()}
     groups = {item_id: groups_of(item) for item_id, item in items.items()}
     clusters = {item_id: item.cluster for item_id, item in items.items()}
-    columns = load_scores(db, evaluation.id, {name: report.summaries[name].metric_version for name in chosen})
+    columns = outcomes_of(db, report, chosen)
     found: dict[str, dict[str, Summary]] = {}
     for name in chosen:
         for group, summary in breakdown(columns.get(name, {}), groups, clusters).items():

@@ -1,7 +1,8 @@
-"""The score stage: every metric that an evaluation's results do not have yet is computed and stored by content."""
+"""The score stage: every metric that an evaluation's results lack is computed, by the client's tools, and stored."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from rageval_dagster.errors import BudgetReachedError, TextsDeletedError
 from rageval_dagster.evaluation.stages import StageReport, further
@@ -10,12 +11,16 @@ from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.judging import judge_scores
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Progress, Result
+from rageval_dagster.settings import Settings
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.types import utc_now
+
+if TYPE_CHECKING:
+    from rageval_dagster.embedding.cache import CachedEmbedder
 
 JUDGED_AT_ONCE = 128
 """Results whose verdicts are stored together; what a kill loses of them is in the judge's cache."""
@@ -110,3 +115,19 @@ def _missing(
     for item_ids in alike.values():
         for batch in in_batches(item_ids, JUDGED_AT_ONCE):
             yield list(batch), judged[batch[0]]
+
+
+def metric_embedder(settings: Settings, db: Database, client_id: str) -> "CachedEmbedder":
+    """The embedding model of a client's metrics, with its cache; the model is loaded at the first new text."""
+    from rageval_dagster.embedding.cache import CachedEmbedder
+    from rageval_dagster.embedding.models import load_embedder
+
+    return CachedEmbedder(load_embedder(settings.metric_embedding_model, settings), db, client_id)
+
+
+def tools_of(settings: Settings, db: Database, client_id: str, run_id: str) -> Tools:
+    """The tools of one run; `settings` are the client's."""
+    from rageval_dagster.llm.client import ChatClient
+
+    judge = None if settings.judge_model is None else ChatClient(settings, "judge", db, client_id, run_id)
+    return Tools(metric_embedder(settings, db, client_id), judge)

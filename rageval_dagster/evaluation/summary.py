@@ -1,7 +1,7 @@
 """The summary stage: outcomes become means with intervals and worst-case bounds, headlines, and one row of history."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -90,9 +90,20 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
     results = result_storage.results_by_item(db, evaluation.id)
     outcomes = score_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
     clusters = {item.item_id: item.cluster for item in items}
-    summaries = [
-        _summary(metric, outcomes[metric.id], clusters, results) for metric in metrics if outcomes.get(metric.id)
-    ]
+    summaries = []
+    for metric in metrics:
+        if column := outcomes.get(metric.id):
+            ceiling = mean_ceiling(metric, column, results)
+            found = asdict(summarise(column, clusters, ceiling=ceiling))
+            summary = Summary(
+                metric_id=metric.id,
+                metric_version=metric.version,
+                higher_is_better=metric.higher_is_better,
+                good_value=metric.good_value,
+                ceiling=ceiling,
+                **found,
+            )
+            summaries.append(summary)
     score_storage.save_summaries(db, evaluation.id, summaries)
     report = _report(db, evaluation, summaries, outcomes)
     evaluation_storage.finish_evaluation(
@@ -106,13 +117,6 @@ def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> E
         unknown_chunks=stray_count(results.values(), "unknown"),
     )
     return _report(db, evaluation_storage.get_evaluation(db, evaluation.id), summaries, outcomes)
-
-
-def finish_all(
-    db: Database, evaluations: Sequence[Evaluation], metrics_of: Callable[[Evaluation], Sequence[Metric]]
-) -> list[EvaluationReport]:
-    """Finishes the evaluations of one trigger."""
-    return [finish(db, evaluation, metrics_of(evaluation)) for evaluation in evaluations]
 
 
 def report_of(db: Database, evaluation: Evaluation) -> EvaluationReport:
@@ -129,14 +133,19 @@ def reports_of(db: Database, client_id: str, trigger: str | None = None) -> list
     return [report_of(db, evaluation) for evaluation in found if evaluation.status != "failed"]
 
 
+def outcomes_of(db: Database, report: EvaluationReport, metric_ids: Iterable[str]) -> dict[str, dict[str, Outcome]]:
+    """{metric id: {item id: outcome}} of metrics of an evaluation, by the versions that it was summed up with."""
+    versions = {name: report.summaries[name].metric_version for name in metric_ids}
+    return score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
+
+
 def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[str]) -> list[Question]:
     """These questions with their texts: for the terminal of the documents' owner, not for Dagster.
 
     Those that are not of the evaluation, or whose texts were deleted, are left out.
     """
     results = result_storage.results_by_item(db, report.evaluation.id)
-    versions = {name: summary.metric_version for name, summary in report.by_model().items()}
-    outcomes = score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
+    outcomes = outcomes_of(db, report, report.by_model())
     found = []
     for item_id in item_ids:
         if (result := results.get(item_id)) is not None:
@@ -157,31 +166,27 @@ def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter
     """How many questions each metric failed on that the system did not fail on, by the reason; metrics without any are
     left out."""
     evaluation = report.evaluation
-    failing = {name: each for name, each in report.summaries.items() if each.n_error > evaluation.error_count}
+    failing = [name for name, each in report.summaries.items() if each.n_error > evaluation.error_count]
     if not failing:
         return {}
     results = result_storage.results_by_item(db, evaluation.id)
     unanswered = {item_id for item_id, result in results.items() if result.error is not None}
-    versions = {name: summary.metric_version for name, summary in failing.items()}
     return {
         name: Counter(
             outcome.reason or "no reason"
             for item_id, outcome in outcomes.items()
             if outcome.status == "error" and item_id not in unanswered
         )
-        for name, outcomes in score_storage.load_scores(db, evaluation.id, versions).items()
+        for name, outcomes in outcomes_of(db, report, failing).items()
     }
 
 
 def undefined_everywhere(db: Database, report: EvaluationReport) -> dict[str, str]:
     """The commonest reason of each metric that is undefined for every question, by metric id."""
-    versions = {
-        name: each.metric_version for name, each in report.summaries.items() if each.n and each.n_undefined == each.n
-    }
-    columns = score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
+    undefined = [name for name, each in report.summaries.items() if each.n and each.n_undefined == each.n]
     return {
         name: Counter(outcome.reason or "no reason" for outcome in column.values()).most_common(1)[0][0]
-        for name, column in columns.items()
+        for name, column in outcomes_of(db, report, undefined).items()
         if column
     }
 
@@ -236,20 +241,6 @@ def mean_ceiling(metric: Metric, column: Mapping[str, Outcome], results: Mapping
         return None
     reachable = [metric.ceiling(results[item_id]) for item_id, out in column.items() if out.status == "scored"]
     return sum(reachable) / len(reachable) if reachable else None
-
-
-def _summary(
-    metric: Metric, column: Mapping[str, Outcome], clusters: Mapping[str, str], results: Mapping[str, Result]
-) -> Summary:
-    ceiling = mean_ceiling(metric, column, results)
-    return Summary(
-        metric_id=metric.id,
-        metric_version=metric.version,
-        higher_is_better=metric.higher_is_better,
-        good_value=metric.good_value,
-        ceiling=ceiling,
-        **asdict(summarise(column, clusters, ceiling=ceiling)),
-    )
 
 
 def _unsaid(result: Result) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.tools import metric_embedder, tools_of
+from rageval_dagster.evaluation.scoring import metric_embedder, tools_of
 from rageval_dagster.gate.causes import GoneItem, blamed, changes, gone_items
 from rageval_dagster.gate.comparison import Pair
 from rageval_dagster.gate.held import Held

@@ -1,13 +1,12 @@
 """A model's answers from contexts: what it is asked, and once more where its answer fails the checks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import replace
 from typing import Any, Protocol
 
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages import is_decline
-from rageval_dagster.llm.client import Asker, ChatRequest, ModelFailedError, UnusableReplyError
+from rageval_dagster.llm.client import Asker, ChatRequest, Completion, ModelFailedError, UnusableReplyError
 from rageval_dagster.llm.contexts import numbered_contexts
 from rageval_dagster.llm.prompts import Prompt, fenced, load_prompt
 from rageval_dagster.llm.replies import without_thoughts
@@ -23,18 +22,6 @@ class Assess(Protocol):
     def __call__(
         self, question: str, answer: str, contexts: Sequence[str], *, settings: Settings
     ) -> Mapping[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Said:
-    """An answer, and the seconds that the model took for it; 0 from the cache.
-
-    `made_at` is when the oldest reply came that it is made of; None: just now.
-    """
-
-    text: str
-    latency_s: float = 0.0
-    made_at: datetime | None = None
 
 
 class Answering:
@@ -54,14 +41,16 @@ class Answering:
         improve = self._improve.version if self._settings.verification_enabled else None
         return digest_json([self._answer.version, improve, self._rules, self._settings.answer_context_tokens])
 
-    async def answer(self, asker: Asker, question: str, contexts: Sequence[str]) -> Said:
+    async def answer(self, asker: Asker, question: str, contexts: Sequence[str]) -> Completion:
         """The model's answer, improved where that is due and RAG__VERIFICATION_ENABLED is set.
+
+        Its latency is that of both replies; `made_at` is when the older of them came.
 
         Raises:
             ModelFailedError: it gave no usable reply.
         """
         reply = await asker.complete(self._request(self._answer, question, contexts), read_answer)
-        first = Said(read_answer(reply.text), reply.latency_s, reply.made_at)
+        first = replace(reply, text=read_answer(reply.text))
         if not self._settings.verification_enabled:
             return first
         issues = self._issues(question, first.text, contexts)
@@ -70,11 +59,11 @@ class Answering:
         except ModelFailedError:
             return first
         made_at = min(filter(None, (first.made_at, better.made_at)), default=None)
-        return Said(better.text, first.latency_s + better.latency_s, made_at)
+        return Completion(better.text, latency_s=first.latency_s + better.latency_s, made_at=made_at)
 
     async def improve(
         self, asker: Asker, question: str, answer: str, contexts: Sequence[str], issues: Sequence[str]
-    ) -> Said:
+    ) -> Completion:
         """The answer, or what the model makes of it when it is told the issues, once.
 
         The answer stays where it is a decline, has no issues, or no contexts from which to mend them, and where the
@@ -85,13 +74,13 @@ class Answering:
         """
         declined = is_decline(answer, self._settings.decline_phrases)
         if declined or not issues or not any(text.strip() for text in contexts):
-            return Said(answer)
+            return Completion(answer)
         named = "\n".join(f"- {issue}" for issue in issues)
         request = self._request(self._improve, question, contexts, answer=fenced("answer", answer), issues=named)
         reply = await asker.complete(request, read_answer)
         better = read_answer(reply.text)
         worse = len(self._issues(question, better, contexts)) > len(self._issues(question, answer, contexts))
-        return Said(answer if worse else better, reply.latency_s, reply.made_at)
+        return replace(reply, text=answer if worse else better)
 
     def _issues(self, question: str, answer: str, contexts: Sequence[str]) -> Sequence[str]:
         return self._assess(question, answer, contexts, settings=self._settings)["issues"]

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from rageval_dagster.errors import LanguageModelError
 from rageval_dagster.languages import is_decline
-from rageval_dagster.llm.answering import Answering, Said
-from rageval_dagster.llm.client import Asker, ChatClient, Failure
+from rageval_dagster.llm.answering import Answering
+from rageval_dagster.llm.client import Asker, ChatClient, Completion, Failure
 from rageval_dagster.metrics.cited_answers import CitedResult
 from rageval_dagster.metrics.embedding import family_score
 from rageval_dagster.metrics.interface import Tools
@@ -153,7 +153,7 @@ def improve_answer(
     # Somebody is waiting: no attempt after the first.
     chat = ChatClient(settings.model_copy(update={"llm_max_attempts": 1}), "answer", None, "improve_answer")
 
-    async def improve(asker: Asker, question: str) -> Said:
+    async def improve(asker: Asker, question: str) -> Completion:
         return await answering.improve(asker, question, first, texts, issues)
 
     try:

@@ -49,13 +49,7 @@ class ExternalSystem:
     def version(self) -> str:
         return digest(self._definition_version, self._declared)
 
-    @property
-    def retrieval_version(self) -> str:
-        return self.version
-
-    @property
-    def answer_version(self) -> str:
-        return self.version
+    retrieval_version = answer_version = version
 
     def declared_version(self, item: Item, depth: int) -> str | None:
         """As `RagSystem.declared_version`; it is found out once, and what was said to `item` is kept for its turn."""

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from rageval_dagster.identity import digest_json
 from rageval_dagster.languages import declines_version, is_decline
-from rageval_dagster.llm.answering import Answering, Assess, Said
-from rageval_dagster.llm.client import Asker, Failure
+from rageval_dagster.llm.answering import Answering, Assess
+from rageval_dagster.llm.client import Asker, Completion, Failure
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Item, Progress
 from rageval_dagster.settings import Settings
@@ -43,7 +43,7 @@ class PromptedAnswerer:
             LanguageModelError: the endpoint refuses, or cannot be reached, or the budget is spent.
         """
 
-        async def one(asker: Asker, asked: tuple[Item, Sequence[str]]) -> Said:
+        async def one(asker: Asker, asked: tuple[Item, Sequence[str]]) -> Completion:
             item, own = asked
             return await self._answering.answer(asker, item.question, own)
 

@@ -49,7 +49,7 @@ class Answerer(Protocol):
         ...
 
 
-class RagSystem(Protocol):
+class RagSystem(Answerer, Protocol):
     """A RAG system as it serves one client.
 
     Retrievals and answers are reused apart: a new answer model asks no retriever again. `version` covers both.
@@ -59,9 +59,6 @@ class RagSystem(Protocol):
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
 
     @property
     def retrieval_version(self) -> str: ...
@@ -85,10 +82,4 @@ class RagSystem(Protocol):
 
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         """The `depth` best chunks for each item's question, or fewer, in the order of the items."""
-        ...
-
-    def answer(
-        self, items: Sequence[Item], contexts: Sequence[Sequence[str]], progress: Progress | None = None
-    ) -> list[AnswerOutcome]:
-        """As `Answerer.answer`."""
         ...

@@ -20,7 +20,7 @@ class Embedding(dg.ConfigurableResource):
     settings: dg.ResourceDependency[RunSettings]
 
     def for_metrics(self, client_id: str) -> "CachedEmbedder":
-        from rageval_dagster.evaluation.tools import metric_embedder
+        from rageval_dagster.evaluation.scoring import metric_embedder
 
         return metric_embedder(self.settings.read().for_client(client_id), self.database.open(), client_id)
 
@@ -40,7 +40,7 @@ class Judging(dg.ConfigurableResource):
 
     def tools(self, client_id: str, run_id: str, afresh: bool = False) -> "Tools":
         """What a run's metrics share; `afresh`: their judge is asked whatever it said before."""
-        from rageval_dagster.evaluation.tools import tools_of
+        from rageval_dagster.evaluation.scoring import tools_of
 
         settings = self.settings.read().for_client(client_id)
         settings = settings.past_caches() if afresh else settings

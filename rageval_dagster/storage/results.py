@@ -60,13 +60,11 @@ class ResultRecord:
 
 @dataclass(frozen=True)
 class RunItem:
-    """How far an evaluation is with an item: the ids it has so far, with the keys under which they may be reused."""
+    """How far an evaluation is with an item: the ids of its retrieval and of its result, as far as it has them."""
 
     item_id: str
     retrieval_id: str | None
-    retrieval_key: str | None
     result_id: str | None
-    answer_key: str | None
 
 
 RETRIEVAL = ("retrieval_id", "retrieval_key")
@@ -99,14 +97,11 @@ def save_retrievals(db: Database, evaluation_id: int, records: Sequence[tuple[Re
             }
             for record, _ in records
         ]
-        upsert(
-            connection,
-            texts,
-            [{"client_id": client_id, "text_hash": key, "text": text} for key, text in found.items()],
-        )
+        held = [{"client_id": client_id, "text_hash": key, "text": text} for key, text in found.items()]
+        upsert(connection, texts, held)
         upsert(connection, retrievals, rows)
-        made = {record.item_id: (record.retrieval_id, key, record.error, now) for record, key in records}
-        _give(connection, evaluation_id, client_id, RETRIEVAL, made)
+        given = {each.item_id: (each.retrieval_id, key, now if each.error is None else None) for each, key in records}
+        _give(connection, evaluation_id, RETRIEVAL, given)
 
 
 def reusable(db: Database, client_id: str, keys: Iterable[str], max_age_days: float | None = None) -> dict[str, str]:
@@ -123,7 +118,7 @@ def link(
 ) -> None:
     """Gives the evaluation's items {item id: (id, key)} of what exists, in the columns of RETRIEVAL or RESULT."""
     with db.begin() as connection:
-        _link(connection, evaluation_id, columns, links)
+        _give(connection, evaluation_id, columns, {item_id: (*each, None) for item_id, each in links.items()})
 
 
 def reuse(
@@ -208,8 +203,11 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
         ]
         # An equal one may have lost its texts since.
         upsert(connection, item_results, rows, update=["answer", "citations"])
-        made = {record.item_id: (record.result_id, key, record.error, record.made_at or now) for record, key in records}
-        _give(connection, evaluation_id, client_id, RESULT, made)
+        given = {
+            each.item_id: (each.result_id, key, (each.made_at or now) if each.error is None else None)
+            for each, key in records
+        }
+        _give(connection, evaluation_id, RESULT, given)
 
 
 def failed_count(db: Database, evaluation_id: int) -> int:
@@ -312,26 +310,19 @@ def _texts_of(connection: Connection, client_id: str, rows: Sequence[Any]) -> di
 def _give(
     connection: Connection,
     evaluation_id: int,
-    client_id: str,
     columns: tuple[str, str],
-    made: Mapping[str, tuple[str, str | None, str | None, datetime]],
+    given: Mapping[str, tuple[str, str | None, datetime | None]],
 ) -> None:
-    """Gives the evaluation's items {item id: (content id, key, error, made at)}, and remembers what may be reused."""
+    """Gives the evaluation's items {item id: (content id, key, since when it may be reused by that key)}."""
+    client_id = client_of(connection, evaluation_id)
     rows = [
         {"client_id": client_id, "reuse_key": key, "content_id": content_id, "made_at": made_at}
-        for content_id, key, error, made_at in made.values()
-        if error is None and key is not None
+        for content_id, key, made_at in given.values()
+        if key is not None and made_at is not None
     ]
     upsert(connection, reuse_keys, rows, update=["content_id", "made_at"])
-    _link(connection, evaluation_id, columns, {item_id: (each[0], each[1]) for item_id, each in made.items()})
-
-
-def _link(
-    connection: Connection,
-    evaluation_id: int,
-    columns: tuple[str, str],
-    links: Mapping[str, tuple[str, str | None]],
-) -> None:
-    owner = {"evaluation_id": evaluation_id, "client_id": client_of(connection, evaluation_id)}
-    rows = [{**owner, "item_id": item_id, **dict(zip(columns, link, strict=True))} for item_id, link in links.items()]
-    upsert(connection, tables.run_items, rows, update=columns)
+    owner = {"evaluation_id": evaluation_id, "client_id": client_id}
+    links = [
+        {**owner, "item_id": item_id, **dict(zip(columns, each[:2], strict=True))} for item_id, each in given.items()
+    ]
+    upsert(connection, tables.run_items, links, update=columns)

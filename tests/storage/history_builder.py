@@ -111,20 +111,16 @@ def work(db: Database, evaluation: Evaluation, items: Sequence[Item], batch: int
     """Retrieves, answers and scores (reciprocal ranks only) what has no equal yet, as the stages do."""
     rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
     keys = {item_id: retrieval_key(evaluation, item_id) for item_id, row in rows.items() if row.retrieval_id is None}
-    reusable = result_storage.reusable(db, evaluation.client_id, keys.values())
-    links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    result_storage.link(db, evaluation.id, result_storage.RETRIEVAL, links)
-    missing = [item for item in items if item.item_id in keys and item.item_id not in links]
+    reused = result_storage.reuse(db, evaluation, result_storage.RETRIEVAL, keys)
+    missing = [item for item in items if item.item_id in keys and item.item_id not in reused]
     for start in range(0, len(missing), batch):
         records = [(retrieval_of(item, salt=salt), keys[item.item_id]) for item in missing[start : start + batch]]
         result_storage.save_retrievals(db, evaluation.id, records)
     rows = {row.item_id: row for row in result_storage.run_items(db, evaluation.id)}
     keys = {item_id: answer_key(evaluation, item_id) for item_id, row in rows.items() if row.result_id is None}
-    reusable = result_storage.reusable(db, evaluation.client_id, keys.values())
-    links = {item_id: (reusable[key], key) for item_id, key in keys.items() if key in reusable}
-    result_storage.link(db, evaluation.id, result_storage.RESULT, links)
+    reused = result_storage.reuse(db, evaluation, result_storage.RESULT, keys)
     retrievals = result_storage.load_retrievals(
-        db, evaluation.id, [item_id for item_id in keys if item_id not in links]
+        db, evaluation.id, [item_id for item_id in keys if item_id not in reused]
     )
     answer = f"an answer of {salt}" if salt else "an answer"
     records = [(result_of(retrieval, answer), keys[item_id]) for item_id, retrieval in retrievals.items()]

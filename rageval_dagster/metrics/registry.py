@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rageval_dagster.errors import SettingsError, class_and_place
+from rageval_dagster.errors import DatabaseError, SettingsError, class_and_place
 from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.metrics import checks, citation, claims, embedding, judge, lexical, overlap, quality, retrieval
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
@@ -154,6 +154,7 @@ def compute_scores(
 
     Raises:
         LanguageModelError: as `judge_scores`.
+        DatabaseError: the database, which keeps the vectors, does not answer.
     """
     scores: dict[str, list[Outcome]] = {}
     judged = [metric for metric in metrics if metric.judged is not None]
@@ -162,6 +163,8 @@ def compute_scores(
     for done, metric in enumerate((metric for metric in metrics if metric.judged is None), start=1 + len(judged)):
         try:
             scores[metric.id] = metric.compute(results, tools)
+        except DatabaseError:
+            raise  # of vectors that are kept: it says nothing of the metric, and the step is tried again
         except (Exception, SystemExit) as error:  # noqa: BLE001  (the other metrics go on)
             failure = Outcome.error(class_and_place(error))
             logger.warning("metric %s failed on %d results: %s", metric.id, len(results), failure.reason)

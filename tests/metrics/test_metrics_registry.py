@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from metric_samples import TinyEmbedder, make_result, unjudged
 
+from rageval_dagster.errors import DatabaseAwayError
 from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.metrics.registry import MetricOptions, Tools, all_metrics, compute_scores, metrics_of
 from rageval_dagster.records import Answer
@@ -143,6 +144,14 @@ def failing(calls):
 
 def with_score(metric_id, score):
     return replace(by_id(all_metrics(MetricOptions(5)))["lexical.token_f1"], id=metric_id, score=score)
+
+
+def test_a_database_that_is_away_is_no_error_of_a_metric():
+    def away(_results, _tools):
+        raise DatabaseAwayError("the history database stopped answering")
+
+    with pytest.raises(DatabaseAwayError):
+        compute_scores([with_score("own.first", away)], [make_result(answer="x", references=["x"])], Tools())
 
 
 def test_a_failing_metric_is_an_error_without_text_and_the_others_go_on(caplog):

@@ -93,12 +93,15 @@ async def _judged(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir
     )
     verdict = await asker.ask(request, partial(_read_verdicts, ("answerable", "self_contained", "correct")))
     own, answerable = verdict["answer"], verdict["answerable"]
-    wrong = not verdict["correct"] or not _may_mean_the_same(item, own)
+    # The verdict says whether they mean the same: a critic may say it in other words, but hardly in none of them, nor
+    # with other numbers.
+    shares = [answer_match(item.question, item.answers, own), answer_match(item.question, [own], item.answers[0])]
+    wrong = not verdict["correct"] or (own and not any(share is None or share > 0 for share in shares))
     return _objections(
         {
             NOT_ANSWERABLE: not answerable,
             NOT_SELF_CONTAINED: not verdict["self_contained"],
-            NOT_CORRECT: answerable and wrong,
+            NOT_CORRECT: answerable and bool(wrong),
         }
     )
 
@@ -130,15 +133,6 @@ def _objections(found: dict[str, bool]) -> tuple[str, ...]:
 
 def _says(item: Item, answer: str) -> bool:
     return not is_decline(answer) and (answer_match(item.question, item.answers, answer) or 0.0) >= SAID
-
-
-def _may_mean_the_same(item: Item, own: str) -> bool:
-    """Whether the critic's own answer has anything in common with the item's, and no other numbers.
-
-    The verdict says whether they mean the same: a critic may say it in other words, but hardly in none of them.
-    """
-    shares = [answer_match(item.question, item.answers, own), answer_match(item.question, [own], item.answers[0])]
-    return not own or any(share is None or share > 0 for share in shares)
 
 
 def _read_verdicts(names: Sequence[str], text: str) -> dict[str, Any]:

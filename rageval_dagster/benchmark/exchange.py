@@ -111,12 +111,10 @@ def _key(label: str) -> str:
 def _unwrapped(value: str) -> str:
     """A text without the quotation marks or Markdown around it."""
     value = value.replace("\0", "").strip()
-    while len(value) >= 2 and (value[:2] == value[-2:] == "**" or _is_quoted(value)):
+    while len(value) >= 2:
+        is_quoted = value[-1] == _QUOTATION_MARKS.get(value[0]) and value[0] not in value[1:-1]
+        if not is_quoted and not value[:2] == value[-2:] == "**":
+            break
         width = 2 if value.startswith("**") else 1
         value = value[width:-width].strip()
     return value
-
-
-def _is_quoted(value: str) -> bool:
-    closing = _QUOTATION_MARKS.get(value[0])
-    return closing is not None and value[-1] == closing and value[0] not in value[1:-1]

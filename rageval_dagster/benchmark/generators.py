@@ -42,27 +42,27 @@ class Generator(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class RuleGenerator:
     """The keyless default: questions by rule, answers that are spans of the chunk.
 
     `language` is that of all chunks; without it, each one's is detected.
     """
 
-    def __init__(self, db: Database, client_id: str, seed: int, language: str | None = None) -> None:
-        self._db = db
-        self._client_id = client_id
-        self._seed = seed
-        self._language = language
+    db: Database
+    client_id: str
+    seed: int
+    language: str | None = None
 
     @property
     def name(self) -> str:
-        return by_rule.generator_name(self._seed, self._language)
+        return by_rule.generator_name(self.seed, self.language)
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
         chunks = [task.chunk for task in tasks]
-        documents = document_chunks(self._db, self._client_id, {chunk.document_id for chunk in chunks})
+        documents = document_chunks(self.db, self.client_id, {chunk.document_id for chunk in chunks})
         sizes = {document_id: len(entries) for document_id, entries in documents.items()}
-        candidates = by_rule.generate(chunks, self._seed, sizes, self._language, related.facts)
+        candidates = by_rule.generate(chunks, self.seed, sizes, self.language, related.facts)
         if progress is not None:
             progress(len(tasks), len(tasks))
         return candidates

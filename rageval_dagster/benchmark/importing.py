@@ -94,7 +94,10 @@ def import_dataset(
             pattern is no regular expression.
         StoreError: the store does not answer.
     """
-    pattern = _compiled(document_pattern)
+    try:
+        pattern = None if document_pattern is None else re.compile(document_pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise DatasetError(f"--map-document {document_pattern!r} is no regular expression ({error})") from None
     report = read_dataset(path, format_name, options)
     if store is not None:
         report = redacted_report(report, path.name, store.redactor(client_id))
@@ -139,22 +142,12 @@ def import_dataset(
             "refused": len(refused),
         },
     )
-    if store is not None and checked and _is_scanned(db, store, client_id):
-        note_corpus(db, store, client_id, [dataset])
+    if store is not None and checked:
+        client = client_storage.get_client(db, client_id)
+        # Only where the last scan knows the client's chunks as they are; else the next run notes what they cover.
+        if client.probe == store.probe(client_id) and client.scanned_seq == client.change_seq:
+            note_corpus(db, store, client_id, [dataset])
     return ImportReport(dataset, refused, unresolved, checked, report.unused)
-
-
-def _is_scanned(db: Database, store: "ChromaStore", client_id: str) -> bool:
-    """Whether the last scan knows the client's chunks as they are; else the next run notes what they cover."""
-    client = client_storage.get_client(db, client_id)
-    return client.probe == store.probe(client_id) and client.scanned_seq == client.change_seq
-
-
-def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    try:
-        return None if pattern is None else re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise DatasetError(f"--map-document {pattern!r} is no regular expression ({error})") from None
 
 
 class _Corpus:

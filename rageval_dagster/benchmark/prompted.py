@@ -104,7 +104,9 @@ class _Conversation:
         except NoDraftError as error:
             item, reasons = None, (error.reason,)
         except ModelFailedError as error:
-            item, reasons = None, (_failure(error.failure.reason),)
+            reason = error.failure.reason
+            # What the reader of drafts could not use would fail again; what else the model failed at is asked again.
+            item, reasons = None, (reason if reason.startswith(NOT_UNDERSTOOD) else f"{MODEL_FAILED} ({reason})",)
         return Candidate(
             chunk_key=self.task.chunk.content_key,
             generator=self.generator,
@@ -137,11 +139,6 @@ class _Conversation:
             return await objections_to(self.asker, item, chunks, prompts_dir)
         nearest = self.related.nearest(item.question, NEAREST, but=chunks[0])
         return await objections_to_unanswerable(self.asker, item, [*chunks, *nearest], prompts_dir)
-
-
-def _failure(reason: str) -> str:
-    """What the reader of drafts could not use would fail again; what else the model failed at is asked again."""
-    return reason if reason.startswith(NOT_UNDERSTOOD) else f"{MODEL_FAILED} ({reason})"
 
 
 def _is_in_another(question: str, language: str | None) -> bool:

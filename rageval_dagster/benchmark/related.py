@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import islice
 from math import log, sqrt
 
 from rageval_dagster import languages
@@ -64,12 +65,8 @@ class Related:
                 if LEAST_ALIKE <= cosine < MOST_ALIKE and other.document_id != chunk.document_id
             ]
             found.sort(key=lambda entry: entry[:2])
-            self._partners[chunk.content_key] = []
-            for _, _, other in found:
-                if self.language(other) == self.language(chunk):
-                    self._partners[chunk.content_key].append(other)
-                if len(self._partners[chunk.content_key]) == PARTNERS:
-                    break
+            speaking_alike = (other for *_, other in found if self.language(other) == self.language(chunk))
+            self._partners[chunk.content_key] = list(islice(speaking_alike, PARTNERS))
         return self._partners[chunk.content_key]
 
     def nearest(self, text: str, number: int, but: Chunk) -> list[Chunk]:

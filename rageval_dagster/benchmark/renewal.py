@@ -173,7 +173,8 @@ def renew_candidates(
         key: found for key, found in asked.items() if not any(_failed_with(candidate, again) for candidate in found)
     }
     missing = [
-        Task(chunk, attempt=_first_to_write(asked.get(chunk.content_key, ()), again))
+        # What was rejected before the model failed stays as it is.
+        Task(chunk, attempt=next((c.attempt for c in asked.get(chunk.content_key, ()) if _failed_with(c, again)), 0))
         for chunk in chunks
         if chunk.content_key not in known
     ]
@@ -217,11 +218,6 @@ def renew_candidates(
 
 def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:
     return any(reason.startswith(reasons) for reason in candidate.reasons)
-
-
-def _first_to_write(candidates: Sequence[Candidate], again: tuple[str, ...]) -> int:
-    """The attempt at which a chunk is asked about again: what was rejected before the model failed stays as it is."""
-    return next((candidate.attempt for candidate in candidates if _failed_with(candidate, again)), 0)
 
 
 def _is_usable(candidate: Candidate, in_the_way: Collection[str]) -> bool:

@@ -236,14 +236,11 @@ def _same(cell: str, written: str) -> bool:
 
 def _edited(item: Item, row: Row, changed: Sequence[str]) -> Item:
     native_row = {**item.to_dict(), "origin": "human", "human_verified": True}
-    if "question" in changed:
-        native_row["question"] = row["question"]
+    native_row |= {name: row[name] for name in ("question", "category") if name in changed}
     if "answer" in changed:
         native_row["answers"] = _split(row["answer"], "answer")
     if "document_id" in changed or "quote" in changed:
         native_row["evidence"] = _edited_evidence(item, row)
-    if "category" in changed:
-        native_row["category"] = row["category"]
     if "answerable" in changed:
         native_row["answerable"] = {"true": True, "false": False}.get(row["answerable"].strip().casefold())
         if native_row["answerable"] is None:

@@ -77,7 +77,9 @@ def draw_sample(
         if vectors is None:
             raise ValueError("the diverse strategy needs the vectors of the chunks")
         pool = ranked[: max(_POOL_SIZE, 2 * size)]
-        ranked = [pool[index] for index in _facility_location(vectors(pool), _documents(pool), size)]
+        ranked = [
+            pool[index] for index in _facility_location(vectors(pool), [entry.document_id for entry in pool], size)
+        ]
     return [entry.chunk_key for entry in ranked[: max(size, 0)]]
 
 
@@ -109,12 +111,7 @@ def _age(entry: "ManifestEntry") -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _documents(entries: "Sequence[ManifestEntry]") -> list[int]:
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(entry.document_id, len(numbers)) for entry in entries]
-
-
-def _facility_location(vectors: "np.ndarray", documents: Sequence[int], size: int) -> list[int]:
+def _facility_location(vectors: "np.ndarray", documents: Sequence[str], size: int) -> list[int]:
     """Indices of `size` rows that together are most similar to all rows, documents taking turns.
 
     Greedy: starts from the first row (the seed's choice); each step takes, among the documents with the fewest rows so
@@ -125,7 +122,7 @@ def _facility_location(vectors: "np.ndarray", documents: Sequence[int], size: in
 
     rows = directions(vectors)
     similarity = rows @ rows[:_TARGET_SIZE].T
-    document = np.asarray(documents)
+    document = np.unique(documents, return_inverse=True)[1]
     remaining = np.bincount(document)
     turns = np.zeros(len(remaining))
     free = np.ones(len(rows), dtype=bool)

@@ -1,7 +1,7 @@
 """Validating a benchmark: rejecting pairs that break a rule, then confirming with Great Expectations what is left."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,16 +86,9 @@ def validate(
     judged = [candidate for candidate in candidates if candidate.item and candidate.status not in ("failed", "retired")]
     corpus_texts = [normalise_whitespace(text) for text in chunk_texts.values()]
     pairs = [
-        Pair(
-            candidate.candidate_id,
-            candidate.item,
-            "generated",
-            chunk_texts.get(candidate.chunk_key),
-            corpus_texts,
-            stays=candidate.candidate_id in staying,
-        )
-        for candidate in judged
-        if candidate.item
+        Pair(id, each.item, "generated", chunk_texts.get(each.chunk_key), corpus_texts, stays=id in staying)
+        for each in judged
+        if each.item and (id := each.candidate_id)
     ]
     columns = {pair.id: measure(pair) for pair in pairs}
     reasons = {pair.id: broken_rules(columns[pair.id]) for pair in pairs}
@@ -110,20 +103,17 @@ def validate(
         {pair.id: {} for pair in asked_before} | reasons,
         embedder,
     )
-    accepted = [
-        replace(candidate, status="accepted", reasons=()) for candidate in judged if not reasons[candidate.candidate_id]
-    ]
-    rejected = [
-        replace(candidate, status="rejected", reasons=tuple(reasons[candidate.candidate_id].values()))
-        for candidate in judged
-        if reasons[candidate.candidate_id]
-    ]
+    accepted: list[Candidate] = []
+    rejected: list[Candidate] = []
+    for candidate in judged:
+        if broken := tuple(reasons[candidate.candidate_id].values()):
+            rejected.append(replace(candidate, status="rejected", reasons=broken))
+        else:
+            accepted.append(replace(candidate, status="accepted", reasons=()))
     items = [*verified, *(candidate.item for candidate in accepted if candidate.item)]
-    offenders = _expect(
-        {candidate.candidate_id: columns[candidate.candidate_id] for candidate in accepted}, _PAIR_RULES
-    )
+    offenders = _expect({each.candidate_id: columns[each.candidate_id] for each in accepted}, _PAIR_RULES)
     kept_out = {rule.id: tuple(pair for pair in reasons if rule.id in reasons[pair]) for rule in _PAIR_RULES}
-    results = _pair_results("generated", columns.values(), offenders, kept_out)
+    results = _pair_results("generated", list(columns.values()), offenders, kept_out)
     results += _benchmark_results("generated", items, len(rejected))
     return ValidationReport(items, results, accepted, rejected, flagged={})
 
@@ -137,16 +127,11 @@ def validate_items(items: Sequence[Item]) -> ValidationReport:
     columns = {pair.id: measure(pair) for pair in pairs}
     _add_repetitions(pairs, columns, {pair.id: {} for pair in pairs}, None)
     offenders = _expect(columns, _PAIR_RULES)
-    results = _pair_results("imported", columns.values(), offenders, kept_out={})
+    results = _pair_results("imported", list(columns.values()), offenders, kept_out={})
     results += _benchmark_results("imported", items, rejected=0)
     flagged = {pair.id: tuple(result.rule_id for result in results if pair.id in result.failed_ids) for pair in pairs}
-    return ValidationReport(
-        list(items),
-        results,
-        accepted=[],
-        rejected=[],
-        flagged={pair: rules for pair, rules in flagged.items() if rules},
-    )
+    flagged = {pair: rules for pair, rules in flagged.items() if rules}
+    return ValidationReport(list(items), results, accepted=[], rejected=[], flagged=flagged)
 
 
 def require_valid(dataset: "Dataset") -> None:
@@ -192,11 +177,10 @@ def _add_repetitions(
 
 def _pair_results(
     kind: DatasetKind,
-    columns: Iterable[Mapping[str, Value]],
+    rows: Sequence[Mapping[str, Value]],
     offenders: Mapping[str, tuple[str, ...]],
     kept_out: Mapping[str, tuple[str, ...]],
 ) -> list[RuleResult]:
-    rows = list(columns)
     return [
         RuleResult(
             rule.id,

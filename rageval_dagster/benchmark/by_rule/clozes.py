@@ -80,16 +80,11 @@ def _blanked(sentence: str, spans: Iterable[_Span]) -> Iterator[Cloze]:
 
 def _is_whole(sentence: str, start: int, end: int) -> bool:
     """Whether no word goes on beyond a span, as far as the script parts words."""
-    return not any(_is_joined(sentence[at - 1 : at], sentence[at : at + 1]) for at in (start, end))
-
-
-def _is_joined(left: str, right: str) -> bool:
-    parted = is_character(left) or is_character(right)
-    return is_mark(right) or (_is_of_word(left) and _is_of_word(right) and not parted)
-
-
-def _is_of_word(character: str) -> bool:
-    return character.isalnum() or character == "_" or is_mark(character)
+    for left, right in ((sentence[at - 1 : at], sentence[at : at + 1]) for at in (start, end)):
+        of_word = all(each.isalnum() or each == "_" or is_mark(each) for each in (left, right))
+        if is_mark(right) or (of_word and not is_character(left) and not is_character(right)):
+            return False
+    return True
 
 
 def _figures(sentence: str) -> Iterator[_Span]:
@@ -102,16 +97,12 @@ def _figures(sentence: str) -> Iterator[_Span]:
 def _set_apart(sentence: str) -> Iterator[_Span]:
     """What stands in quotes, and within another script what is in Latin letters or katakana."""
     patterns = [_QUOTED, _KATAKANA]
-    if 2 * sum(map(_is_ascii_letter, sentence)) < sum(map(str.isalpha, sentence)):
+    if 2 * sum(each.isascii() and each.isalpha() for each in sentence) < sum(map(str.isalpha, sentence)):
         patterns.append(_LATIN)
     for pattern in patterns:
         for match in pattern.finditer(sentence):
             if any(map(str.isalpha, match.group())):
                 yield *match.span(), "entity_specific"
-
-
-def _is_ascii_letter(character: str) -> bool:
-    return character.isascii() and character.isalpha()
 
 
 def _names(sentence: str, language: str | None) -> Iterator[_Span]:

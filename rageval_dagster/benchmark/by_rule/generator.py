@@ -68,7 +68,7 @@ def generate(
     nameless = not any(subjects)
     for chunk, source in zip(chunks, sources, strict=True):
         alone = subjects[source.subject] == 1 and sizes.get(chunk.document_id, 1) <= 1
-        item, reason = _write(source, seed, alone, nameless, facts)
+        item, reason = _write(source, seed, alone, nameless)
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
@@ -110,16 +110,12 @@ class _Source:
         document_id = self.chunk.document_id if self.chunk.has_document else ""
         return subject_of(document_id, heading, self.title, heading in self.facts.shared_headings)
 
-
-@dataclass(frozen=True)
-class _Draft:
-    question: str
-    answer: str
-    quote: str
-    category: str
+    def draft(self, question: str, answer: str, quote: str, category: str) -> Item:
+        evidence = Evidence(self.chunk.document_id, self.chunk.page, quote)
+        return Item(question, (answer,), (evidence,), category, origin="extractive")
 
 
-def _write(source: _Source, seed: int, alone: bool, nameless: bool, facts: CorpusFacts) -> tuple[Item | None, str]:
+def _write(source: _Source, seed: int, alone: bool, nameless: bool) -> tuple[Item | None, str]:
     """The first draft that meets the rules, or why there is none."""
     if not eligible(source.chunk.text):
         return None, "too_little_prose"
@@ -128,32 +124,30 @@ def _write(source: _Source, seed: int, alone: bool, nameless: bool, facts: Corpu
     # No question about it would meet the rules, and there may be thousands.
     if noise_kind(source.chunk.text) != CLEAN:
         return None, "no_question"
-    for drafts in _kinds_of_drafts(source, alone, nameless, facts):
-        for draft in sorted(drafts, key=lambda draft: digest(str(seed), source.chunk.text_hash, draft.question)):
-            evidence = Evidence(source.chunk.document_id, source.chunk.page, draft.quote)
-            item = Item(draft.question, (draft.answer,), (evidence,), draft.category, origin="extractive")
+    for drafts in _kinds_of_drafts(source, alone, nameless):
+        for item in sorted(drafts, key=lambda draft: digest(str(seed), source.chunk.text_hash, draft.question)):
             if not broken_rules(measure(Pair(item.item_id, item, "generated", source.chunk.text))):
                 return item, ""
     return None, "no_question"
 
 
-def _kinds_of_drafts(source: _Source, alone: bool, nameless: bool, facts: CorpusFacts) -> Iterator[list[_Draft]]:
+def _kinds_of_drafts(source: _Source, alone: bool, nameless: bool) -> Iterator[list[Item]]:
     """Drafts kind by kind, the preferred kind first."""
     if source.language == "en":
         if alone:
             yield _subject_questions(source)
-        yield _known_items(source, nameless, facts)
+        yield _known_items(source, nameless)
         return
     of_sentences = [(sentence, clozes(sentence.text, source.language)) for sentence in source.own]
     for kind in range(KINDS):
         yield [
-            _Draft(cloze.question, cloze.answer, sentence.quote, cloze.category)
+            source.draft(cloze.question, cloze.answer, sentence.quote, cloze.category)
             for sentence, kinds in of_sentences
             for cloze in kinds[kind]
         ]
 
 
-def _subject_questions(source: _Source) -> list[_Draft]:
+def _subject_questions(source: _Source) -> list[Item]:
     """Answered by the first sentence that names the subject, or opens the document."""
     subject = source.subject
     if subject is None:
@@ -164,20 +158,20 @@ def _subject_questions(source: _Source) -> list[_Draft]:
     answering = [sentence for sentence in whole if names_subject(sentence.text, subject)] + opening
     category = "entity_specific" if subject[0].isupper() and not subject.isupper() else "factual_lookup"
     return [
-        _Draft(question.format(subject=subject), sentence.text, sentence.quote, category)
+        source.draft(question.format(subject=subject), sentence.text, sentence.quote, category)
         for sentence in answering[:1]
         if len(sentence.text) <= MAX_ANSWER_CHARACTERS
         for question in SUBJECT_QUESTIONS
     ]
 
 
-def _known_items(source: _Source, nameless: bool, facts: CorpusFacts) -> list[_Draft]:
+def _known_items(source: _Source, nameless: bool) -> list[Item]:
     """Answered by the whole sentence; where no chunk has a subject (`nameless`), asked for by rare words alone."""
-    drafts: list[_Draft] = []
+    drafts: list[Item] = []
     for sentence in source.own:
         subject = source.subject_under(sentence.heading)
-        if (subject or nameless) and len(sentence.text) <= MAX_ANSWER_CHARACTERS and stands_alone(sentence.text):
-            asked = known_item(sentence.text, subject, facts.chunks_with)
-            if asked:
-                drafts.append(_Draft(asked[0], sentence.text, sentence.quote, asked[1]))
+        if not (subject or nameless) or len(sentence.text) > MAX_ANSWER_CHARACTERS or not stands_alone(sentence.text):
+            continue
+        if asked := known_item(sentence.text, subject, source.facts.chunks_with):
+            drafts.append(source.draft(asked[0], sentence.text, sentence.quote, asked[1]))
     return drafts

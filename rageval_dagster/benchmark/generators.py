@@ -5,27 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rageval_dagster.benchmark.by_rule import generator as by_rule
-from rageval_dagster.benchmark.mix import SINGLE, QuestionKind, Shares, question_shares
+from rageval_dagster.benchmark.mix import Shares, Task, question_shares
 from rageval_dagster.benchmark.related import Related
-from rageval_dagster.records import Candidate, Chunk, Progress
+from rageval_dagster.records import Candidate, Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.corpus import document_chunks
 from rageval_dagster.storage.database import Database
-
-MODEL_FAILED = "model_failed"
-"""How the reason starts of what failed for the model's sake: the chunk is asked about again another time."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A chunk to ask about. `kind` is what to ask, `attempt` the number of the first draft (those before are there).
-
-    The generator by rule asks what it can, and has one draft.
-    """
-
-    chunk: Chunk
-    kind: QuestionKind = SINGLE[0]
-    attempt: int = 0
 
 
 class Generator(Protocol):

@@ -1,7 +1,8 @@
-"""Which kinds of questions a generated benchmark has, and how many of each."""
+"""Which kinds of questions a generated benchmark has, how many of each, and what a generator is asked for."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, floor
 from typing import Literal, get_args
 
@@ -20,7 +21,22 @@ Shares = Mapping[QuestionKind, float]
 """The share of a benchmark that is of each kind; together 1."""
 
 MOST_TIMES = 2
-"""So many times its share a kind is asked for at most, so that one of which nothing comes does not take everything."""
+"""Cap on attempts per question kind, in shares, so that a kind that never succeeds cannot use up the budget."""
+
+MODEL_FAILED = "model_failed"
+"""How the reason starts of what failed for the model's sake: the chunk is asked about again another time."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A chunk to ask about. `kind` is what to ask, `attempt` the number of the first draft (those before are there).
+
+    The generator by rule asks what it can, and has one draft.
+    """
+
+    chunk: Chunk
+    kind: QuestionKind = SINGLE[0]
+    attempt: int = 0
 
 
 def question_shares(settings: Settings) -> Shares:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rageval_dagster.benchmark import critics, drafts
 from rageval_dagster.benchmark.critics import UNSEEN, WRONG_LANGUAGE, objections_to, objections_to_unanswerable
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD, QUOTE_NOT_FOUND, NoDraftError
-from rageval_dagster.benchmark.generators import MODEL_FAILED, Task
-from rageval_dagster.benchmark.mix import SINGLE, QuestionKind
+from rageval_dagster.benchmark.mix import MODEL_FAILED, SINGLE, QuestionKind, Task
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.identity import digest_json

@@ -12,8 +12,8 @@ from rageval_dagster.benchmark.coverage import difficulty_stats, note_corpus, wi
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
 from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, asked_size, current_dataset, renewal_due
-from rageval_dagster.benchmark.generators import MODEL_FAILED, Generator, Task
-from rageval_dagster.benchmark.mix import QuestionKind, kind_of, plan, within
+from rageval_dagster.benchmark.generators import Generator
+from rageval_dagster.benchmark.mix import MODEL_FAILED, QuestionKind, Task, kind_of, plan, within
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rotation import items_of, may_be_drawn, panel_of, renewed, revived

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rageval_dagster.benchmark.critics import was_turned_down
-from rageval_dagster.benchmark.generators import Task
-from rageval_dagster.benchmark.mix import QuestionKind
+from rageval_dagster.benchmark.mix import QuestionKind, Task
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database

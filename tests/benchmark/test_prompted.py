@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.drafts import item_of, locate_quote, reader_of
-from rageval_dagster.benchmark.generators import Task, generator_name, load_generator
-from rageval_dagster.benchmark.mix import QuestionKind
+from rageval_dagster.benchmark.generators import generator_name, load_generator
+from rageval_dagster.benchmark.mix import QuestionKind, Task
 from rageval_dagster.benchmark.prompted import prompted_name
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.validation import validate

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rageval_dagster.benchmark.generators import Task
-from rageval_dagster.benchmark.mix import QuestionKind
+from rageval_dagster.benchmark.mix import QuestionKind, Task
 from rageval_dagster.benchmark.prompted import DRAFTS
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.evaluation.forecast import (

@@ -150,6 +150,8 @@ def new_database(backend: str, folder: Path) -> Iterator[str]:
     if backend == "sqlite":
         yield f"sqlite:///{folder / f'{name}.sqlite3'}"
         return
+    if not os.environ.get(_VARIABLES[backend]):
+        pytest.skip(f"{_VARIABLES[backend]} is not set")
     server = sa.make_url(os.environ[_VARIABLES[backend]])
     if backend == "postgresql":
         create, drop = f"CREATE SCHEMA {name}", f"DROP SCHEMA {name} CASCADE"

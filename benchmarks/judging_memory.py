@@ -13,7 +13,7 @@ import time
 from judging_speed import CONTEXTS, OURS, endpoint, judging, result_of, some_items, verdict
 
 from rageval_dagster.evaluation.scoring import JUDGED_AT_ONCE
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 
 AT_ONCE = 64
 MOST_MB = 500

@@ -36,7 +36,7 @@ from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.llm.dialects import dialect_of
 from rageval_dagster.metrics import claims
 from rageval_dagster.metrics.interface import Metric, Tools
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 from rageval_dagster.metrics.registry import options_of
 from rageval_dagster.records import Answer, Hit, Item, Outcome, Result
 from rageval_dagster.settings import load_settings

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rageval_dagster.automation.home import prepare_dagster_home
-from rageval_dagster.gate.judging import Judged, judged_before
+from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
 from rageval_dagster.telling.verdicts import movement, what_changed
 from tests.llm.scripted_model import scripted_model

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.benchmark.trec import read_qrels, read_run, write_trec
+from rageval_dagster.benchmark.trec_files import read_qrels, read_run, write_trec
 from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.metrics.retrieval import metrics

@@ -107,7 +107,7 @@ def measured(what: str, store: Path, field: str = "") -> list[float]:
 def look() -> float:
     """The seconds of one look of the sensor, apart from what Dagster does with it."""
     from rageval_dagster.corpus.store import open_store
-    from rageval_dagster.corpus.watching import Cursor, look_around
+    from rageval_dagster.corpus.watching import Cursor, probe_clients
     from rageval_dagster.settings import load_settings
     from rageval_dagster.storage.database import open_database
 
@@ -115,7 +115,7 @@ def look() -> float:
     settings.ensure_home()
     db = open_database(settings.database_url)
     started = time.perf_counter()
-    look_around(db, open_store(settings), Cursor(), settings, time.time())
+    probe_clients(db, open_store(settings), Cursor(), settings, time.time())
     return time.perf_counter() - started
 
 

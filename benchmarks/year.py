@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rageval_dagster.evaluation.summary import report_of
-from rageval_dagster.gate.judging import GateContext, judge_all
+from rageval_dagster.gate.decision import GateContext, judge_all
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.identity import digest
 from rageval_dagster.metrics.interface import Tools

@@ -22,7 +22,7 @@ class Pace:
     def __init__(self) -> None:
         self._by_minute: bool | None = None
 
-    def told(self, done: int, total: int, seconds: float) -> str:
+    def describe(self, done: int, total: int, seconds: float) -> str:
         """The pace of `done` in so many seconds, and how long the rest takes so: `1.8/s, 0:01:20 left`."""
         if not done:
             return "none yet"
@@ -113,10 +113,10 @@ class Item:
         return digest_json(identity)[:16]
 
     @cached_property
-    def marking(self) -> str | None:
+    def grading_key(self) -> str | None:
         """What scoring reads of the item beyond what makes its id; None where that is nothing out of the ordinary.
 
-        Two items with one id and different marking are the same question, judged otherwise.
+        Two items with one id and different grading_key are the same question, judged otherwise.
         """
         if self.answerable and not self.checks:
             return None

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster import languages
-from rageval_dagster.languages.known import LANGUAGES, NAMES
+from rageval_dagster.languages.profiles import LANGUAGES, NAMES
 from tests.language_samples import NO_LANGUAGE, PARAGRAPHS, SENTENCES
 
 

@@ -16,17 +16,20 @@ from rageval_dagster.records import Hit, Item, Pace, Result
     ],
 )
 def test_a_slow_pace_is_told_by_the_minute(done: int, seconds: float, said: str) -> None:
-    assert Pace().told(done, 10, seconds) == said
+    assert Pace().describe(done, 10, seconds) == said
 
 
 def test_one_work_is_told_in_one_unit() -> None:
     slow, fast = Pace(), Pace()
-    assert [slow.told(done, 100, 10.0) for done in (0, 1, 50)] == [
+    assert [slow.describe(done, 100, 10.0) for done in (0, 1, 50)] == [
         "none yet",
         "6.0/min, 0:16:30 left",
         "300.0/min, 0:00:10 left",
     ]
-    assert [fast.told(20, 100, seconds) for seconds in (10.0, 40.0)] == ["2.0/s, 0:00:40 left", "0.5/s, 0:02:40 left"]
+    assert [fast.describe(20, 100, seconds) for seconds in (10.0, 40.0)] == [
+        "2.0/s, 0:00:40 left",
+        "0.5/s, 0:02:40 left",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rageval_dagster.evaluation.leaks import Stray, stray_chunks
 from rageval_dagster.evaluation.request import check_metrics
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, metric_failures, reports_of
 from rageval_dagster.evaluation.verdict import with_too_many_errors
-from rageval_dagster.gate.judging import Judged, judged_before, visible_drop
+from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.rag.systems import check_system_name

@@ -36,7 +36,7 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
         "passes where it was not measured or where the fall is unclear, and says so.",
     )
     def check(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
-        from rageval_dagster.gate.judging import judged_newest
+        from rageval_dagster.gate.decision import judged_newest
         from rageval_dagster.telling.verdicts import finding_of
 
         own = settings.read().for_client(step.client_id)
@@ -55,7 +55,7 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
 @client_check()
 def no_newly_failing(step: Step) -> dg.AssetCheckResult:
     """No question that was right in the baseline is wrong now, and wrong again when it is asked again."""
-    from rageval_dagster.gate.judging import judged_newest
+    from rageval_dagster.gate.decision import judged_newest
 
     judged = judged_newest(step.db, step.client_id)
     failing = {

@@ -47,7 +47,7 @@ def evaluation_runs(
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish
     from rageval_dagster.gate.asking_again import ask_again
-    from rageval_dagster.gate.judging import GateContext, judge_all
+    from rageval_dagster.gate.decision import GateContext, judge_all
     from rageval_dagster.gate.spec import GateSpec
     from rageval_dagster.storage.clients import set_systems
     from rageval_dagster.telling.links import ReportLinks

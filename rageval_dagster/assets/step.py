@@ -63,7 +63,7 @@ class Step:
                 return
             last_line, said = now, done
             spent = (model_usage(self.db, self.client_id, self.run_id) - before).described()
-            going = pace.told(done, total, now - started)
+            going = pace.describe(done, total, now - started)
             self.context.log.info(f"{what}: {done}/{total} ({going}{f'; {spent}' if spent else ''})")
 
         return report
@@ -100,7 +100,7 @@ def client_asset(
             metadata={SCHEMA: schema} if columns else None,
             **options,
         )
-        return asset(_framed(body, run, dg.AssetExecutionContext, {"lease": ClientLease} if leased else {}))
+        return asset(_for_dagster(body, run, dg.AssetExecutionContext, {"lease": ClientLease} if leased else {}))
 
     return decorate
 
@@ -112,16 +112,16 @@ def client_check(name: str | None = None, description: str | None = None) -> Cal
         check = dg.asset_check(
             asset="evaluation_runs", name=name, description=description, partitions_def=clients_partitions
         )
-        return check(_framed(body, body, dg.AssetCheckExecutionContext, {}))
+        return check(_for_dagster(body, body, dg.AssetCheckExecutionContext, {}))
 
     return decorate
 
 
-def _framed(body: Body, run: Callable[..., Any], context_type: type, further: Mapping[str, type]) -> Body:
-    """What Dagster calls for a body: with a context and every resource that is needed, by its name and type."""
+def _for_dagster(body: Body, run: Callable[..., Any], context_type: type, added: Mapping[str, type]) -> Body:
+    """`body` as Dagster calls it: with a context and every resource it names, and those `added`, by name and type."""
     own = list(inspect.signature(body).parameters.values())[1:]
     wanted = [parameter.name for parameter in own]
-    resources = {"database": HistoryDatabase, **further, **{each.name: each.annotation for each in own}}
+    resources = {"database": HistoryDatabase, **added, **{each.name: each.annotation for each in own}}
 
     def call(context: Any, database: HistoryDatabase, **given: Any) -> Any:
         return run(Step(context, database), **{name: given[name] for name in wanted})
@@ -129,14 +129,14 @@ def _framed(body: Body, run: Callable[..., Any], context_type: type, further: Ma
     def generate(context: Any, database: HistoryDatabase, **given: Any) -> Iterator[Any]:
         yield from call(context, database, **given)
 
-    framed: Any = generate if inspect.isgeneratorfunction(run) else call
-    framed.__name__, framed.__doc__, framed.__module__ = body.__name__, body.__doc__, body.__module__
+    wrapped: Any = generate if inspect.isgeneratorfunction(run) else call
+    wrapped.__name__, wrapped.__doc__, wrapped.__module__ = body.__name__, body.__doc__, body.__module__
     takes = {"context": context_type, **resources}
-    framed.__annotations__ = takes
-    framed.__signature__ = inspect.Signature(
+    wrapped.__annotations__ = takes
+    wrapped.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=of) for name, of in takes.items()]
     )
-    return without_texts(framed)
+    return without_texts(wrapped)
 
 
 def view_schema(db: Database, name: str) -> dg.TableSchema:

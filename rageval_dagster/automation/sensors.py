@@ -46,7 +46,7 @@ def document_store_sensor() -> dg.SensorDefinition:
     def sensor(
         context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:
-        from rageval_dagster.corpus.watching import BUDGET_S, Cursor, look_around
+        from rageval_dagster.corpus.watching import BUDGET_S, Cursor, probe_clients
         from rageval_dagster.storage.run_requests import freeze
 
         settings = load_settings()
@@ -55,7 +55,7 @@ def document_store_sensor() -> dg.SensorDefinition:
         db = database.open()
         try:
             documents = store.open(patience_s=BUDGET_S)
-            seen = look_around(db, documents, Cursor.read(context.cursor), settings, time.time())
+            seen = probe_clients(db, documents, Cursor.read(context.cursor), settings, time.time())
         except StoreError as error:
             return dg.SkipReason(str(error))
         to_add = missing_partitions(context.instance, [*seen.outstanding, *seen.stale])

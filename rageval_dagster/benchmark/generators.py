@@ -60,7 +60,7 @@ def load_generator(settings: Settings, db: Database, client_id: str, seed: int, 
     """
     if settings.generator_model is None:
         return RuleGenerator(db, client_id, seed, settings.language)
-    from rageval_dagster.benchmark.prompted import PromptedGenerator
+    from rageval_dagster.benchmark.by_model import PromptedGenerator
     from rageval_dagster.llm.client import ChatClient
 
     return PromptedGenerator(ChatClient(settings, "generator", db, client_id, run_id), seed)
@@ -70,7 +70,7 @@ def generator_name(settings: Settings, seed: int) -> str:
     """The name of the generator that the settings choose, without opening it."""
     if settings.generator_model is None:
         return by_rule.generator_name(seed, settings.language)
-    from rageval_dagster.benchmark.prompted import prompted_name
+    from rageval_dagster.benchmark.by_model import prompted_name
 
     return prompted_name(settings, seed)
 

@@ -7,7 +7,7 @@ from itertools import islice
 from math import log, sqrt
 
 from rageval_dagster import languages
-from rageval_dagster.benchmark.by_rule.corpus import CorpusFacts, read_corpus
+from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, read_corpus
 from rageval_dagster.identity import digest
 from rageval_dagster.metrics.answer_match import words_of
 from rageval_dagster.records import Chunk

@@ -107,7 +107,7 @@ def _progress_lines(what: str) -> Progress:
         now = time.monotonic()
         if now - told >= LINE_EVERY_S:
             told = now
-            say(f"{what}: {done}/{total} ({pace.told(done, total, now - started)})")
+            say(f"{what}: {done}/{total} ({pace.describe(done, total, now - started)})")
 
     return tell
 
@@ -192,7 +192,7 @@ def cell(value: Any) -> str:
 
 def dumped(value: Any, indent: int | None = None) -> str:
     """JSON that holds nothing a terminal obeys, escaped where plain JSON would let it stand."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_json_value)
     lines = (
         "".join(each if each == showable(each) else f"\\u{ord(each):04x}" for each in line)
         if line != showable(line)
@@ -202,7 +202,7 @@ def dumped(value: Any, indent: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, frozenset | set | tuple):

@@ -16,7 +16,7 @@ from rageval_dagster.text import named, plural
 if TYPE_CHECKING:
     from rageval_dagster.app.evaluate import Found
     from rageval_dagster.gate.comparing_runs import WorseItem
-    from rageval_dagster.gate.judging import Judged
+    from rageval_dagster.gate.decision import Judged
     from rageval_dagster.storage.comparisons import MetricComparison
     from rageval_dagster.storage.database import Database
 

@@ -247,7 +247,7 @@ def _vectors(report: "StoreReport", client: "CollectionReport") -> str:
 
 
 def _text_lines(report: "StoreReport", texts: "Texts") -> Iterable[tuple[str, str]]:
-    from rageval_dagster.languages.known import NAMES
+    from rageval_dagster.languages.profiles import NAMES
 
     told = [f"{NAMES.get(code, code) or 'not told'} {percent(share)}" for code, share in texts.languages.items()]
     yield "languages", ", ".join(told)

@@ -192,7 +192,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace what is there (trec always does).")] = False,
 ) -> None:
     """Writes an evaluation for other tools. Answers and contexts are people's texts: only you may read the file."""
-    from rageval_dagster.benchmark.trec import LEVELS, write_trec
+    from rageval_dagster.benchmark.trec_files import LEVELS, write_trec
     from rageval_dagster.evaluation.breakdown import results_of
     from rageval_dagster.recorded.writing import OUTPUT_WRITERS, export_evaluation
     from rageval_dagster.storage.evaluations import get_evaluation

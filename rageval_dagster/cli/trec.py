@@ -36,7 +36,7 @@ def trec(
     A run is sorted by score, equal scores by document id, both descending, as trec_eval does. A query of the qrels
     that the run lacks is an error, outside the mean; one without a relevant document is undefined.
     """
-    from rageval_dagster.benchmark.trec import read_qrels, read_run
+    from rageval_dagster.benchmark.trec_files import read_qrels, read_run
     from rageval_dagster.metrics.trec import DEFAULT_MEASURES, parse_measure, score_run
 
     measures = [parse_measure(name) for name in measure or DEFAULT_MEASURES]

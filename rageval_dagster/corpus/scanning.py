@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import sqlalchemy as sa
 
-from rageval_dagster.corpus.known import KnownChunks, fingerprint
+from rageval_dagster.corpus.manifest import Manifest, fingerprint
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
@@ -58,7 +58,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     """
     total = store.count(client_id)
     before = ensure_client(db, client_id)
-    known = KnownChunks(db, client_id)
+    known = Manifest(db, client_id)
     corpus = index = 0
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
@@ -125,7 +125,7 @@ def _bytes(text: str) -> bytes:
 def _bring_up_to_date(
     db: Database,
     client_id: str,
-    known: KnownChunks,
+    known: Manifest,
     chunks: Sequence[Chunk],
     vectors: Sequence[bytes],
     now: datetime,
@@ -192,7 +192,7 @@ def _is_same(known: ManifestEntry | None, entry: ManifestEntry) -> bool:
     return known is not None and replace(entry, first_seen=known.first_seen) == known
 
 
-def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: KnownChunks, now: datetime) -> None:
+def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Manifest, now: datetime) -> None:
     """Deletes the manifest's entries of chunks that the store does not have any more.
 
     What the scan did not see is asked for by its id: a chunk may have slipped from one page to one that was read.

@@ -79,7 +79,7 @@ def watched(db: Database, client_ids: Iterable[str]) -> list[str]:
     return [client_id for client_id in client_ids if client_id not in forgotten]
 
 
-def look_around(
+def probe_clients(
     db: Database, store: ChromaStore, cursor: Cursor, settings: Settings, now: float, budget_s: float = BUDGET_S
 ) -> Look:
     """Compares the clients' probes with the last ones and counts a change once it has stood still for the settle time.

@@ -7,7 +7,7 @@ from rageval_dagster.corpus.evidence import Resolution, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import BudgetReachedError
-from rageval_dagster.evaluation.stages import BATCH, StageReport, further
+from rageval_dagster.evaluation.stages import BATCH, StageReport, offset_progress
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
 from rageval_dagster.records import Hit, Item, Progress
@@ -53,7 +53,7 @@ def run_retrieval(
         results = [
             (
                 result_record(items[record.item_id], record, retrieval.answer, None),
-                key and digest(record.retrieval_id, *versions, items[record.item_id].marking),
+                key and digest(record.retrieval_id, *versions, items[record.item_id].grading_key),
             )
             for (record, key), retrieval in zip(records, retrievals, strict=True)
             if system.answers_at_once
@@ -132,7 +132,7 @@ def run_answers(
     keys: dict[str, str | None] = dict.fromkeys(retrieved)
     if evaluation.system_declared is not None:
         versions = _answer_versions(system, evaluation)
-        keys |= {item_id: digest(each, *versions, items[item_id].marking) for item_id, each in retrieved.items()}
+        keys |= {item_id: digest(each, *versions, items[item_id].grading_key) for item_id, each in retrieved.items()}
     # Where the system answered when it was asked, it saw all that it returned.
     seen, age = (None, None) if system.answers_at_once else (evaluation.k, max_age_days)
     reused = result_storage.reuse(db, evaluation, RESULT, keys, age)
@@ -144,7 +144,7 @@ def run_answers(
         contexts = [[hit.text for hit in (retrievals[item_id].hits or ())[:seen]] for item_id in answerable]
         asked = [items[item_id] for item_id in answerable]
         try:
-            answers = system.answer(asked, contexts, further(progress, done, len(missing)))
+            answers = system.answer(asked, contexts, offset_progress(progress, done, len(missing)))
         except BudgetReachedError as error:
             left = f"{len(missing) - done} of {len(missing)} questions of this evaluation have no answer"
             raise BudgetReachedError(f"{error}; {left}") from None
@@ -181,7 +181,7 @@ def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome
     answer, error, context_count = outcome.answer, retrieval.error or outcome.error, len(hits[:k])
     content = {
         "retrieval": retrieval.retrieval_id,
-        "marking": item.marking,
+        "grading_key": item.grading_key,
         "answer": None if answer is None else [answer.text, answer.declined, *answer.citations],
         "contexts": context_count,
         "error": error,

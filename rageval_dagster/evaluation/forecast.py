@@ -103,8 +103,8 @@ def forecast(
 
 def generator_calls(settings: Settings, size: int, chunk_count: int | None) -> Calls:
     """What a model is asked for a new dataset of so many questions; `chunk_count` is None where it is not known."""
+    from rageval_dagster.benchmark.by_model import DRAFTS
     from rageval_dagster.benchmark.mix import MOST_TIMES
-    from rageval_dagster.benchmark.prompted import DRAFTS
 
     multi_hop, unanswerable = settings.multi_hop_share, settings.unanswerable_share
     usual = SINGLE_CALLS + (MULTI_HOP_CALLS - SINGLE_CALLS) * multi_hop

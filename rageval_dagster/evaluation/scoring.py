@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rageval_dagster.errors import BudgetReachedError, TextsDeletedError
-from rageval_dagster.evaluation.stages import StageReport, further
+from rageval_dagster.evaluation.stages import StageReport, offset_progress
 from rageval_dagster.identity import digest_json
 from rageval_dagster.metrics.interface import Metric, Tools
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Progress, Result
 from rageval_dagster.settings import Settings
@@ -70,7 +70,7 @@ def run_scoring(
         results = [loaded[item_id][1] for item_id in item_ids]
         if group[0].judged is not None:
             try:
-                outcomes = judge_scores(group, results, tools, further(progress, computed, missing))
+                outcomes = judge_scores(group, results, tools, offset_progress(progress, computed, missing))
             except BudgetReachedError as error:
                 left = f"{missing - computed} of {missing} outcomes of this evaluation are missing"
                 raise BudgetReachedError(f"{error}; {left}") from None

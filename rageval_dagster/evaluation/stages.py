@@ -34,7 +34,7 @@ class StageReport:
         return 1.0 if self.total == 0 else 1 - self.errors / self.total
 
 
-def further(progress: Progress | None, before: int, total: int) -> Progress | None:
+def offset_progress(progress: Progress | None, before: int, total: int) -> Progress | None:
     """Progress of a part, after so many."""
     return None if progress is None else lambda done, _: progress(before + done, total)
 

@@ -36,7 +36,7 @@ def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneIt
     """The questions of the earlier evaluation, as far as they are kept, that the later one does not share."""
     if before.dataset_id == now.dataset_id:
         return []
-    asked = {(item.item_id, item.marking) for item in benchmark_storage.remaining_items(db, now.dataset_id)}
+    asked = {(item.item_id, item.grading_key) for item in benchmark_storage.remaining_items(db, now.dataset_id)}
     known = {item_id for item_id, _ in asked}
     candidates = benchmark_storage.list_candidates(db, now.client_id)
     retired = {each.item.item_id for each in candidates if each.item is not None and each.status == "retired"}
@@ -47,7 +47,7 @@ def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneIt
         return "its quote left the documents" if item.item_id in retired else "it made room, or was taken out"
 
     earlier = benchmark_storage.remaining_items(db, before.dataset_id)
-    return [GoneItem(item, why(item)) for item in earlier if (item.item_id, item.marking) not in asked]
+    return [GoneItem(item, why(item)) for item in earlier if (item.item_id, item.grading_key) not in asked]
 
 
 def changes(db: Database, pair: Pair) -> list[Change]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rageval_dagster.identity import digest_json
-from rageval_dagster.languages.known import LANGUAGES
+from rageval_dagster.languages.profiles import LANGUAGES
 from rageval_dagster.text import is_character, normalised
 
 OPENING = 300

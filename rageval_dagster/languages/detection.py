@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rageval_dagster import text as text_rules
-from rageval_dagster.languages.known import LANGUAGES
+from rageval_dagster.languages.profiles import LANGUAGES
 from rageval_dagster.text import CHARACTER_SCRIPTS, is_character
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from rageval_dagster.languages.detection import UNKNOWN
-from rageval_dagster.languages.known import NAMES
+from rageval_dagster.languages.profiles import NAMES
 
 LEAST_SHARE = 0.05
 """The share of texts in other languages from which on an English model is named."""

@@ -18,7 +18,7 @@ from rageval_dagster.metrics.cited_answers import (
 )
 from rageval_dagster.metrics.embedding import cosine_blocks, stacked
 from rageval_dagster.metrics.interface import EMPTY_ANSWER, Judge, Metric, MetricOptions, Rows, Score, Tools
-from rageval_dagster.metrics.judging import (
+from rageval_dagster.metrics.judge_model import (
     BLOCK,
     ROUNDS,
     Verdict,

@@ -27,7 +27,7 @@ from rageval_dagster.metrics.interface import (
     MetricOptions,
     gave_answer,
 )
-from rageval_dagster.metrics.judging import (
+from rageval_dagster.metrics.judge_model import (
     BLOCK,
     ROUNDS,
     Verdict,

@@ -21,7 +21,7 @@ from rageval_dagster.metrics.interface import (
     Need,
     Unanswerable,
 )
-from rageval_dagster.metrics.judging import fences, judge_request, judged_version, shown_question
+from rageval_dagster.metrics.judge_model import fences, judge_request, judged_version, shown_question
 from rageval_dagster.records import Hit, Outcome, Result
 from rageval_dagster.settings import JudgeWeights
 from rageval_dagster.storage.types import storable

@@ -11,7 +11,7 @@ from rageval_dagster.errors import DatabaseError, SettingsError, class_and_place
 from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.metrics import checks, citation, claims, embedding, judge, lexical, overlap, quality, retrieval
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 from rageval_dagster.metrics.own import installed_metrics, is_own, named_metrics
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.settings import Settings

@@ -11,7 +11,7 @@ from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.metrics import judge
 from rageval_dagster.metrics.interface import Tools
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 from rageval_dagster.metrics.registry import options_of
 from rageval_dagster.recorded.formats import Output
 from rageval_dagster.recorded.scoring import shape_of

@@ -10,7 +10,7 @@ from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.llm.endpoints import DEFAULT_BASE_URL
 from rageval_dagster.metrics import judge
 from rageval_dagster.metrics.interface import Tools
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 from rageval_dagster.metrics.registry import options_of
 from rageval_dagster.recorded.formats import OutputOptions, outputs_of
 from rageval_dagster.recorded.judging import answer_shape, dimension_shape
@@ -135,7 +135,7 @@ class LLMEvaluator:
         return {name: columns[f"judge.{name}"][0] for name in names}
 
     def _result(self, query: str, answer: str, chunks: Sequence[Chunk] | None, ground_truth: str | None) -> Result:
-        row = {"question": query or "", "answer": answer, "reference_answer": ground_truth, "contexts": _plain(chunks)}
+        row = {"question": query or "", "answer": answer, "reference_answer": ground_truth, "contexts": _rows(chunks)}
         report = outputs_of([row], OutputOptions(decline_phrases=self._settings.decline_phrases))
         if report.refused:
             raise DatasetError(str(report.refused[0]))
@@ -143,7 +143,7 @@ class LLMEvaluator:
         return output.result
 
 
-def _plain(chunks: Sequence[Chunk] | None) -> Any:
+def _rows(chunks: Sequence[Chunk] | None) -> Any:
     """The chunks as a row of outputs has them; what is no list, or no chunk, is left for the row to refuse."""
     if chunks is None or isinstance(chunks, str | bytes | Mapping):
         return chunks

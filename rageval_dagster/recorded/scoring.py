@@ -267,11 +267,11 @@ def _cluster(output: Output) -> str:
 def _row(item: Any) -> Mapping[str, Any]:
     """A mapping with lists, as a file would hold it."""
     if isinstance(item, Mapping):
-        return {str(name): _plain(value) for name, value in item.items()}
-    return {name: _plain(getattr(item, name)) for name in EVALUATION_DATA if hasattr(item, name)}
+        return {str(name): _with_lists(value) for name, value in item.items()}
+    return {name: _with_lists(getattr(item, name)) for name in EVALUATION_DATA if hasattr(item, name)}
 
 
-def _plain(value: Any) -> Any:
+def _with_lists(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _plain(entry) for name, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {str(name): _with_lists(entry) for name, entry in value.items()}
+    return [_with_lists(entry) for entry in value] if isinstance(value, list | tuple) else value

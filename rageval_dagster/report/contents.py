@@ -8,7 +8,7 @@ from datetime import datetime
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, gone_items
-from rageval_dagster.gate.judging import Judged, judged_before
+from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.rag.failures import remedy
 from rageval_dagster.records import Item

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport
 from rageval_dagster.gate.comparison import Pair, side_by_side
-from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.decision import Judged
 from rageval_dagster.languages.detection import detect
 from rageval_dagster.metrics.cited_answers import CitedResult
 from rageval_dagster.records import Item, Outcome, Result

@@ -43,7 +43,7 @@ class Judging(dg.ConfigurableResource):
         from rageval_dagster.evaluation.scoring import tools_of
 
         settings = self.settings.read().for_client(client_id)
-        settings = settings.past_caches() if afresh else settings
+        settings = settings.without_caches() if afresh else settings
         return tools_of(settings, self.database.open(), client_id, run_id)
 
 

@@ -35,7 +35,7 @@ class RagSystems(dg.ConfigurableResource):
         from rageval_dagster.rag.systems import load_system
 
         db, store, settings = self.database.open(), self.store.open(), self.settings.read().for_client(client_id)
-        settings = settings.past_caches() if afresh else settings
+        settings = settings.without_caches() if afresh else settings
         return lru_cache(maxsize=None)(
             lambda name: load_system(name, settings, db, store, client_id, assess_answer, run_id)
         )

@@ -336,7 +336,7 @@ class Settings(Table):
         except SettingsError:
             return self
 
-    def past_caches(self) -> "Settings":
+    def without_caches(self) -> "Settings":
         """These settings, but nothing that a model said before counts."""
         return self.model_copy(update={"llm_cache_max_age_days": 0})
 

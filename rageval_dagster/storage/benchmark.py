@@ -275,13 +275,13 @@ def save_dataset(
                     "item_id": item.item_id,
                     "item_hash": item_hash,
                     "category": item.category,
-                    "marking": item.marking,
+                    "grading_key": item.grading_key,
                     "cluster_key": digest(item.cluster),
                     "position": position,
                 }
                 for position, (item, item_hash) in enumerate(zip(distinct, hashes, strict=True))
             ],
-            update=["item_hash", "category", "marking", "cluster_key"],
+            update=["item_hash", "category", "grading_key", "cluster_key"],
         )
     return saved
 
@@ -380,10 +380,10 @@ class Asked:
 def questions_asked(db: Database, dataset_ids: Iterable[int]) -> dict[int, dict[str, Asked]]:
     """The questions of datasets, by dataset and item id."""
     members = tables.dataset_items.c
-    columns = (members.dataset_id, members.item_id, members.marking, members.cluster_key)
+    columns = (members.dataset_id, members.item_id, members.grading_key, members.cluster_key)
     found: dict[int, dict[str, Asked]] = {}
-    for dataset_id, item_id, marking, cluster in db.rows_in(sa.select(*columns), members.dataset_id, dataset_ids):
-        key = item_id if marking is None else f"{item_id}:{marking}"
+    for dataset_id, item_id, grading_key, cluster in db.rows_in(sa.select(*columns), members.dataset_id, dataset_ids):
+        key = item_id if grading_key is None else f"{item_id}:{grading_key}"
         found.setdefault(dataset_id, {})[item_id] = Asked(item_id, key, cluster)
     return found
 

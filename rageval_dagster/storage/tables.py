@@ -223,7 +223,7 @@ dataset_items = _table(
     Column("item_hash", hex_digest(), nullable=False),
     # What outlives the question's text.
     Column("category", LongText, nullable=False),
-    Column("marking", hex_digest()),  # what is judged out of the ordinary
+    Column("grading_key", hex_digest()),  # what is judged out of the ordinary
     Column("cluster_key", hex_digest(), nullable=False),  # of its document, or of itself
     Column("position", Integer, nullable=False),
     PrimaryKeyConstraint("dataset_id", "item_id"),
@@ -396,7 +396,7 @@ repeated_scores = _table(
     "repeated_scores",
     Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
     _client_id(),
-    Column("question", identifier(100), nullable=False),  # item id, and its marking where it has one
+    Column("question", identifier(100), nullable=False),  # item id, and its grading_key where it has one
     Column("result_id", hex_digest(), nullable=False),
     Column(
         "scores", JsonText, nullable=False

@@ -33,7 +33,7 @@ def read_view(db: Database, name: str, limit: int | None = None, client_id: str 
     with db.connect() as connection:
         given = {} if client_id is None else {"client_id": client_id}
         rows = connection.execute(sa.text(query), given).mappings().all()
-    return [{column: _plain(column, value) for column, value in row.items()} for row in rows]
+    return [{column: _python_value(column, value) for column, value in row.items()} for row in rows]
 
 
 def view_columns(db: Database, name: str) -> list[tuple[str, str]]:
@@ -78,7 +78,7 @@ def _cell(value: Any) -> str:
     return escaped(str(value))
 
 
-def _plain(column: str, value: Any) -> Any:
+def _python_value(column: str, value: Any) -> Any:
     """The value as the same Python type whatever the database: SQLite has times as text, averages may be decimals."""
     if isinstance(value, Decimal):
         return int(value) if value.as_tuple().exponent == 0 else float(value)

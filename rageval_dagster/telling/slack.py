@@ -107,7 +107,7 @@ def _about(incident: Incident) -> str:
 
 def _explained(details: Mapping[str, Any]) -> Iterator[str]:
     for said in what_changed([Change(**change) for change in details["changes"][:MOST_CHANGES]]):
-        yield _plain(f"{said[0].upper()}{said[1:]}", LONGEST_DETAIL)
+        yield _escaped(f"{said[0].upper()}{said[1:]}", LONGEST_DETAIL)
     if not details["changes"]:
         yield "Nothing that is versioned changed since the last good evaluation"
     if details["newly_failing"]:
@@ -167,10 +167,10 @@ def _ended(incident: Incident) -> str:
 
 def _code(name: str) -> str:
     """A name as code, in which Slack sees no formatting."""
-    return f"`{_plain(name).replace('`', chr(39))}`"
+    return f"`{_escaped(name).replace('`', chr(39))}`"
 
 
-def _plain(text: str, longest: int = LONGEST_NAME) -> str:
+def _escaped(text: str, longest: int = LONGEST_NAME) -> str:
     """Text of others on one line, cut, with Slack's three control characters escaped."""
     line = one_line(text, longest)
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -20,7 +20,7 @@ from rageval_dagster.evaluation.verdict import (
     too_many_errors,
 )
 from rageval_dagster.gate.causes import UNVERSIONED
-from rageval_dagster.gate.judging import Judged
+from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database

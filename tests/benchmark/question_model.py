@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rageval_dagster.benchmark.prompted import PromptedGenerator
+from rageval_dagster.benchmark.by_model import PromptedGenerator
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database

@@ -12,7 +12,7 @@ from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database
 from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent
-from tests.benchmark.test_prompted import BERGEN, BOTH, CHUNK, GOOD, LARVIK, NOWHERE
+from tests.benchmark.test_by_model import BERGEN, BOTH, CHUNK, GOOD, LARVIK, NOWHERE
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rageval_dagster.benchmark.trec import write_trec
+from rageval_dagster.benchmark.trec_files import write_trec
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Hit, Item, Result
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.trec import read_qrels, read_run, write_trec
+from rageval_dagster.benchmark.trec_files import read_qrels, read_run, write_trec
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Hit, Item, Result
 

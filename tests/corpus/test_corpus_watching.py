@@ -10,7 +10,7 @@ from rageval_dagster.corpus import backends
 from rageval_dagster.corpus.backends import open_backend
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
-from rageval_dagster.corpus.watching import Cursor, Look, Stale, look_around
+from rageval_dagster.corpus.watching import Cursor, Look, Stale, probe_clients
 from rageval_dagster.errors import StoreError
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
@@ -33,7 +33,7 @@ class Watcher:
     cursor: Cursor = field(default_factory=Cursor)
 
     def look(self, after_s: float = 0, budget_s: float = 60) -> Look:
-        seen = look_around(
+        seen = probe_clients(
             self.db, open_store(self.settings), self.cursor, self.settings, time.time() + after_s, budget_s
         )
         self.cursor = Cursor.read(seen.cursor.text())

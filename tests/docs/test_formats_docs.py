@@ -9,7 +9,7 @@ import pytest
 
 from rageval_dagster.benchmark.formats import FORMATS, ReadOptions, read_dataset
 from rageval_dagster.benchmark.formats.items import CHECK_KINDS
-from rageval_dagster.benchmark.trec import read_qrels, read_run
+from rageval_dagster.benchmark.trec_files import read_qrels, read_run
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.recorded.formats import (
     OUTPUT_FORMATS,

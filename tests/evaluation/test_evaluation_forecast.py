@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rageval_dagster.benchmark.by_model import DRAFTS
 from rageval_dagster.benchmark.mix import QuestionKind, Task
-from rageval_dagster.benchmark.prompted import DRAFTS
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.evaluation.forecast import (
     MULTI_HOP_CALLS,
@@ -19,7 +19,7 @@ from rageval_dagster.evaluation.forecast import (
 )
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.metrics.interface import Tools
-from rageval_dagster.metrics.judging import judge_scores
+from rageval_dagster.metrics.judge_model import judge_scores
 from rageval_dagster.metrics.registry import chosen_metrics, options_of
 from rageval_dagster.records import Answer, Chunk, Evidence, Hit, Item, Result
 from rageval_dagster.settings import Settings, load_settings

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rageval_dagster.evaluation.summary import EvaluationReport, report_of
-from rageval_dagster.gate.judging import GateContext, Judged, judge_all
+from rageval_dagster.gate.decision import GateContext, Judged, judge_all
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.records import Item, Outcome

@@ -11,7 +11,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.comparing_runs import compare_runs
-from rageval_dagster.gate.judging import Judged, judged_before, visible_drop
+from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings

@@ -18,7 +18,7 @@ from test_metrics_totality import results as any_result
 from rageval_dagster.llm.client import Failure, ModelFailedError, UnusableReplyError
 from rageval_dagster.metrics.claims import read_claims, read_questions
 from rageval_dagster.metrics.interface import MetricOptions, Tools
-from rageval_dagster.metrics.judging import read_truth, read_verdicts
+from rageval_dagster.metrics.judge_model import read_truth, read_verdicts
 from rageval_dagster.metrics.registry import all_metrics
 from rageval_dagster.records import Outcome, Result
 from tests.llm.scripted_server import Fault, Received

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from metric_samples import TinyEmbedder, make_result, outcomes_of, unjudged, value_of
 
-from rageval_dagster.benchmark.trec import read_qrels, read_run
+from rageval_dagster.benchmark.trec_files import read_qrels, read_run
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.metrics.registry import MetricOptions, Tools, compute_scores
 from rageval_dagster.metrics.trec import parse_measure, score_run

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_samples import make_result, plain_measures
 
-from rageval_dagster.benchmark.trec import read_qrels, read_run, write_trec
+from rageval_dagster.benchmark.trec_files import read_qrels, read_run, write_trec
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.metrics import retrieval
 from rageval_dagster.metrics.interface import MetricOptions, Tools

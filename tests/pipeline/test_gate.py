@@ -8,7 +8,7 @@ import pytest
 from chromadb.config import Settings as ChromaSettings
 
 from rageval_dagster.gate.baselines import accept
-from rageval_dagster.gate.judging import Judged, judged_before
+from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.storage.comparisons import find_baseline
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
 from rageval_dagster.telling.verdicts import sentence, verdict_of

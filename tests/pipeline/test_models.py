@@ -97,7 +97,13 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     shown = run("runs", "show", report.evaluation.id).out
     assert "judge.faithfulness 0.750  by the script\n" in shown
     assert "\n    - by the script\n" in shown
-    assert modelled.evaluate("acme", "night 2").failure is None
+    second = modelled.evaluate("acme", "night 2")
+    assert second.failure is None
+    differences = {
+        name: value for name, value in metadata_of(second.run_id)["evaluation_runs"].items() if "baseline" in name
+    }
+    assert differences["synthetic/retrieval.hit_rate_at_5/against_baseline"] == 0.0
+    assert set(differences.values()) == {0.0}
     assert len(server.requests) == asked
     [again] = reports_of(db, "acme", "night 2")
     assert {name: s.mean for name, s in again.summaries.items()} == {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.evaluation.leaks import stray_chunks
-from rageval_dagster.gate.judging import judged_newest
+from rageval_dagster.gate.decision import judged_newest
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import FOREIGN, TOKEN, OtherRag, serving

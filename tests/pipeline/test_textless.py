@@ -28,7 +28,7 @@ def test_a_failing_sensor_leaves_no_text(loaded: Project, monkeypatch: pytest.Mo
     def broken(*_: object, **__: object) -> None:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr("rageval_dagster.corpus.watching.look_around", broken)
+    monkeypatch.setattr("rageval_dagster.corpus.watching.probe_clients", broken)
     with dg.DagsterInstance.get() as instance, pytest.raises(Exception, match="unexpected ValueError") as raised:
         tick(instance)
     assert CANARY not in str(raised.value)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.gate.baselines import accept
-from rageval_dagster.gate.judging import Judged, judged_before
+from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from rageval_dagster.benchmark.by_rule.corpus import spaced_words
+from rageval_dagster.benchmark.by_rule.facts import spaced_words
 from rageval_dagster.benchmark.by_rule.prose import without_number, words
 from rageval_dagster.benchmark.wording import STOPWORDS
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rageval_dagster.benchmark.by_rule.clozes import KINDS, clozes
-from rageval_dagster.benchmark.by_rule.corpus import CorpusFacts, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.english import (
     SUBJECT_QUESTIONS,
     known_item,
@@ -13,6 +12,7 @@ from rageval_dagster.benchmark.by_rule.english import (
     stands_alone,
     subject_of,
 )
+from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, prose
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind

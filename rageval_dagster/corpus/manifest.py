@@ -28,7 +28,7 @@ def fingerprint(
     return hash((chunk_key, document_id, page, position, text_hash, vector_hash, added_at))
 
 
-class KnownChunks:
+class Manifest:
     """A client's manifest as a scan finds it, 17 bytes a chunk, and which of its chunks the scan has seen.
 
     A look-up in SQL for every chunk takes as long as reading them.

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rageval_dagster.benchmark.by_model import prompted_name
 from rageval_dagster.benchmark.drafts import item_of, locate_quote, reader_of
 from rageval_dagster.benchmark.generators import generator_name, load_generator
 from rageval_dagster.benchmark.mix import QuestionKind, Task
-from rageval_dagster.benchmark.prompted import prompted_name
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.errors import BudgetReachedError

@@ -16,7 +16,7 @@ from rageval_dagster.app.evaluate import Plan, evaluate
 from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError
-from rageval_dagster.evaluation.leaks import chunks_of_others
+from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -92,7 +92,7 @@ class RunResponse(BaseModel):
     """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged.
 
     Numbers have six digits. `status` is failed where the system failed on every question; `error` says on how many it
-    failed and why, or that it returned chunks of other clients; null where nothing is wrong.
+    failed and why, or that it returned passages of other clients; null where nothing is wrong.
     """
 
     run_id: int
@@ -248,9 +248,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _error(db: Database, evaluation: evaluation_storage.Evaluation) -> str | None:
-    """On how many questions the system failed, with the commonest reasons; chunks of other clients that it returned."""
+    """On how many questions the system failed, with the commonest reasons; passages of other clients."""
     if evaluation.foreign_chunks:
-        return f"LEAK: the system returned {chunks_of_others(evaluation.foreign_chunks)}"
+        return f"LEAK: the system returned {passages_of_others(evaluation.foreign_chunks)}"
     if not evaluation.error_count:
         return None
     reasons = failures(db, evaluation).most_common(_MOST_REASONS)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rageval_dagster.evaluation.leaks import stray_count
 from rageval_dagster.metrics.interface import Metric
-from rageval_dagster.records import Hit, Item, Outcome, Result
+from rageval_dagster.records import UNKEPT, Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
@@ -247,6 +247,8 @@ def _unsaid(result: Result) -> str:
     """Why there is no answer to show."""
     if result.texts_deleted:
         return "(deleted: not used for longer than texts are kept)"
-    if any(hit.owner == "foreign" for hit in result.hits):
-        return "(not kept: another client's chunk was among its contexts)"
+    if result.answer_owner in UNKEPT:
+        return "(not kept: it held another client's words)"
+    if any(hit.owner in UNKEPT for hit in result.hits):
+        return "(not kept: another client's words were among its contexts)"
     return "(no answer)"

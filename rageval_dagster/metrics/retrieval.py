@@ -165,6 +165,7 @@ def _foreign_share(hits: Sequence[Hit]) -> Outcome:
         return _NOTHING_RETRIEVED
     if {hit.owner for hit in hits} == {"own"}:
         return scored(0.0)
-    foreign, unknown = ({hit.chunk_id for hit in hits if hit.owner == kind} for kind in ("foreign", "unknown"))
+    foreign = {hit.chunk_id for hit in hits if hit.owner == "foreign"}
+    unknown = {hit.chunk_id for hit in hits if hit.owner in ("shared", "unknown")}
     counts = {"foreign": len(foreign), "unknown": len(unknown - foreign)}
     return Outcome.scored(len(foreign | unknown) / len({hit.chunk_id for hit in hits}), detail=counts)

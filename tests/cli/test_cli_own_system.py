@@ -34,9 +34,9 @@ def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeyp
         ended = run("evaluate", "--client", "acme", "--json")
     assert ended.code == 1
     [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
-    assert "1 chunk of another client for 8 questions" in line
+    assert "1 passage of another client for 8 questions" in line
     assert "assistant returned 1 chunk that the document store does not have" in ended.err
-    assert webhook.headlines == ["*Leak: chunks of other clients were returned: `acme`*"]
+    assert webhook.headlines == ["*Leak: passages of other clients were returned: `acme`*"]
     assert "Orinoco" not in json.dumps(webhook.messages)
     row = json.loads(ended.out)
     assert row["metrics"]["retrieval.foreign_hits"]["mean"] > 0

@@ -31,7 +31,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
             edge_cases="Nothing retrieved: undefined. Scored on unanswerable items too, because a leak there is a "
             "leak. A repeated id counts once, as foreign if it is that anywhere. The detail counts foreign and unknown "
-            "chunks apart.",
+            "chunks apart; what several clients hold and this one does not is unknown.",
             source="own",
             higher_is_better=False,
             good_value=0.0,

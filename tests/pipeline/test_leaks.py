@@ -9,7 +9,7 @@ from tests.pipeline.small_project import Project, documents, holding
 
 CLIENTS = 20
 
-LEAKY = '''
+LEAKY = """
 import json, pathlib
 
 SECRETS = json.loads(pathlib.Path(__file__).with_name("secrets.json").read_text())
@@ -23,7 +23,7 @@ def answer(question, k, history, principal):
     words = half.split()
     contexts = [OWN, whole, " ".join(words[len(words) // 3 :]).upper(), OWN + " " + mixed.replace(" ", "  ")]
     return {"answer": "As far as I know: " + said, "contexts": contexts}
-'''
+"""
 
 
 def planted(numbrel: int) -> str:
@@ -44,7 +44,8 @@ def test_of_twenty_clients_not_a_word_reaches_another_and_none_is_left_when_one_
     (project.folder / "secrets.json").write_text(json.dumps(secrets), encoding="utf-8")
     (project.folder / "leaky.py").write_text(LEAKY, encoding="utf-8")
     (project.folder / "rageval.toml").write_text(
-        '[clients.acme]\nsystem = "leaky"\n[clients.acme.systems.leaky]\nkind = "callable"\nfunction = "leaky:answer"\n',
+        '[clients.acme]\nsystem = "leaky"\n[clients.acme.systems.leaky]\n'
+        'kind = "callable"\nfunction = "leaky:answer"\n',
         encoding="utf-8",
     )
     project.ingest("acme", documents("castle", count=3))

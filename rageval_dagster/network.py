@@ -184,4 +184,4 @@ def is_deep(text: str) -> bool:
     # Without escapes, what stands between two quotes is a string. A wrong closing bracket ends the parser, too.
     plain = text.replace("\\\\", "").replace('\\"', "")
     brackets = _OTHER_THAN_BRACKETS.sub("", plain)
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH
+    return next(filter(MAX_DEPTH.__lt__, accumulate(map(_STEP.__getitem__, brackets))), None) is not None

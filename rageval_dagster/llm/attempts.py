@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +76,13 @@ async def attempt(
     except (openai.APITimeoutError, TimeoutError):
         return Trouble(f"no reply within {timeout_s:g} s", unreachable=True)
     except openai.APIConnectionError as error:
-        if isinstance(error.__cause__, TooLargeError):
-            return Trouble(f"the reply is too large ({error.__cause__})", paid=True, final=True)
         # A connection that was there and broke may be this one request's fault.
         refused = "Connect" in type(error.__cause__).__name__
         return Trouble("cannot connect" if refused else "the connection broke", unreachable=True, disconnected=refused)
+    except TooLargeError as error:
+        return Trouble(f"the reply is too large ({error})", paid=True, final=True)
+    except zlib.error:
+        return Trouble("the connection broke", unreachable=True)
     except openai.APIStatusError as error:
         return _refused(error, endpoint, dialect, sent)
     try:

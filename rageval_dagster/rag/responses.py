@@ -92,9 +92,9 @@ class ResponseReader:
         return tuple(self._hit(context, rank) for rank, context in enumerate(_list(contexts, "contexts"), start=1))
 
     def _hit(self, context: Any, rank: int) -> Hit:
-        if isinstance(context, str) and self._context_is_text:
-            return Hit("", "", rank, 0.0, context)
         where = f"of context {rank}"
+        if isinstance(context, str) and self._context_is_text:
+            return Hit("", "", rank, 0.0, _text(context, f"text {where}"))
         found = {name: _search(path, context, f"{name} {where}") for name, path in self._context_paths.items()}
         if found["text"] is None and found["id"] is None and found["document_id"] is None:
             raise _WrongShapeError(f"context {rank} has neither text nor id nor document id")

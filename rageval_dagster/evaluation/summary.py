@@ -158,8 +158,7 @@ def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[st
 
 def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
     """How many questions the system failed on, by the reason."""
-    results = result_storage.results_by_item(db, evaluation.id) if evaluation.error_count else {}
-    return Counter(result.error for result in results.values() if result.error is not None)
+    return result_storage.failure_reasons(db, [evaluation.id])[evaluation.id]
 
 
 def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter[str]]:

@@ -172,8 +172,9 @@ def list_evaluations(
     trigger: str | None = None,
     status: EvaluationStatus | None = None,
     limit: int | None = 50,
+    offset: int = 0,
 ) -> list[Evaluation]:
-    """Evaluations, newest first; at most so many, or (None) all."""
+    """Evaluations, newest first; at most so many, or (None) all, after the first `offset` of them."""
     wanted = {
         evaluation_runs.c.client_id: client_id,
         evaluation_runs.c.dataset_id: dataset_id,
@@ -181,7 +182,9 @@ def list_evaluations(
         evaluation_runs.c.status: status,
     }
     query = _EVALUATIONS.where(*(column == value for column, value in wanted.items() if value is not None))
-    return [_evaluation(row) for row in db.rows(query.order_by(evaluation_runs.c.id.desc()).limit(limit))]
+    return [
+        _evaluation(row) for row in db.rows(query.order_by(evaluation_runs.c.id.desc()).limit(limit).offset(offset))
+    ]
 
 
 def get_evaluation(db: Database, id: int) -> Evaluation:

@@ -1,5 +1,6 @@
 """Results: what each item of an evaluation retrieved and answered, stored by content and reused while unchanged."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -217,6 +218,21 @@ def failed_count(db: Database, evaluation_id: int) -> int:
     items = tables.run_items
     query = sa.select(sa.func.count()).select_from(items.join(item_results, _RESULT_OF_ITEM))
     return db.rows(query.where(items.c.evaluation_id == evaluation_id, item_results.c.error.is_not(None)))[0][0]
+
+
+def failure_reasons(db: Database, evaluation_ids: Iterable[int]) -> dict[int, Counter[str]]:
+    """How many questions the system failed on in each of these evaluations, by the reason."""
+    items = tables.run_items
+    query = (
+        sa.select(items.c.evaluation_id, item_results.c.error, sa.func.count().label("count"))
+        .select_from(items.join(item_results, _RESULT_OF_ITEM))
+        .where(item_results.c.error.is_not(None))
+        .group_by(items.c.evaluation_id, item_results.c.error)
+    )
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in db.rows_in(query, items.c.evaluation_id, evaluation_ids):
+        found[row.evaluation_id][row.error] = row.count
+    return found
 
 
 def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:

@@ -1,6 +1,10 @@
 """What `doctor` asks of chat models and of the user's own systems, and what it says of them."""
 
 import json
+import queue
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,3 +233,22 @@ def test_a_function_is_asked_about_nothing_where_no_client_has_questions(project
     assert (code, ok) == (0, "yes")
     assert finding.startswith("callable: asked a question about nothing, it answered in ")
     assert '"acme: What can I ask you about?"; 1 context: 1 of acme\'s documents' in finding
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_stopped_ends_with_one_plain_line(harbours: Project, stop: signal.Signals, code: int) -> None:
+    waiting: queue.Queue[Reply] = queue.Queue()
+
+    def reply(_: object) -> Reply:
+        waiting.put(never := Reply(fault="hang"))
+        return never
+
+    with RagServer(reply) as server:
+        Path("rageval.toml").write_text(SYSTEM.format(url=server.url), encoding="utf-8")
+        command = [sys.executable, "-m", "rageval_dagster", "doctor", "--ask"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        waiting.get()
+        process.send_signal(stop)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (code, "")
+    assert err == "rageval: interrupted; run the command again\n"

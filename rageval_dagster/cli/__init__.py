@@ -5,9 +5,10 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from rageval_dagster.cli.app import app
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import MAKE_ROOM, RagevalError, is_disk_full
 from rageval_dagster.text import showable
 
 _INTERRUPTED, _ENDED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -24,11 +25,26 @@ def main() -> None:
         except RagevalError as error:
             print(f"rageval: {showable(str(error))}", file=sys.stderr)
             sys.exit(_ENDED if came(signal.SIGTERM) else error.exit_code)
+        except Exception as error:
+            home = _home()
+            if not is_disk_full(error, home):
+                raise
+            where = getattr(error, "filename", None) or home or "RAGEVAL_HOME"
+            print(f"rageval: {where} cannot be written: {MAKE_ROOM}", file=sys.stderr)
+            sys.exit(RagevalError.exit_code)
         except (KeyboardInterrupt, SystemExit) as ended:
             if isinstance(ended, SystemExit) and ended.code != _INTERRUPTED:  # what Typer makes of the first
                 raise
             print("rageval: interrupted; run the command again", file=sys.stderr)
             sys.exit(_ENDED if came(signal.SIGTERM) else _INTERRUPTED)
+
+
+def _home() -> Path | None:
+    from rageval_dagster.settings import load_settings
+
+    with suppress(RagevalError):
+        return load_settings().home
+    return None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import SettingsError, unwritable
 from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition, Table
 
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -405,9 +405,8 @@ class Settings(Table):
             with tempfile.TemporaryFile(dir=self.home):
                 pass
         except OSError as error:
-            raise SettingsError(
-                f"RAGEVAL_HOME: the folder {self.home} cannot be written ({error.strerror}); name one that can"
-            ) from None
+            what = f"RAGEVAL_HOME: the folder {self.home} cannot be written"
+            raise SettingsError(unwritable(what, error, "name one that can")) from None
         return self.home
 
 

@@ -4,12 +4,11 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from rageval_dagster.app.clients import meant_instead
-from rageval_dagster.corpus.ingest import IngestReport
+from rageval_dagster.corpus.ingest import IngestReport, Progress
 from rageval_dagster.corpus.ingest import ingest as load
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.records import Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client, list_clients, observe_probe
 from rageval_dagster.storage.clients import notify as note

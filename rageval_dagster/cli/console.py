@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.records import Pace, Progress
+from rageval_dagster.records import Pace
 from rageval_dagster.text import showable
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ DONE_IN_PART = 4
 
 
 MAX_LISTED = 20
+
+MAX_SHOWN = 60
+"""Characters of what is going on that a line of progress shows."""
 
 LINE_EVERY_S = 10.0
 """Seconds between two lines of progress, where no bar can be drawn."""
@@ -81,10 +84,17 @@ def score_rows(scores: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+class Bar(Protocol):
+    """Takes (done, total), and what is going on if that is to be shown."""
+
+    def __call__(self, done: int, total: int, now: str = "", /) -> None: ...
+
+
 @contextmanager
-def progress_bar(what: str) -> Iterator[Progress]:
+def progress_bar(what: str) -> Iterator[Bar]:
     """A progress bar on standard error; where that is no terminal, a line now and then."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
@@ -94,20 +104,26 @@ def progress_bar(what: str) -> Iterator[Progress]:
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def update(done: int, total: int, now: str = "") -> None:
+            doing = f"{what}: {cell(now)[:MAX_SHOWN]}" if now else what
+            bar.update(task, completed=done, total=total, description=escape(doing))
+
+        yield update
 
 
-def _progress_lines(what: str) -> Progress:
+def _progress_lines(what: str) -> Bar:
     """Says how many are done, how fast, and how long the rest takes so, at most every LINE_EVERY_S."""
     started = told = time.monotonic()
     pace = Pace()
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, now: str = "") -> None:
         nonlocal told
-        now = time.monotonic()
-        if now - told >= LINE_EVERY_S:
-            told = now
-            say(f"{what}: {done}/{total} ({pace.describe(done, total, now - started)})")
+        time_now = time.monotonic()
+        if time_now - told >= LINE_EVERY_S:
+            told = time_now
+            doing = f", {cell(now)[:MAX_SHOWN]}" if now else ""
+            say(f"{what}: {done}/{total} ({pace.describe(done, total, time_now - started)}){doing}")
 
     return tell
 

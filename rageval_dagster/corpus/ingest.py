@@ -8,20 +8,22 @@ takes the place of the one before. Nothing else is ever removed: what other fold
 """
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rageval_dagster.corpus.compatibility import check_dimension, check_embedder
 from rageval_dagster.corpus.fields import POSITION_FIELD, read_time
-from rageval_dagster.corpus.readers import Document, ReadError, count_documents, is_readable, read_documents
+from rageval_dagster.corpus.readers import Document, ReadError, count_documents, is_readable
+from rageval_dagster.corpus.reading import TICK_S, read_files
 from rageval_dagster.corpus.splitting import ChunkSize, split_document
 from rageval_dagster.corpus.store import ChromaStore, Metadata
 from rageval_dagster.errors import IngestError
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Chunk, Progress
+from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import check_name
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 ROOT_FIELD = "rageval_root"
 FILE_FIELD = "rageval_file"
 EMBEDDER_FIELD = "rageval_embedder"
+
+Progress = Callable[[int, int, str], None]
+"""Called every few seconds with (documents done, documents there may be, what is going on)."""
 
 _CHUNKS_AT_A_TIME = 250
 _DOCUMENTS_AT_A_TIME = 200
@@ -90,7 +95,8 @@ def ingest(
 
     A document's id is its file's path (with /) under the nearest folder around the path that was loaded before, else
     under the path itself, or the file's folder; or it is the `id` of its .jsonl row. Unchanged chunks are not embedded
-    again and keep their time of adding; hidden files are passed over.
+    again and keep their time of adding; hidden files are passed over. A file that cannot be read, or that a link
+    brings in from outside the folder, is refused with its reason, and the rest is loaded.
 
     Args:
         chunk_size: characters a chunk, 0 for whole documents (of PDFs: pages).
@@ -109,8 +115,8 @@ def ingest(
             f"chunk size {chunk_size} with overlap {overlap} is not possible: the overlap takes 0 or more, and less "
             "than the chunk size (a chunk size of 0 keeps documents whole)"
         )
-    path = Path(path).expanduser().resolve()
-    files, ignored = _list_files(path)
+    path = Path(os.path.realpath(Path(path).expanduser()))
+    listing = _list_files(path)
     foreign_store = store.is_foreign
     if store.has(client_id):
         store.ensure_client(client_id)
@@ -119,7 +125,7 @@ def ingest(
             check_embedder(store, client_id, embedder)
     root = _find_root(store, client_id, path)
     work = _Ingestion(client_id, store, embedder, root, ChunkSize(chunk_size, overlap), progress, embed_again)
-    work.load(files)
+    work.load(listing)
     work.remove_vanished(path)
     return IngestReport(
         documents=len(work.document_ids),
@@ -129,32 +135,70 @@ def ingest(
         removed_documents=sorted(work.removed_documents),
         elsewhere=work.count_elsewhere(),
         refused=work.refused,
-        ignored=ignored,
+        ignored=listing.ignored,
         foreign_store=foreign_store,
     )
 
 
-def _list_files(path: Path) -> tuple[list[Path], int]:
-    """The readable files at a path, sorted, and how many others there are.
+class _Listing(NamedTuple):
+    """The files to read, sorted, which files and folders are refused unread, and how many files are of other kinds."""
+
+    files: list[Path]
+    refused: list[tuple[Path, str]]
+    ignored: int
+
+
+def _list_files(path: Path) -> _Listing:
+    """What stands at a path.
 
     Raises:
-        IngestError: there are none.
+        IngestError: nothing that can be read.
     """
     kinds = ".md, .txt, .html, .pdf or .jsonl"
-    if path.is_file():
+    if not path.exists():
+        raise IngestError(f"there is no file or folder {path}")
+    if not path.is_dir():
         if not is_readable(path):
             raise IngestError(f"{path} is not a {kinds} file")
-        return [path], 0
-    if not path.is_dir():
-        raise IngestError(f"there is no file or folder {path}")
-    found: list[Path] = []
-    for folder, folders, names in os.walk(path):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(folder) / name for name in names if not name.startswith(".")]
-    files = sorted(file for file in found if is_readable(file))
-    if not files:
-        raise IngestError(f"{path} holds no {kinds} file ({len(found)} others)")
-    return files, len(found) - len(files)
+        return _Listing([path], [], 0)
+    files: list[Path] = []
+    refused: list[tuple[Path, str]] = []
+    others = 0
+    folders = [path]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = [entry for entry in os.scandir(folder) if not entry.name.startswith(".")]
+        except OSError as error:
+            refused.append((folder, f"cannot be read ({error.strerror})"))
+            continue
+        for entry in entries:
+            file = Path(entry.path)
+            is_folder, is_link = entry.is_dir(follow_symlinks=False), entry.is_symlink()
+            is_linked_folder, leads_out = is_link and file.is_dir(), is_link and _leads_out(file, path)
+            if is_linked_folder and not leads_out:
+                continue  # it is read where it stands
+            if not (is_folder or is_linked_folder or is_readable(file)):
+                others += 1
+            elif not _is_utf8(entry.name):
+                refused.append((file, "has a name that is not UTF-8: rename it"))
+            elif leads_out:
+                refused.append((file, "is a link that leads out of the folder: copy here what shall be loaded"))
+            elif is_folder:
+                folders.append(file)
+            else:
+                files.append(file)
+    if not files and not refused:
+        raise IngestError(f"{path} holds no {kinds} file ({others} others)")
+    return _Listing(sorted(files), sorted(refused), others)
+
+
+def _leads_out(link: Path, folder: Path) -> bool:
+    return not Path(os.path.realpath(link)).is_relative_to(folder)
+
+
+def _is_utf8(name: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _find_root(store: ChromaStore, client_id: str, path: Path) -> Path:
@@ -184,11 +228,13 @@ class _Ingestion:
     embed_again: bool
     document_ids: set[str] = field(default_factory=set)
     refused: list[Refusal] = field(default_factory=list)
-    incomplete_files: set[str] = field(default_factory=set)
+    incomplete: set[str] = field(default_factory=set)
     removed_documents: set[str] = field(default_factory=set)
     added: int = 0
     unchanged: int = 0
     removed: int = 0
+    total: int = 0
+    told_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.fields = self.store.fields(self.client_id)
@@ -197,44 +243,49 @@ class _Ingestion:
         embedded = [self.embedder.name, self.embedder.version, *filter(None, [self.redactor.version])]
         self.embedder_name = digest(*embedded)[:16]
 
-    def load(self, files: list[Path]) -> None:
-        total = sum(map(count_documents, files))
+    def load(self, listing: _Listing) -> None:
+        for path, reason in listing.refused:
+            self._refuse(self._name(path), reason)
+        self.total = sum(map(count_documents, listing.files))
         batch: list[_Loaded] = []
-        for loaded in self._read(files):
+        for loaded in self._read(listing.files):
             batch.append(loaded)
             if len(batch) >= _DOCUMENTS_AT_A_TIME or sum(len(each.chunks) for each in batch) >= _CHUNKS_AT_A_TIME:
                 self._store(batch)
                 batch = []
-                if self.progress is not None:
-                    self.progress(len(self.document_ids), total)
         self._store(batch)
         if not self.document_ids:
             file, reason = self.refused[0]
             raise IngestError(f"nothing could be loaded, {len(self.refused)} refused; the first: {file} {reason}")
         if self.progress is not None:
-            self.progress(total, total)
+            self.progress(self.total, self.total, "")
 
-    def _read(self, files: Iterable[Path]) -> Iterator[_Loaded]:
-        for file in files:
-            name = file.relative_to(self.root).as_posix()
-            try:
-                for document in read_documents(file):
-                    if isinstance(document, ReadError):
-                        self._refuse(name, str(document))
-                        continue
-                    document_id = document.id or name
-                    if document_id in self.document_ids:
-                        self._refuse(name, f"document id {document_id!r} was there before; the first is kept")
-                        continue
-                    self.document_ids.add(document_id)
-                    chunks = split_document(self.client_id, document_id, document, self.size)
-                    yield _Loaded(document_id, name, document, chunks)
-            except ReadError as error:
-                self._refuse(name, str(error))
+    def _read(self, files: list[Path]) -> Iterator[_Loaded]:
+        names = {file: self._name(file) for file in files}
+        for file, found in read_files(files, self.size):
+            name = names[file]
+            self._tell(f"reading {name}")
+            if isinstance(found, ReadError):
+                self._refuse(name, str(found))
+            elif found is not None:
+                document_id = found.id or name
+                if document_id in self.document_ids:
+                    self._refuse(name, f"document id {document_id!r} was there before; the first is kept")
+                    continue
+                self.document_ids.add(document_id)
+                yield _Loaded(document_id, name, found, split_document(self.client_id, document_id, found))
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    def _tell(self, what: str) -> None:
+        if self.progress is not None and time.monotonic() - self.told_at >= TICK_S:
+            self.told_at = time.monotonic()
+            self.progress(len(self.document_ids), self.total, what)
 
     def _refuse(self, file: str, reason: str) -> None:
         self.refused.append(Refusal(file, reason))
-        self.incomplete_files.add(file)
+        self.incomplete.add(file)
 
     def _store(self, batch: list[_Loaded]) -> None:
         """Writes what is new before it deletes what is old: killed in between, the next run finishes it."""
@@ -260,10 +311,12 @@ class _Ingestion:
                     metadata.pop(self.fields.added_at, None)
                 if metadata:
                     moved[chunk.id] = metadata
-        if new:
+        for start in range(0, len(new), _CHUNKS_AT_A_TIME):
+            self._tell(f"embedding {batch[-1].file}")
+            part = slice(start, start + _CHUNKS_AT_A_TIME)
             # The store is the user's and gets the texts as they are; a model sees them redacted only.
-            vectors = self.embedder.encode([self.redactor.redact(chunk.text) for chunk in new])
-            self.store.upsert(self.client_id, new, vectors, new_metadata)
+            vectors = self.embedder.encode([self.redactor.redact(chunk.text) for chunk in new[part]])
+            self.store.upsert(self.client_id, new[part], vectors, new_metadata[part])
         if moved:
             self.store.update_metadata(self.client_id, moved)
         gone = sorted(stored.keys() - kept)
@@ -307,7 +360,7 @@ class _Ingestion:
                 document_id = str(metadata.get(self.fields.document))
                 if (
                     document_id not in self.document_ids
-                    and file not in self.incomplete_files
+                    and self.incomplete.isdisjoint([file, *map(str, PurePosixPath(file).parents)])
                     and Path(file).is_relative_to(scope)
                 ):
                     gone.append(chunk_id)

@@ -2,25 +2,40 @@
 
 import json
 import math
-import re
-import subprocess
-import sys
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from rageval_dagster.corpus.html_pages import html_text
 from rageval_dagster.errors import RagevalError
 
-PDF_TIMEOUT_S = 300
+FILE_S = 300
+"""How many seconds an ingestion waits for a file, of a .jsonl for each row."""
+
+MEMORY_BYTES = 2 * 2**30
+"""What reading a file may take."""
+
+DOCUMENT_CHARACTERS = 50_000_000
+ROW_BYTES = 64 * 2**20
+
+METADATA_FIELDS = 1_000
+"""Of a row: at some 5,000 Chroma fails, and never again takes anything into the collection."""
+
+TOO_LARGE = f"it takes more than {MEMORY_BYTES / 2**30:g} GiB of memory"
 
 Scalar = str | int | float | bool
 
-_UNSEEN_TAGS = ["script", "style", "template", "noscript", "head", "title"]
-_BLOCK_TAGS = frozenset(
-    "address article aside blockquote body caption dd details div dl dt fieldset figcaption figure footer form "
-    "h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table tbody td tfoot th thead tr ul".split()
-)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_RESERVED = ("#", "$", "chroma:")
+"""Beginnings of metadata fields that Chroma refuses, or keeps to itself."""
 
 
 class ReadError(RagevalError):
@@ -51,12 +66,14 @@ def is_readable(path: Path) -> bool:
 
 
 def count_documents(path: Path) -> int:
-    """How many documents the file may hold; cheap, for progress."""
-    if path.suffix.lower() != ".jsonl":
-        return 1
+    """About how many documents the file holds, for progress: of a long .jsonl its beginning is counted."""
     try:
-        with path.open("rb") as lines:
-            return sum(1 for line in lines if line.strip())
+        if path.suffix.lower() != ".jsonl" or not path.is_file():
+            return 1
+        with path.open("rb") as file:
+            beginning = file.read(ROW_BYTES)
+        rows = sum(1 for line in beginning.split(b"\n") if line.strip())
+        return rows * max(path.stat().st_size, 1) // max(len(beginning), 1)
     except OSError:
         return 1
 
@@ -64,10 +81,15 @@ def count_documents(path: Path) -> int:
 def read_documents(path: Path) -> Iterator[Document | ReadError]:
     """The documents of a file, in order; in place of each row that cannot be read its error.
 
+    A hostile file may end the process that reads it, or keep it busy for ever: see `reading`.
+
     Raises:
         ReadError: the file as a whole cannot be read.
     """
     try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+        if kind != stat.S_IFREG:  # opening a pipe waits for ever, opening a device may do anything
+            raise ReadError(f"is {_KINDS.get(kind, 'something else')}, not a file")
         yield from _READERS[path.suffix.lower()](path)
     except OSError as error:
         raise ReadError(f"cannot be read ({error.strerror})") from None
@@ -84,59 +106,52 @@ def _read_html(path: Path) -> Iterator[Document]:
     yield _document([Section(_clean(html_text(path.read_bytes())))])
 
 
-def html_text(page: bytes) -> str:
-    """The visible text: the title first unless the page shows it, a line for each block, a blank line between them."""
-    from bs4 import BeautifulSoup
-    from bs4.element import NavigableString, PreformattedString, Tag
-
-    soup = BeautifulSoup(page, "html.parser")
-    title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for tag in soup(_UNSEEN_TAGS):
-        tag.decompose()
-    pieces: list[str] = []
-
-    def walk(node: Tag, preformatted: bool) -> None:
-        for child in node.children:
-            if isinstance(child, Tag):
-                edge = "\n" if child.name in _BLOCK_TAGS else ""
-                pieces.append("\n" if child.name == "br" else edge)
-                walk(child, preformatted or child.name == "pre")
-                pieces.append(edge)
-            elif isinstance(child, NavigableString) and not isinstance(child, PreformattedString):  # no comments
-                pieces.append(str(child) if preformatted else re.sub(r"\s+", " ", child))
-
-    walk(soup, preformatted=False)
-    lines = [re.sub(r"^ (?=\S)", "", line).rstrip() for line in "".join(pieces).split("\n")]
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-    return text if title in text else f"{title}\n\n{text}".strip()
-
-
 def _read_pdf(path: Path) -> Iterator[Document]:
-    """A hostile or damaged file may crash what reads it, or keep it busy for ever: neither ends an ingestion."""
-    command = [sys.executable, "-P", Path(__file__).with_name("pdf_pages.py")]
-    with path.open("rb") as file:
-        try:
-            done = subprocess.run(command, stdin=file, capture_output=True, timeout=PDF_TIMEOUT_S, check=False)  # noqa: S603
-        except subprocess.TimeoutExpired:
-            raise ReadError(f"is not a readable PDF (it took longer than {PDF_TIMEOUT_S} s)") from None
-    if done.returncode:
-        raise ReadError(f"is not a readable PDF (its reader ended with {done.returncode})")
-    pages = json.loads(done.stdout)
-    if isinstance(pages, str):
-        raise ReadError(pages)
-    sections = [Section(_clean(text), number) for number, text in enumerate(pages, 1)]
+    from pypdfium2 import PdfDocument, PdfiumError
+    from pypdfium2.raw import FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
+
+    sections: list[Section] = []
+    characters = 0
+    try:
+        for number, page in enumerate(PdfDocument(path.read_bytes()), 1):
+            # pdfium writes \x02 for a hyphen that only the end of a line put into a word.
+            text = page.get_textpage().get_text_bounded().replace("\x02", "")
+            characters += len(text)
+            _check_length(characters)
+            sections.append(Section(_clean(text), number))
+    except PdfiumError as error:
+        if error.err_code in (FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY):
+            raise ReadError("is an encrypted PDF: save it without a password") from None
+        raise ReadError("is not a readable PDF") from None
     yield _document([section for section in sections if section.text])
 
 
 def _read_jsonl(path: Path) -> Iterator[Document | ReadError]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                yield _row_document(line)
-            except ReadError as error:
-                yield ReadError(f"row {number}: {error}")
+    has_rows = False
+    with path.open("rb") as file:
+        for number, line in enumerate(_lines(file), 1):
+            if line is None:
+                yield ReadError(f"row {number}: is longer than {ROW_BYTES // 2**20} MiB")
+                has_rows = True
+            elif line.strip():
+                has_rows = True
+                try:
+                    yield _row_document(line)
+                except ReadError as error:
+                    yield ReadError(f"row {number}: {error}")
+    if not has_rows:
+        raise ReadError("holds no rows")
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes | None]:
+    """The lines of a file; None in place of one that is too long to be held."""
+    while line := file.readline(ROW_BYTES + 1):
+        if len(line) <= ROW_BYTES or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(ROW_BYTES)
+        yield None
 
 
 def _row_document(line: bytes) -> Document:
@@ -144,11 +159,15 @@ def _row_document(line: bytes) -> Document:
         row = json.loads(line)
     except ValueError:
         raise ReadError("is not JSON") from None
+    except RecursionError:
+        raise ReadError("is nested too deeply") from None
+    except MemoryError:
+        raise ReadError(TOO_LARGE) from None
     if not isinstance(row, dict):
         raise ReadError("is not a JSON object")
     # BEIR's corpora, and only they, call it _id.
     identity = row.get("id", row.get("_id"))
-    if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
+    if isinstance(identity, bool) or not isinstance(identity, str | int) or not _clean(str(identity)):
         raise ReadError("field 'id' takes a text or a whole number")
     text, title, metadata = row.get("text"), row.get("title") or "", row.get("metadata") or {}
     if not isinstance(text, str):
@@ -159,14 +178,17 @@ def _row_document(line: bytes) -> Document:
         raise ReadError("field 'metadata' takes an object")
     if not all(map(_is_storable, metadata.values())):
         raise ReadError("field 'metadata' takes texts, numbers, true and false, no lists or objects")
+    metadata = {
+        _clean(name): _clean(value) if isinstance(value, str) else value
+        for name, value in metadata.items()
+        if value is not None
+    }
+    if any(not name or name.startswith(_RESERVED) for name in metadata):
+        raise ReadError(f"field 'metadata' takes names that are not empty and do not begin with {', '.join(_RESERVED)}")
+    if len(metadata) > METADATA_FIELDS:
+        raise ReadError(f"field 'metadata' takes at most {METADATA_FIELDS:,} names")
     return _document(
-        [Section(_clean(f"{title}\n{text}" if title else text))],
-        id=_clean(str(identity)),
-        metadata={
-            _clean(name): _clean(value) if isinstance(value, str) else value
-            for name, value in metadata.items()
-            if value is not None
-        },
+        [Section(_clean(f"{title}\n{text}" if title else text))], id=_clean(str(identity)), metadata=metadata
     )
 
 
@@ -179,9 +201,15 @@ def _is_storable(value: Any) -> bool:
 
 
 def _document(sections: list[Section], **rest: Any) -> Document:
+    _check_length(sum(len(section.text) for section in sections))
     if not any(character.isalnum() for section in sections for character in section.text):
         raise ReadError("holds no text")
     return Document(sections, **rest)
+
+
+def _check_length(characters: int) -> None:
+    if characters > DOCUMENT_CHARACTERS:
+        raise ReadError(f"holds more than {DOCUMENT_CHARACTERS:,} characters of text")
 
 
 def _clean(text: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rageval_dagster.corpus.readers import Document
+from rageval_dagster.corpus.readers import Document, Section
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk
 
@@ -21,24 +21,31 @@ class ChunkSize:
     overlap: int
 
 
-def split_document(client_id: str, document_id: str, document: Document, size: ChunkSize) -> list[Chunk]:
-    """The document's chunks in order; pieces without a letter or digit are left out.
+WHOLE = ChunkSize(0, 0)
+
+
+def split_document(client_id: str, document_id: str, document: Document, size: ChunkSize = WHOLE) -> list[Chunk]:
+    """The document's chunks in order.
 
     An id is a hash of client, document, text, and how often that text stood in the document before: moving a chunk
     within its document does not change it.
     """
     seen: Counter[str] = Counter()
     chunks: list[Chunk] = []
-    for section in document.sections:
-        pieces = [section.text]
-        if size.characters:
-            pieces = _splitter(size, document.is_markdown).chunks(section.text)
-        for text in pieces:
-            if any(character.isalnum() for character in text):
-                chunk_id = digest(client_id, document_id, text, str(seen[text]))[:32]
-                seen[text] += 1
-                chunks.append(Chunk(chunk_id, text, document_id, section.page, position=len(chunks)))
+    for text, page in ((section.text, section.page) for section in cut(document, size)):
+        chunk_id = digest(client_id, document_id, text, str(seen[text]))[:32]
+        seen[text] += 1
+        chunks.append(Chunk(chunk_id, text, document_id, page, position=len(chunks)))
     return chunks
+
+
+def cut(document: Document, size: ChunkSize) -> list[Section]:
+    """The document's sections in pieces of that size; those without a letter or digit are left out."""
+    pieces: list[Section] = []
+    for section in document.sections:
+        texts = _splitter(size, document.is_markdown).chunks(section.text) if size.characters else [section.text]
+        pieces += [Section(text, section.page) for text in texts if any(map(str.isalnum, text))]
+    return pieces
 
 
 @lru_cache(maxsize=4)

@@ -39,7 +39,7 @@ def counts(report: IngestReport) -> tuple[int, int, int, int]:
 class TestLoading:
     def test_a_folder(self, store: ChromaStore, docs: Path, embedder) -> None:
         seen: list[tuple[int, int]] = []
-        report = ingest(docs, "acme", store, embedder, progress=lambda done, total: seen.append((done, total)))
+        report = ingest(docs, "acme", store, embedder, progress=lambda done, total, _: seen.append((done, total)))
         assert counts(report) == (3, 3, 0, 0)
         assert (report.refused, report.ignored, report.foreign_store) == ([], 1, False)
         assert documents(store) == {"intro.md", "guide/install.md", "notes.txt"}

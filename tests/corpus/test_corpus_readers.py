@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.corpus.readers import Document, ReadError, Section, count_documents, html_text, read_documents
+from rageval_dagster.corpus.html_pages import html_text
+from rageval_dagster.corpus.readers import Document, ReadError, Section, count_documents, read_documents
 from rageval_dagster.corpus.splitting import ChunkSize, split_document
 from rageval_dagster.records import Chunk
 

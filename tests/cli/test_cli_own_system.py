@@ -154,3 +154,15 @@ def test_a_metric_that_fails_is_told_with_its_reason(
     monkeypatch.setenv("RAGEVAL_MAX_ERROR_SHARE", "1")
     allowed = run("evaluate", "--client", "acme")
     assert (allowed.code, "RAGEVAL_MAX_ERROR_SHARE" in allowed.err) == (0, False)
+
+
+def test_recorded_answers_are_listed_as_such_and_not_by_their_file_s_hash(project: Project, run: Run) -> None:
+    db = project.database()
+    dataset = make_dataset(db, "acme", [Item("Who?")])
+    open_run(db, dataset, "command:one", declared="a" * 64)
+    open_run(db, dataset, "command:two", declared="2.1")
+    listed = run("runs", "list").out
+    assert "recorded answers" in listed
+    assert "2.1" in listed
+    assert "aaaa" not in listed + run("runs", "show", "1").out
+    assert {row["version"] for row in json.loads(run("runs", "list", "--json").out)} == {"a" * 64, "2.1"}

@@ -200,7 +200,9 @@ def contents(scale: int) -> Mapping[str, Content]:
         "deep-states": pdf_with(b"q " * long + page),
         "deep-dictionary": pdf(b"<< /Type /Catalog /Pages " + b"<< /A " * long, b"<< >>"),
         "form-in-itself": pdf_with(
-            b"/X Do", b"/Type /XObject /Subtype /Form /Resources << /XObject << /X 5 0 R >> >>", b"/XObject << /X 5 0 R >>"
+            b"/X Do",
+            b"/Type /XObject /Subtype /Form /Resources << /XObject << /X 5 0 R >> >>",
+            b"/XObject << /X 5 0 R >>",
         ),
         "deflate-bomb": _deflate_bomb(1, 32 * scale * 2**20),
         "deflate-bomb-twice": _deflate_bomb(2, 64 * scale * 2**20),

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,9 @@ hypothesis.settings.register_profile("rageval", deadline=None, suppress_health_c
 # About ten minutes for a quick property: pytest --timeout=0 --hypothesis-profile=long FILE
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("rageval"), max_examples=90_000)
 hypothesis.settings.load_profile("rageval")
+
+# What a shell starts in the background ignores Ctrl-C, and so would every process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two processes that each compute with all cores wait for one another most of the time.
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rageval_dagster.corpus.evidence import Resolution, RunIndex, find_quotes
+from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.corpus.winnowing import RUN_WORDS, Winnower, words
 from rageval_dagster.identity import digest
@@ -105,12 +106,13 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
 
     A run of eight words, or a whole chunk, that one other client holds makes a text `foreign`, one that several hold
     `shared`; what is boilerplate counts for nothing. Runs are found as hashes (see `winnowing`): `SURE_WORDS` in a row
-    surely, fewer by chance. It costs what the texts are long, however many clients there are; no other client's store
-    is read.
+    surely, fewer by chance. It costs what the texts are long, however many clients there are: another client's store is
+    read only before that client was ever scanned, and once.
     """
     split = {text: found for text in texts if (found := words(text))}
     if not split:
         return {}
+    hash_unscanned(db, store)
     key = hash_key(db)
     winnower = Winnower(key)
     runs = {text: winnower.runs(found) for text, found in split.items()}

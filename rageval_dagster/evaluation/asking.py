@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits, stray_owners
-from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.evaluation.stages import BATCH, StageReport, offset_progress
@@ -38,8 +37,6 @@ def run_retrieval(
     missing = [item_id for item_id in keys if item_id not in reused]
     resolutions = resolve([items[item_id] for item_id in missing], db, store, evaluation.client_id) if missing else {}
     versions = _answer_versions(system, evaluation) if system.answers_at_once else []
-    if system.answers_at_once and missing:
-        hash_unscanned(db, store)
     errors = done = 0
     for batch in in_batches(missing, BATCH):
         retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)

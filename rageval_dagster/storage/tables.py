@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
 )
+from sqlalchemy.dialects import mysql
 
 from rageval_dagster.storage.types import JsonText, LongText, UtcTime, big_integer, hex_digest, identifier
 
@@ -145,7 +146,8 @@ corpus_chunks = _table(
     Column("vector_hash", hex_digest()),
     Column("added_at", UtcTime),
     Column("first_seen", UtcTime, nullable=False),
-    Column("word_hashes", LargeBinary),  # of its text: what the table of that name counts for it
+    # Of its text, in 8 bytes each: what the table of that name counts for it.
+    Column("word_hashes", LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")),
     PrimaryKeyConstraint("client_id", "chunk_key"),
     Index(None, "client_id", "document_key"),
     # Across clients: whose chunk is it that a system returned?

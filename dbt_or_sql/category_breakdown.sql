@@ -30,7 +30,8 @@ outcomes AS (
         m.value,
         -- The outcome that counts: the first one without an error, else the error.
         ROW_NUMBER() OVER (
-            PARTITION BY l.id, i.item_id, m.metric_id ORDER BY CASE WHEN m.status = 'error' THEN 1 ELSE 0 END, m.take
+            PARTITION BY l.client_id, l.id, i.item_id, m.metric_id
+            ORDER BY CASE WHEN m.status = 'error' THEN 1 ELSE 0 END, m.take
         ) AS choice
     FROM latest l
     JOIN metric_summaries s

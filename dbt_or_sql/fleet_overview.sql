@@ -1,7 +1,7 @@
 -- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the
 -- headline metric that fell most since the evaluation before of the same dataset and system (worst_delta); where
 -- none fell, the lowest reciprocal rank, so that from day to day it is the same number. Clients whose systems
--- returned chunks of other clients come before all others, then those that regressed against their baseline, the
+-- returned passages of other clients come before all others, then those that regressed against their baseline, the
 -- deepest fall of a metric of the gate first (regressed_metric, regressed_by), then those whose system failed, then
 -- those whose last run failed (failed_run_id: their numbers are older); clients never evaluated come last, vanished
 -- ones after them. system_note is about any of the systems; verdict is the worst of them all. newly_failing counts

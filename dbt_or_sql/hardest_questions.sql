@@ -26,9 +26,11 @@ outcomes AS (
         m.metric_id,
         m.status,
         m.value,
-        -- The outcome that counts: the first one without an error, else the error.
+        -- The outcome that counts: the first one without an error, else the error. Windows are of one client each, so
+        -- that a condition on client_id reaches the tables.
         ROW_NUMBER() OVER (
-            PARTITION BY l.id, i.item_id ORDER BY CASE WHEN m.status = 'error' THEN 1 ELSE 0 END, m.take
+            PARTITION BY l.client_id, l.id, i.item_id
+            ORDER BY CASE WHEN m.status = 'error' THEN 1 ELSE 0 END, m.take
         ) AS choice
     FROM latest l
     JOIN metric_summaries s
@@ -56,7 +58,7 @@ ranked AS (
     SELECT
         o.*,
         ROW_NUMBER() OVER (
-            PARTITION BY o.evaluation_id
+            PARTITION BY o.client_id, o.evaluation_id
             ORDER BY CASE WHEN o.status = 'error' THEN 0 ELSE 1 END, o.value, o.item_id
         ) AS difficulty_rank
     FROM outcomes o

@@ -1,23 +1,32 @@
 """The REST endpoints of `rageval serve`: seed 004's, which start the same Dagster runs as the command line."""
 
+import json
+import logging
 import secrets
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, Concatenate, Literal
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic_core import PydanticCustomError
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rageval_dagster.app.datasets import generate_dataset
 from rageval_dagster.app.evaluate import Plan, evaluate
 from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError
-from rageval_dagster.evaluation.leaks import chunks_of_others
-from rageval_dagster.evaluation.summary import failures
+from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, place
+from rageval_dagster.evaluation.leaks import passages_of_others
+from rageval_dagster.network import TooDeepError, parsed_json
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
@@ -25,17 +34,39 @@ from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.leases import died, held_leases
-from rageval_dagster.storage.scores import load_summaries
+from rageval_dagster.storage.results import failure_reasons
+from rageval_dagster.storage.scores import means
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.alarms import failed_questions
-from rageval_dagster.text import showable
+from rageval_dagster.text import CONTROL, showable
 
 PREFIX = "/api/v1/evaluation"
 _DIGITS = 6
 _MOST_REASONS = 3
+_MOST_TROUBLES = 10
+_MB = 1_000_000
+_PACKAGE = Path(__file__).parent
+_LONGEST_LENGTH = 18
+"""Digits of a Content-Length: more than that is no number that Python would take without complaint."""
+_FAITHFULNESS = "claims.faithfulness"
+
+logger = logging.getLogger(__name__)
+
+
+def _printable(name: str) -> str:
+    if CONTROL.search(name):
+        raise PydanticCustomError("control_character", "A name has no control characters")
+    return name
+
 
 _Id = Annotated[int, Field(ge=1, le=2**31 - 1)]
-_Name = Annotated[str, Field(min_length=1, max_length=200)]
+_Limit = Annotated[int, Field(ge=1, le=1000)]
+_Offset = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Name = Annotated[
+    str,
+    Field(min_length=1, max_length=200, json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]+$"}),
+    AfterValidator(_printable),
+]
 
 
 class GenerateRequest(BaseModel):
@@ -53,20 +84,23 @@ class GenerateRequest(BaseModel):
 
 
 class DatasetsQuery(BaseModel):
-    """Whose datasets to list."""
+    """Whose datasets to list, how many at most, and after how many of them to begin."""
 
     model_config = ConfigDict(extra="forbid")
 
     client_id: _Name | None = None
+    limit: _Limit = 1000
+    offset: _Offset = 0
 
 
 class RunsQuery(BaseModel):
-    """Which evaluations to list, and how many at most."""
+    """Which evaluations to list, how many at most, and after how many of them to begin."""
 
     model_config = ConfigDict(extra="forbid")
 
     dataset_id: _Id | None = None
-    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+    limit: _Limit = 50
+    offset: _Offset = 0
 
 
 class DatasetResponse(BaseModel):
@@ -92,7 +126,7 @@ class RunResponse(BaseModel):
     """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged.
 
     Numbers have six digits. `status` is failed where the system failed on every question; `error` says on how many it
-    failed and why, or that it returned chunks of other clients; null where nothing is wrong.
+    failed and why, or that it returned passages of other clients; null where nothing is wrong.
     """
 
     run_id: int
@@ -113,27 +147,136 @@ class Said(BaseModel):
     detail: str
 
 
-_RESPONSES: dict[int | str, dict[str, Any]] = {401: {"model": Said, "description": "Wrong or no bearer token"}}
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Said, "description": "No such client or dataset"}}
-_OF_WORK: dict[int | str, dict[str, Any]] = {
-    400: {"model": Said, "description": "The body is no text"},
-    409: {"model": Said, "description": "The client is being worked on"},
+class Trouble(BaseModel):
+    """What is wrong with a part of a request; `loc` says with which."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Refused(BaseModel):
+    """Everything that is wrong with a request, or the first ten of it."""
+
+    detail: list[Trouble]
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    401: {"model": Said, "description": "Wrong or no bearer token"},
+    413: {"model": Said, "description": "The body is too large"},
+    422: {"model": Refused, "description": "The request is not as described"},
+    500: {"model": Said, "description": "Something unexpected; the log says where"},
     503: {"model": Said, "description": "It could not be done"},
 }
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Said, "description": "No such client or dataset"}}
+_OF_WORK: dict[int | str, dict[str, Any]] = {
+    400: {"model": Said, "description": "The body is no text, or a number in it too long"},
+    409: {"model": Said, "description": "The client is being worked on"},
+}
+
+
+class _Guard:
+    """Lets a request through to the endpoints once its token is right, and its body short and flat enough.
+
+    In this order, and before the framework sees it, which reads and parses a body first: of a request without the
+    token nothing is read at all, and of one that is too large no more than the limit.
+    """
+
+    def __init__(self, app: ASGIApp, token: SecretStr, most_bytes: int) -> None:
+        self._app = app
+        self._token = token.get_secret_value().encode()
+        self._most_bytes = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            refusal = await self._handled(scope, receive, sending)
+        except Exception as error:  # noqa: BLE001  (whatever it is: its words may be of documents)
+            logger.error("%s %s: %s", scope["method"], showable(scope["path"]), _class_and_place(error))  # noqa: TRY400
+            refusal = _said(500, "something unexpected happened: the log of rageval serve says where")
+        if refusal is not None and not has_begun:
+            await refusal(scope, receive, send)
+
+    async def _handled(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        """None once the endpoints have answered, else what to answer in their place."""
+        headers = dict(scope["headers"])
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        given = given.strip()
+        if scheme.lower() != b"bearer" or not given or not secrets.compare_digest(given, self._token):
+            return _said(
+                401,
+                "give the token: Authorization: Bearer <RAGEVAL_SERVE_TOKEN>",
+                {"WWW-Authenticate": "Bearer", "Connection": "close"},
+            )
+        too_large = _said(
+            413,
+            f"the body is larger than {self._most_bytes // _MB} MB (RAGEVAL_SERVE_MAX_BODY_MB)",
+            {"Connection": "close"},
+        )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or len(length) > _LONGEST_LENGTH or int(length) > self._most_bytes:
+            return too_large
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self._most_bytes:
+                return too_large
+            more = message.get("more_body", False)
+        try:
+            parsed_json(bytes(body))
+        except TooDeepError as error:
+            return _refused([{"loc": ["body"], "msg": f"The body is {error}", "type": "too_deep"}])
+        except ValueError:
+            pass  # the framework says what is wrong, where a body is wanted at all
+        given_on = False
+
+        async def whole() -> Message:
+            nonlocal given_on
+            if given_on:
+                return await receive()
+            given_on = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        await self._app(scope, whole, send)
+        return None
+
+
+def _class_and_place(error: Exception) -> str:
+    """Where this package was: between it and the endpoint there is the framework's machinery."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE in Path(frame.filename).parents]
+    return f"{type(error).__name__} at {place(frames[-1].filename, frames[-1].lineno)}"
+
+
+def _said(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    return _json(status, detail, headers)
+
+
+def _refused(troubles: list[dict[str, Any]]) -> Response:
+    return _json(422, troubles)
+
+
+def _json(status: int, detail: Any, headers: dict[str, str] | None = None) -> Response:
+    """In ASCII: a name that is asked for may hold half of a surrogate pair."""
+    return Response(json.dumps({"detail": detail}), status, headers, "application/json")
 
 
 def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     """The endpoints, each behind the bearer token, and a page that describes them at /docs."""
-    bearer = HTTPBearer(auto_error=False, description="RAGEVAL_SERVE_TOKEN")
-
-    def authorised(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
-        wanted = token.get_secret_value().encode()
-        if given is None or not secrets.compare_digest(given.credentials.encode(), wanted):
-            raise HTTPException(
-                401, "give the token: Authorization: Bearer <RAGEVAL_SERVE_TOKEN>", {"WWW-Authenticate": "Bearer"}
-            )
-
-    routes = APIRouter(prefix=PREFIX, dependencies=[Depends(authorised)], responses=_RESPONSES)
+    bearer = HTTPBearer(auto_error=False, description="RAGEVAL_SERVE_TOKEN")  # for /docs: the guard looks at it
+    routes = APIRouter(prefix=PREFIX, dependencies=[Depends(bearer)], responses=_RESPONSES)
 
     @routes.post("/generate", tags=["datasets"], summary="Generate a dataset", responses=_UNKNOWN | _OF_WORK)
     def generate(request: GenerateRequest) -> DatasetResponse:
@@ -150,7 +293,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         if asked.client_id is not None:
             with _or_unknown():
                 client_storage.get_client(db, asked.client_id)
-        return [_dataset(each) for each in benchmark_storage.list_datasets(db, asked.client_id)]
+        found = benchmark_storage.list_datasets(db, asked.client_id)
+        return [_dataset(each) for each in found[asked.offset : asked.offset + asked.limit]]
 
     @routes.post("/runs", tags=["evaluations"], summary="Evaluate a dataset", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:
@@ -166,7 +310,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         newest = done.found[-1]
         if done.answered_nothing and not newest.leaked:
             raise HTTPException(503, showable(failed_questions(newest.report.evaluation, newest.failures) or ""))
-        return _run(db, newest.report.evaluation)
+        return _runs(db, [newest.report.evaluation])[0]
 
     @routes.get("/runs", tags=["evaluations"], summary="List the evaluations", responses=_UNKNOWN)
     def runs(asked: Annotated[RunsQuery, Query()]) -> list[RunResponse]:
@@ -175,9 +319,9 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
             with _or_unknown():
                 benchmark_storage.get_dataset(db, asked.dataset_id)
         found = evaluation_storage.list_evaluations(
-            db, dataset_id=asked.dataset_id, status="complete", limit=asked.limit
+            db, dataset_id=asked.dataset_id, status="complete", limit=asked.limit, offset=asked.offset
         )
-        return [_run(db, each) for each in found]
+        return _runs(db, found)
 
     # FastAPI's own page takes its scripts from a public server.
     app = FastAPIOffline(
@@ -186,6 +330,18 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         redoc_url=None,
     )
     app.include_router(routes)
+    app.add_middleware(_Guard, token=token, most_bytes=settings.serve_max_body_mb * _MB)
+
+    @app.exception_handler(RequestValidationError)
+    def refused(_: Request, error: RequestValidationError) -> Response:
+        # Without what was sent: it would come back whole, once for each thing that is wrong with it.
+        troubles = error.errors()[:_MOST_TROUBLES]
+        return _refused([{name: each[name] for name in Trouble.model_fields} for each in troubles])
+
+    @app.exception_handler(DatabaseError)
+    def away(_: Request, error: DatabaseError) -> Response:
+        return _said(503, str(error))
+
     return app
 
 
@@ -194,8 +350,8 @@ def _or_unknown() -> Iterator[None]:
     """Where there is no such client or dataset, that is the answer; that the database is away is another one."""
     try:
         yield
-    except DatabaseError as error:
-        raise HTTPException(503, str(error)) from None
+    except DatabaseError:
+        raise
     except RagevalError as error:
         raise HTTPException(404, str(error)) from None
 
@@ -227,33 +383,36 @@ def _dataset(dataset: Dataset) -> DatasetResponse:
     )
 
 
-def _run(db: Database, evaluation: evaluation_storage.Evaluation) -> RunResponse:
-    faithfulness = next((s for s in load_summaries(db, evaluation.id) if s.metric_id == "claims.faithfulness"), None)
-    return RunResponse(
-        run_id=evaluation.id,
-        dataset_id=evaluation.dataset_id,
-        precision_at_k=_rounded(evaluation.headline.get(f"precision_at_{evaluation.k}")),
-        recall_at_k=_rounded(evaluation.headline.get(f"recall_at_{evaluation.k}")),
-        mrr=_rounded(evaluation.headline.get("mrr")),
-        faithfulness=None if faithfulness is None else _rounded(faithfulness.mean),
-        k=evaluation.k,
-        created_at=evaluation.finished_at or evaluation.started_at,
-        status="failed" if evaluation.answered_nothing else "complete",
-        error=_error(db, evaluation),
-    )
+def _runs(db: Database, evaluations: list[evaluation_storage.Evaluation]) -> list[RunResponse]:
+    faithfulness = means(db, _FAITHFULNESS, [each.id for each in evaluations])
+    reasons = failure_reasons(db, [each.id for each in evaluations if each.error_count])
+    return [
+        RunResponse(
+            run_id=each.id,
+            dataset_id=each.dataset_id,
+            precision_at_k=_rounded(each.headline.get(f"precision_at_{each.k}")),
+            recall_at_k=_rounded(each.headline.get(f"recall_at_{each.k}")),
+            mrr=_rounded(each.headline.get("mrr")),
+            faithfulness=_rounded(faithfulness.get(each.id)),
+            k=each.k,
+            created_at=each.finished_at or each.started_at,
+            status="failed" if each.answered_nothing else "complete",
+            error=_error(each, reasons[each.id]),
+        )
+        for each in evaluations
+    ]
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
-def _error(db: Database, evaluation: evaluation_storage.Evaluation) -> str | None:
-    """On how many questions the system failed, with the commonest reasons; chunks of other clients that it returned."""
+def _error(evaluation: evaluation_storage.Evaluation, reasons: Counter[str]) -> str | None:
+    """On how many questions the system failed, with the commonest reasons; passages of other clients."""
     if evaluation.foreign_chunks:
-        return f"LEAK: the system returned {chunks_of_others(evaluation.foreign_chunks)}"
+        return f"LEAK: the system returned {passages_of_others(evaluation.foreign_chunks)}"
     if not evaluation.error_count:
         return None
-    reasons = failures(db, evaluation).most_common(_MOST_REASONS)
-    said = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    said = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(_MOST_REASONS))
     failed = f"the system failed on {evaluation.error_count} of {evaluation.item_count} questions"
     return f"{failed}: {said}" if said else failed

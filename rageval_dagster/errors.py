@@ -1,5 +1,7 @@
 """The errors a user can meet: each is one clear line that says what is wrong, where, and what to do."""
 
+import errno
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -75,6 +77,34 @@ class RedactionError(RagevalError):
 
 class IngestError(RagevalError):
     """There are no documents to load at a path, or none that can be read."""
+
+
+_NO_ROOM = 2**20
+MAKE_ROOM = "the disk is full; make room there, then run again"
+
+
+def is_disk_full(error: BaseException | None, folder: Path | None = None) -> bool:
+    """Whether an error, or one that led to it, is that a disk is full, or what a user may have of it.
+
+    SQLite has no better words than `disk I/O error` where its log finds no room: those count if `folder` has none.
+    """
+    words = ["disk is full", "No space left on device"]
+    if folder is not None and folder.exists() and shutil.disk_usage(folder).free < _NO_ROOM:
+        words.append("disk I/O error")
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if any(each in str(error) for each in words):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def unwritable(what: str, error: OSError, instead: str) -> str:
+    """`the report r.html cannot be written (why): what to do`: make room where the disk is full, else `instead`."""
+    if is_disk_full(error):
+        return f"{what}: {MAKE_ROOM}"
+    return f"{what} ({error.strerror}): {instead}"
 
 
 class Translating(AbstractContextManager[None]):

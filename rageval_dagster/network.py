@@ -1,21 +1,39 @@
-"""What clients of endpoints need: an event loop of their own, waits between attempts, libraries that log nothing."""
+"""What clients of endpoints need: an event loop of their own, waits between attempts, libraries that log nothing.
+
+And what is read of strangers: bodies of a bounded size, and JSON of a bounded depth.
+"""
 
 import asyncio
 import ipaddress
+import json
 import logging
 import random
+import re
 import ssl
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+import zlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import Future
 from email.utils import parsedate_to_datetime
+from itertools import accumulate
 from typing import Any, TypeVar
 
 _CHATTY = ("httpx", "httpcore", "httpx2", "httpcore2", "openai")
 """The libraries that carry questions and documents; which two of them openai uses depends on its version."""
 
 _T = TypeVar("_T")
+
+MAX_BYTES = 10_000_000
+"""Of a response, unpacked: a thousand contexts of 10,000 characters. As JSON values they may be 25 times as large."""
+MAX_DEPTH = 100
+"""Of JSON from elsewhere: no API nests a tenth of it."""
+
+_PIECE = 64 * 1024
+_COMPRESSED = {"gzip", "x-gzip", "deflate"}
+_AUTOMATIC = 32 + zlib.MAX_WBITS
+_OTHER_THAN_BRACKETS = re.compile(r'"[^"]*"?|[^\[\]{}"]+')
+_STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def silence_libraries(libraries: Sequence[str] = _CHATTY) -> None:
@@ -94,3 +112,76 @@ def run_apart(work: Coroutine[Any, Any, _T]) -> _T:
         raise
     finally:
         thread.join(timeout=5)
+
+
+class TooLargeError(Exception):
+    """A response is over `MAX_BYTES`, or how large it is cannot be told in time; the message says which."""
+
+
+class TooDeepError(ValueError):
+    """JSON is nested deeper than `MAX_DEPTH`."""
+
+
+async def bound_response(response: Any) -> None:
+    """For `event_hooks` of an httpx client, or of openai's own: a body ends with TooLargeError at its limit.
+
+    A compressed body counts as what it unpacks to, and is unpacked in small pieces: httpx would make 64 MB of a piece
+    of 64 kB before anybody could count them, and other encodings more.
+    """
+    encoding = response.headers.pop("content-encoding", "").strip().lower()
+    # The package that the stream is of looks for its own class.
+    base = next(each for each in type(response.stream).__mro__ if each.__name__ == "AsyncByteStream")
+    stream = response.stream
+
+    async def pieces(self: Any) -> AsyncIterator[bytes]:
+        if encoding not in ("", "identity", *_COMPRESSED):
+            raise TooLargeError("compressed by a method that was not asked for")
+        size = 0
+        async for piece in _unpacked(stream) if encoding in _COMPRESSED else stream:
+            size += len(piece)
+            if size > MAX_BYTES:
+                raise TooLargeError(f"more than {MAX_BYTES // 1_000_000} MB")
+            yield piece
+
+    async def close(self: Any) -> None:
+        await stream.aclose()
+
+    response.stream = type("Bounded", (base,), {"__aiter__": pieces, "aclose": close})()
+
+
+async def _unpacked(stream: Any) -> AsyncIterator[bytes]:
+    decoder = zlib.decompressobj(_AUTOMATIC)
+    async for packed in stream:
+        rest = packed
+        while rest:
+            yield decoder.decompress(rest, _PIECE)
+            rest = decoder.unconsumed_tail
+    if not decoder.eof:
+        raise zlib.error("cut off")
+
+
+def parsed_json(body: str | bytes) -> Any:
+    """The value of a JSON text that somebody else wrote.
+
+    Its depth is counted before it is parsed. Python's parser gives up somewhere (RecursionError), but where depends on
+    its version, on how deep the caller's own stack is, and on limits that a library may have changed; and what it still
+    takes can be too deep for all that walks through the value later, by recursion, where nobody expects an error.
+
+    Raises:
+        TooDeepError: it is nested too deeply.
+        ValueError: it is not JSON.
+    """
+    text = body if isinstance(body, str) else body.decode(json.detect_encoding(body), "surrogatepass")
+    if is_deep(text):
+        raise TooDeepError(f"nested deeper than {MAX_DEPTH} levels")
+    return json.loads(text)
+
+
+def is_deep(text: str) -> bool:
+    """Whether a JSON text is nested too deeply, in linear time; of other texts it may say either."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    # Without escapes, what stands between two quotes is a string. A wrong closing bracket ends the parser, too.
+    plain = text.replace("\\\\", "").replace('\\"', "")
+    brackets = _OTHER_THAN_BRACKETS.sub("", plain)
+    return next(filter(MAX_DEPTH.__lt__, accumulate(map(_STEP.__getitem__, brackets))), None) is not None

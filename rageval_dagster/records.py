@@ -200,7 +200,11 @@ class Candidate:
         return digest(self.chunk_key, self.generator, str(self.attempt))[:32]
 
 
-Owner = Literal["own", "foreign", "unknown"]
+Owner = Literal["own", "foreign", "shared", "unknown"]
+"""Whose words these are: the client's, one other client's, some other clients', or nobody's (or everybody's)."""
+
+UNKEPT: frozenset[Owner] = frozenset({"foreign", "shared"})
+"""Of these no word is stored: whoever they belong to can be forgotten."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,7 @@ class Result:
     `contexts` are the texts that the answerer saw, in order. `error` is set when the system failed for this item.
     `tells_contexts` is false where the system does not say what it retrieved: no hits then mean nothing.
     `texts_deleted` is true where answer or contexts were deleted since, so that there is nothing left to judge.
+    `answer_owner` is whose words an answer held that was not kept.
     """
 
     item: Item
@@ -250,6 +255,7 @@ class Result:
     error: str | None = None
     tells_contexts: bool = True
     texts_deleted: bool = False
+    answer_owner: Owner = "own"
 
     @property
     def answer_text(self) -> str:

@@ -42,7 +42,7 @@ TURNS_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that make others be shown in another order than they stand."""
 
 _LINE_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def normalised(text: str, form: Literal["NFC", "NFKC", "NFD", "NFKD"] = "NFC") -> str:
@@ -93,7 +93,7 @@ def says_something(sentence: str) -> bool:
 
 def showable(text: str) -> str:
     """The text on one line, without anything that a terminal obeys or that is shown elsewhere than it stands."""
-    return TURNS_DIRECTION.sub("?", _CONTROL.sub("?", _LINE_BREAK.sub(" ", text)))
+    return TURNS_DIRECTION.sub("?", CONTROL.sub("?", _LINE_BREAK.sub(" ", text)))
 
 
 def normalise_whitespace(text: str) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 hypothesis.settings.register_profile("rageval", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# About ten minutes for a quick property: pytest --timeout=0 --hypothesis-profile=long FILE
+hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("rageval"), max_examples=90_000)
 hypothesis.settings.load_profile("rageval")
 
 # Two processes that each compute with all cores wait for one another most of the time.

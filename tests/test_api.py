@@ -1,12 +1,19 @@
 """The REST endpoints: seed 004's requests and answers, and what is refused."""
 
+import asyncio
+import json
 import os
 import re
 import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import SecretStr
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection as unknown_parameters_are_refused
@@ -20,6 +27,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import finish_evaluation
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.results import save_results, save_retrievals
+from tests.fuzzing import fuzz
 from tests.pipeline.other_rag import OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
@@ -193,3 +201,172 @@ def test_the_page_that_describes_them_asks_no_other_server(client: TestClient) -
     assert loaded
     assert all(client.get(path).status_code == 200 for path in loaded)
     assert "http" not in "".join(loaded)
+
+
+# --- hostile requests -------------------------------------------------------------------------------------------------
+
+GIVEN = f"Bearer {TOKEN}"
+
+
+def asked(
+    app: Any, method: str, target: str, body: Iterable[bytes] = (), authorization: str | None = GIVEN, **headers: str
+) -> tuple[int, dict[str, str], Any, int]:
+    """Status, headers, body of the answer, and how many pieces of the request's body were read for it."""
+    path, _, query = target.partition("?")
+    given = {"content-type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    if authorization is not None:
+        given["authorization"] = authorization
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": PREFIX + path,
+        "raw_path": b"",
+        "query_string": query.encode("utf-8", "surrogatepass"),
+        "headers": [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in given.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8000),
+    }
+    pieces = iter(body)
+    read = 0
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        nonlocal read
+        piece = next(pieces, None)
+        read += piece is not None
+        return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    said = b"".join(each.get("body", b"") for each in sent[1:])
+    return sent[0]["status"], told, json.loads(said) if said else None, read
+
+
+@pytest.fixture
+def app(sqlite_db: Database, tmp_path: Path) -> Any:
+    return make_app(load_settings({"RAGEVAL_HOME": str(tmp_path)}), sqlite_db, SecretStr(TOKEN))
+
+
+def endless() -> Iterable[bytes]:
+    while True:
+        yield b" " * 65_536
+
+
+@pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", "Bearer \u00e4", f"Basic {TOKEN}"])
+def test_without_the_token_no_body_is_read(app: Any, authorization: str | None) -> None:
+    status, headers, said, read = asked(app, "POST", "/runs", endless(), authorization)
+    assert (status, headers["www-authenticate"], read) == (401, "Bearer", 0)
+    assert "token" in said["detail"]
+
+
+def test_a_body_over_the_limit_is_refused_by_its_length_or_once_so_much_has_come(sqlite_db: Database) -> None:
+    app = make_app(load_settings({"RAGEVAL_SERVE_MAX_BODY_MB": "2"}), sqlite_db, SecretStr(TOKEN))
+    for length in ("2000001", "9" * 5000, "-1", "many"):
+        status, _, said, read = asked(app, "POST", "/runs", endless(), content_length=length)
+        assert (status, said["detail"], read) == (413, "the body is larger than 2 MB (RAGEVAL_SERVE_MAX_BODY_MB)", 0)
+    status, _, _, read = asked(app, "POST", "/runs", endless())
+    assert (status, read) == (413, 2_000_000 // 65_536 + 1)
+    assert asked(app, "POST", "/runs", [b" " * 2_000_000])[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "said"),
+    [
+        ("/runs", "[" * 100_000, "The body is nested deeper than 100 levels"),
+        ("/generate", '{"client_id":' * 500 + "1" + "}" * 500, "The body is nested deeper than 100 levels"),
+        ("/generate", r'{"client_id": "a\u0000b"}', "A name has no control characters"),
+        ("/generate", r'{"client_id": "a", "name": "b\u001b[2J"}', "A name has no control characters"),
+        ("/generate", r'{"client_id": "\ud800"}', "unable to parse raw data as a unicode string"),
+        ("/generate", r'{"client_id": "a", "\ud800": 1}', "unable to parse raw data as a unicode string"),
+        ("/generate", '{"client_id": "' + "a" * 900_000 + '"}', "at most 200 characters"),
+        ("/runs", '{"dataset_id": NaN}', "finite number"),
+        ("/runs", '{"dataset_id": 1, ' + ", ".join(f'"{n}": 1' for n in range(20_000)) + "}", "Extra inputs"),
+        ("/runs", "", "Field required"),
+        ("/datasets?client_id=a%00b", None, "A name has no control characters"),
+        ("/datasets?client_id=a%0d%0ab", None, "A name has no control characters"),
+        ("/runs?dataset_id=%00", None, "valid integer"),
+        ("/runs?limit=1001", None, "less than or equal to 1000"),
+    ],
+)
+def test_hostile_requests_are_refused_in_a_few_words(app: Any, target: str, body: str | None, said: str) -> None:
+    pieces = [] if body is None else [body.encode()]
+    status, _, answer, _ = asked(app, "GET" if body is None else "POST", target, pieces)
+    assert status == 422
+    assert 1 <= len(answer["detail"]) <= 10
+    assert said in answer["detail"][0]["msg"]
+    assert len(json.dumps(answer)) < 2_000
+
+
+def test_a_number_that_is_too_long_is_no_error_of_the_server(app: Any) -> None:
+    assert asked(app, "POST", "/runs", [b'{"dataset_id": ' + b"9" * 5000 + b"}"])[0] == 400
+
+
+def test_what_nobody_expected_is_told_without_its_words(
+    app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("words of a document")
+
+    monkeypatch.setattr("rageval_dagster.storage.benchmark.list_datasets", broken)
+    status, _, said, _ = asked(app, "GET", "/datasets")
+    assert status == 500
+    assert "the log of rageval serve says where" in said["detail"]
+    assert re.fullmatch(rf"GET {PREFIX}/datasets: KeyError at api.py:\d+", caplog.messages[-1])
+    assert "words of a document" not in caplog.text
+
+
+def test_a_list_is_read_in_pages(sqlite_db: Database) -> None:
+    dataset = make_dataset(sqlite_db, "acme", make_items(1))
+    make_dataset(sqlite_db, "beta", make_items(1))
+    for number in range(5):
+        finish_evaluation(
+            sqlite_db, open_run(sqlite_db, dataset, f"n{number}").id, "complete", {}, duration_s=1.0, error_count=0
+        )
+    app = make_app(load_settings({}), sqlite_db, SecretStr(TOKEN))
+    pages = [asked(app, "GET", f"/runs?limit=2&offset={offset}")[2] for offset in (0, 2, 4, 6)]
+    whole = asked(app, "GET", "/runs")[2]
+    assert [run["run_id"] for page in pages for run in page] == [run["run_id"] for run in whole]
+    assert [len(page) for page in pages] == [2, 2, 1, 0]
+    assert [each["client_id"] for each in asked(app, "GET", "/datasets?limit=1&offset=1")[2]] == ["beta"]
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=10,
+)
+FIELDS = st.sampled_from(["client_id", "name", "sample_size", "chunk_sample_strategy", "dataset_id", "k", "limit"])
+ANY_BODY = (
+    st.dictionaries(FIELDS, ANY_JSON | st.just("acme") | st.integers(1, 9)).map(json.dumps)
+    | ANY_JSON.map(json.dumps)
+    | st.integers(0, 3_000).map(lambda depth: "[" * depth + "]" * depth)
+).map(str.encode) | st.binary()
+
+
+def test_fuzz_whatever_is_asked_gets_one_of_the_described_answers(app: Any) -> None:
+    @given(
+        method=st.sampled_from(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "\x00"]),
+        path=st.sampled_from(["/runs", "/datasets", "/generate", "/runs/", "/runs\x00", "/\ud800", ""]),
+        query=st.dictionaries(FIELDS, ANY_TEXT | st.just("1")).map(
+            lambda query: "&".join(f"{name}={quote(value, errors='surrogatepass')}" for name, value in query.items())
+        )
+        | ANY_TEXT,
+        body=st.lists(ANY_BODY, max_size=3),
+        content_type=st.sampled_from(["application/json", "text/plain", "multipart/form-data", "", "a/b; charset=x"]),
+        token=st.booleans(),
+    )
+    def answers(method: str, path: str, query: str, body: list[bytes], content_type: str, token: bool) -> None:
+        authorization = GIVEN if token else "Bearer no"
+        status, _, _, read = asked(app, method, f"{path}?{query}", body, authorization, content_type=content_type)
+        if not token:
+            assert (status, read) == (401, 0)
+        assert status in {200, 307, 400, 401, 404, 405, 422}
+
+    fuzz(answers)

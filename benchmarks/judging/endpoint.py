@@ -97,8 +97,8 @@ def reply(body: dict[str, Any]) -> str:
 
 def fences(text: str, tag: str) -> list[tuple[int, str]]:
     """What stands between the tags, with its number (0: it has none)."""
-    found = re.findall(rf'<{tag}(?: number="(\d+)")?>\n(.*?)\n</{tag}>', text, re.DOTALL)
-    return [(int(number or 0), inside) for number, inside in found]
+    found = re.finditer(rf'<({tag}-\d+)(?: number="(\d+)")?>\n(.*?)\n</\1>', text, re.DOTALL)
+    return [(int(fence[2] or 0), fence[3]) for fence in found]
 
 
 def our_verdicts(asked: str) -> dict[str, Any]:

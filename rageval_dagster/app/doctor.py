@@ -1,7 +1,9 @@
 """Whether everything that is needed is set, fits, and answers; what to do where it does not."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -13,26 +15,39 @@ from pydantic import SecretStr
 
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.network import is_loopback
-from rageval_dagster.settings import HttpDefinition, Settings, SystemDefinition, load_settings
+from rageval_dagster.settings import (
+    CallableDefinition,
+    HttpDefinition,
+    RecordedDefinition,
+    Settings,
+    SystemDefinition,
+    load_settings,
+)
 from rageval_dagster.text import named, plural
 
 if TYPE_CHECKING:
+    from rageval_dagster.corpus.store import ChromaStore
     from rageval_dagster.llm.endpoints import Endpoint, Role
+    from rageval_dagster.records import Hit, Item
+    from rageval_dagster.storage.database import Database
 
 _CONNECT_TIMEOUT_S = 3
+_QUESTION = "What can I ask you about?"
+"""For a system of clients that have no questions yet."""
+_SHOWN_CHARACTERS = 60
 _PORTS = {"http": 80, "https": 443}
 
 P = ParamSpec("P")
 
 Row = dict[str, str]
-"""`check`, `ok` (yes, no or warning) and `finding`."""
+"""`check`, `ok` (yes, no, warning or not asked) and `finding`."""
 
 
-def findings(test_webhook: bool = False) -> Iterator[Row]:
+def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
     """What is found of settings, schedule, database, document store, models and systems, one after the other.
 
     Each chat model is asked one small question, in which there is nothing of any document. A message is sent to each
-    webhook only to test it.
+    webhook only to test it. The user's own systems are asked only with `ask`: a question of a client's each.
     """
     try:
         settings = load_settings()
@@ -68,8 +83,7 @@ def findings(test_webhook: bool = False) -> Iterator[Row]:
         yield _checked("prompts", _prompts, folder)
     yield from _embedding_models(everyone)
     yield from _once(_chat_models(everyone))
-    without_table = any(client_id not in settings.source.client_names for client_id in clients)
-    yield from _systems(settings, own, shared=without_table or not settings.source.client_names)
+    yield from _systems(settings, own, clients, ask)
     for url in dict.fromkeys(each.alert_webhook_url for each in everyone):
         yield _checked("alert webhook", _webhook, url, test_webhook)
     if settings.chroma_url is not None:
@@ -176,16 +190,19 @@ def _chat_model(check: str, role: "Role", endpoint: "Endpoint", settings: Settin
     return _row(check, "yes" if probed.in_json else "warning", found)
 
 
-def _systems(settings: Settings, own: Mapping[str, Settings], shared: bool) -> Iterator[Row]:
+def _systems(settings: Settings, own: Mapping[str, Settings], stored: Sequence[str], ask: bool) -> Iterator[Row]:
     """The systems that rageval.toml defines, each definition once; one that nobody uses yet is only warned of.
 
     A definition that only clients' tables make names them.
 
     Args:
         own: the settings of each client that has a table.
-        shared: whether a client may be evaluated with what holds for all: where each one has a table, a definition
-            that all of them override is nobody's.
+        stored: the clients that have documents.
+        ask: whether each is asked a question.
     """
+    without_table = [client_id for client_id in stored if client_id not in settings.source.client_names]
+    # Where each client has a table, a definition that all of them override is nobody's.
+    shared = bool(without_table) or not settings.source.client_names
     distinct: dict[tuple[str, str], tuple[SystemDefinition, Settings]] = {}
     clients: dict[tuple[str, str], list[str]] = {}
     used: set[tuple[str, str]] = set()
@@ -200,8 +217,11 @@ def _systems(settings: Settings, own: Mapping[str, Settings], shared: bool) -> I
                 used.add(key)
     for key, (definition, each) in distinct.items():
         check = f"system {key[0]}" + ("" if each is settings else f" of {named(clients[key], most=3)}")
-        row = _checked(check, _system, key[0], each)
-        if row["ok"] != "yes" and key not in used:
+        served = {client_id: own[client_id] for client_id in clients.get(key, ()) if client_id in stored}
+        if each is settings:
+            served |= dict.fromkeys(without_table, settings)
+        row = _system(check, key[0], each, served, ask)
+        if row["ok"] == "no" and key not in used:
             row = _row(check, "warning", f"{row['finding']} (no client is evaluated with it so far)")
         yield row
         if isinstance(definition, HttpDefinition):
@@ -209,23 +229,101 @@ def _systems(settings: Settings, own: Mapping[str, Settings], shared: bool) -> I
             yield from _unencrypted(check, definition.url, secret)
 
 
-def _system(name: str, settings: Settings) -> str:
-    """What is found of a system without asking it anything.
-
-    Raises:
-        SettingsError: a secret is not set, would travel unencrypted, or a function or file is not there.
-        RagevalError: its host takes no connection.
-    """
+def _system(check: str, name: str, settings: Settings, served: Mapping[str, Settings], ask: bool) -> Row:
+    """What is found of a system, which is asked a question only with `ask`; `served` are its clients with documents."""
     from rageval_dagster.rag.external import load_external
 
-    load_external(name, settings, "doctor")
     definition = settings.systems[name]
-    if isinstance(definition, HttpDefinition):
-        return (
-            f"http: {_reached(definition.url)}; it was asked nothing, so its path and key are untested: "
-            f"rageval evaluate --client NAME --system {name} asks it"
-        )
-    return f"{definition.kind}: can be loaded"
+    try:
+        load_external(name, settings, "doctor")  # a secret that is not set, a function or file that is not there
+        found = _reached(definition.url) if isinstance(definition, HttpDefinition) else "can be loaded"
+        if isinstance(definition, RecordedDefinition):
+            return _row(check, "yes", f"recorded: {found}")
+        if not ask:
+            return _row(check, "not asked", f"{definition.kind}: {found}; rageval doctor --ask asks it one question")
+        return _asked(check, name, settings, definition, served)
+    except RagevalError as error:
+        return _row(check, "no", str(error))
+
+
+def _asked(
+    check: str,
+    name: str,
+    settings: Settings,
+    definition: HttpDefinition | CallableDefinition,
+    served: Mapping[str, Settings],
+) -> Row:
+    """What a system makes of a question of one of its clients', and whether it returns that client's chunks."""
+    from rageval_dagster.corpus.store import open_store
+    from rageval_dagster.evaluation.request import make_request
+    from rageval_dagster.metrics.assessment import assess_answer
+    from rageval_dagster.rag.external import load_external
+    from rageval_dagster.rag.failures import remedy
+    from rageval_dagster.rag.systems import load_system
+    from rageval_dagster.storage.database import open_database
+
+    db = open_database(settings.database_url)
+    client_id, item = _question(db, served)
+    own = served.get(client_id, settings)
+    store = open_store(settings)
+    if client_id in served:
+        system = load_system(name, own, db, store, client_id, assess_answer)
+    else:
+        system = load_external(name, own, client_id)
+    began = time.monotonic()
+    [said] = system.retrieve([item], make_request(own, client_id, "doctor").depth)
+    whose = "a question about nothing" if item.question == _QUESTION else f"a question of {client_id}"
+    told = f"{definition.kind}: asked {whose}, it"
+    if said.error is not None:
+        what = remedy(said.error, name)
+        return _row(check, "no", f"{told} failed: {said.error}" + (f" ({what})" if what else ""))
+    answer = "" if said.answer is None or said.answer.answer is None else " ".join(said.answer.answer.text.split())
+    shown = f'"{answer[:_SHOWN_CHARACTERS]}{"…" if len(answer) > _SHOWN_CHARACTERS else ""}"'
+    ok, contexts = _contexts(db, store, client_id if client_id in served else None, said.hits)
+    return _row(
+        check,
+        ok if answer else "warning",
+        f"{told} answered in {time.monotonic() - began:.1f} s: {shown if answer else 'with no text'}; {contexts}",
+    )
+
+
+def _question(db: "Database", served: Mapping[str, Settings]) -> "tuple[str, Item]":
+    """A question of the first of the clients that has any, else one about nothing for the first of them."""
+    from rageval_dagster.records import Item
+    from rageval_dagster.storage.benchmark import current_datasets, remaining_items
+
+    for client_id in served:
+        for dataset in current_datasets(db, client_id):
+            for item in remaining_items(db, dataset.id):
+                if item.answerable:
+                    return client_id, item
+    return next(iter(served), "doctor"), Item(_QUESTION)
+
+
+def _contexts(
+    db: "Database", store: "ChromaStore", client_id: str | None, hits: "tuple[Hit, ...] | None"
+) -> tuple[str, str]:
+    """Whether contexts are what an evaluation can use, and how many there are of whom."""
+    from rageval_dagster.corpus.evidence import Resolution
+    from rageval_dagster.corpus.matching import place_hits
+    from rageval_dagster.storage.corpus import iter_manifest
+
+    if hits is None:
+        return "yes", "it tells no contexts (contexts is empty in its response table)"
+    told = plural(len(hits), "context")
+    if not hits or client_id is None:
+        return ("yes", told) if hits else ("warning", told)
+    [placed] = place_hits(db, store, client_id, [(Resolution(None, None), hits)])
+    owners = Counter(hit.owner for hit in placed.hits or ())
+    scanned = any(iter_manifest(db, client_id, page_size=1))
+    unknown = "not in the store" if scanned else "unknown, as ids are before the first evaluation"
+    whose = {"own": f"of {client_id}'s documents", "foreign": "of another client's", "unknown": unknown}
+    found = f"{told}: " + ", ".join(f"{owners[owner]} {words}" for owner, words in whose.items() if owners[owner])
+    if owners["foreign"]:
+        return "no", f"{found}: a leak"
+    if owners["own"] or not scanned:
+        return "yes", found
+    return "warning", f"{found}; see context of its response table"
 
 
 def _webhook(url: SecretStr | None, test: bool) -> str:

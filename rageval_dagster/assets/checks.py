@@ -91,7 +91,7 @@ def good_values(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
 
 @client_check()
 def no_foreign_chunks(step: Step) -> dg.AssetCheckResult:
-    """No system returned a chunk of another client."""
+    """No system returned a passage of another client."""
     # It blocks nothing: what comes after it only shows the numbers, and the leak before them.
     return _strays(step, "foreign", dg.AssetCheckSeverity.ERROR)
 

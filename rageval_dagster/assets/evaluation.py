@@ -25,7 +25,7 @@ def retrieval_runs(step: Step, store: DocumentStore, plan: EvaluationPlan, syste
 
 
 @client_asset("evaluation", "item_results", deps=[retrieval_runs], pool="llm")
-def generated_answers(step: Step, plan: EvaluationPlan, systems: RagSystems) -> Metadata:
+def generated_answers(step: Step, store: DocumentStore, plan: EvaluationPlan, systems: RagSystems) -> Metadata:
     """What each system answers from the contexts it retrieved, with citations, or that it declines."""
     from rageval_dagster.evaluation.asking import run_answers
     from rageval_dagster.evaluation.stages import each_evaluation, evaluations_of
@@ -37,6 +37,7 @@ def generated_answers(step: Step, plan: EvaluationPlan, systems: RagSystems) -> 
         step.run_id,
         lambda evaluation: run_answers(
             step.db,
+            store.open,
             load(evaluation.system),
             evaluation,
             systems.answers_max_age_days(step.client_id),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rageval_dagster.benchmark.formats import write_dataset
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, unwritable
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
@@ -46,7 +46,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
         yield draft
         _move(draft, path, force)
     except OSError as error:
-        raise DatasetError(f"{path} cannot be written ({error.strerror}); write elsewhere") from None
+        raise DatasetError(unwritable(f"{path} cannot be written", error, "write elsewhere")) from None
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)

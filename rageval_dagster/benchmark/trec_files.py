@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar, get_args
 from urllib.parse import quote
 
 from rageval_dagster.benchmark.formats.rows import Refusal, RowError, decoded, numbered_lines
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, unwritable
 from rageval_dagster.records import Result
 
 Level = Literal["chunk", "document"]
@@ -148,9 +148,8 @@ def write_trec(folder: Path, results: Mapping[str, Result], level: str, tag: str
         _write(qrels, _qrels_lines(results, level))
         _write(run, _run_lines(results, level, tag))
     except OSError as error:
-        raise DatasetError(
-            f"{error.filename or folder} cannot be written ({error.strerror}); write elsewhere"
-        ) from None
+        what = f"{error.filename or folder} cannot be written"
+        raise DatasetError(unwritable(what, error, "write elsewhere")) from None
     return qrels, run
 
 

@@ -9,15 +9,17 @@ from rageval_dagster.cli.console import print_json, print_table
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask each of your own systems one question.")] = False,
     test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to each webhook.")] = False,
 ) -> None:
     """Checks settings, schedule, database, document store, models and systems; says what to do where one fails.
 
-    Each chat model is asked one small question, in which there is nothing of any document.
+    Each chat model is asked one small question, in which there is nothing of any document. Your own systems are asked
+    only with --ask: one question of a client's current dataset, where there is one.
     """
     from rageval_dagster.app.doctor import findings
 
-    rows = list(findings(test_webhook))
+    rows = list(findings(test_webhook, ask))
     print_json(rows) if as_json else print_table(rows, ["check", "ok", "finding"], "")
     if any(row["ok"] == "no" for row in rows):
         raise typer.Exit(2)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rageval_dagster.cli.console import cell, percent, print_json, print_table, progress_bar
-from rageval_dagster.errors import EmbeddingError, SettingsError
+from rageval_dagster.errors import EmbeddingError, SettingsError, unwritable
 from rageval_dagster.settings import Settings, describe, load_settings
 from rageval_dagster.text import plural
 
@@ -98,7 +98,7 @@ def _write(target: Path, text: str) -> Settings:
         settings = load_settings(config_file=draft)
         draft.replace(target)
     except OSError as error:
-        raise SettingsError(f"{target} cannot be written ({error.strerror}); run in a folder that can be") from None
+        raise SettingsError(unwritable(f"{target} cannot be written", error, "run in a folder that can be")) from None
     finally:
         draft.unlink(missing_ok=True)
     return settings

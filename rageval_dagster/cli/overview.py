@@ -23,8 +23,8 @@ def status(
     questions that were right in the baseline and are wrong now, also when asked again. Retired datasets, and systems
     that the settings no longer name, do not count.
 
-    Leaks are chunks of other clients, unknown ones of nobody, that its systems returned in the latest evaluations. What
-    people are told of and is not over yet stands below, with the reason.
+    Leaks are passages of other clients, unknown ones of nobody, that its systems returned in the latest evaluations.
+    What people are told of and is not over yet stands below, with the reason.
     """
     from rageval_dagster.app.clients import require_client
     from rageval_dagster.app.report import note_left_behind

@@ -64,7 +64,10 @@ def list_all(
         return
     columns = ["run", "client", "dataset", "system", "k", "status", "questions", "errors", "MRR", "nDCG@10"]
     columns += ["verdict", "baseline", "version", "started"]
-    rows = [row | {"baseline": "yes" if row["baseline"] else None} for row in rows]
+    rows = [
+        row | {"baseline": "yes" if row["baseline"] else None} | _in_words(evaluation)
+        for row, evaluation in zip(rows, evaluations, strict=True)
+    ]
     print_table(rows, columns, "no evaluations yet: rageval evaluate --client NAME")
 
 
@@ -106,7 +109,7 @@ def show(
     if question_ids and broken_down is None:
         _print_questions(_asked_for(db, report, question_ids), all_texts=True)
         return
-    row = _row(report.evaluation)
+    row = _row(report.evaluation) | _in_words(report.evaluation)
     print_table([row], list(row), "")
     print()
     if broken_down is not None:
@@ -261,6 +264,11 @@ def _row(evaluation: "Evaluation") -> dict[str, Any]:
         "version": evaluation.system_declared or ("unknown" if evaluation.answered_nothing else "unversioned"),
         "started": evaluation.started_at,
     }
+
+
+def _in_words(evaluation: "Evaluation") -> dict[str, str]:
+    """What a table for people says in place of a hash."""
+    return {"version": "recorded answers"} if evaluation.of_recorded_answers else {}
 
 
 def _metric_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:

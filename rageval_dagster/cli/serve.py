@@ -32,4 +32,6 @@ def serve(
         )
     port = settings.serve_port if port is None else port
     say(f"http://{HOST}:{port}/docs (Ctrl-C ends it)")
-    uvicorn.run(make_app(settings, db, settings.serve_token), host=HOST, port=port, log_level="warning")
+    app = make_app(settings, db, settings.serve_token)
+    # h11 refuses headers that are too long; the parser that uvicorn would choose takes them without end.
+    uvicorn.run(app, host=HOST, port=port, log_level="warning", http="h11")

@@ -29,7 +29,7 @@ from rageval_dagster.corpus.chroma_internals import (
 )
 from rageval_dagster.corpus.fields import read_name
 from rageval_dagster.corpus.snapshots import Snapshot, take_snapshot
-from rageval_dagster.errors import SettingsError, StoreAwayError, StoreError, Translating
+from rageval_dagster.errors import SettingsError, StoreAwayError, StoreError, Translating, unwritable
 from rageval_dagster.network import silence_libraries
 from rageval_dagster.settings import Settings
 
@@ -114,9 +114,8 @@ class EmbeddedChroma:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             (path / MARKER_FILE).write_text("made by rageval: opened in place, not copied\n", encoding="utf-8")
         except OSError as error:
-            raise StoreError(
-                f"a Chroma store cannot be made at {path} ({error.strerror}); RAGEVAL_CHROMA_PATH names its folder"
-            ) from None
+            what = f"a Chroma store cannot be made at {path}"
+            raise StoreError(unwritable(what, error, "RAGEVAL_CHROMA_PATH names its folder")) from None
 
 
 class ServerChroma:

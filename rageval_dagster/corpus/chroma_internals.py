@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from rageval_dagster.errors import StoreAwayError, StoreError, Translating
+from rageval_dagster.errors import MAKE_ROOM, StoreAwayError, StoreError, Translating, is_disk_full
 from rageval_dagster.identity import digest
 
 if TYPE_CHECKING:
@@ -252,6 +252,8 @@ def translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating:
     from chromadb.errors import ChromaError
 
     def translate(error: BaseException) -> StoreError | None:
+        if is_disk_full(error):
+            return StoreError(f"the Chroma store at {location} cannot be written: {MAKE_ROOM}")
         if isinstance(error, ChromaError):
             said = " ".join(str(error).split())
             for secret in secrets:

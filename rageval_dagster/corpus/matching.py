@@ -1,35 +1,35 @@
 """What an external system returned, matched by id and by content to chunks: which of the client's it is, or whose."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from rageval_dagster.corpus.evidence import Resolution, RunIndex, find_quotes
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.errors import RedactionError, SettingsError
+from rageval_dagster.corpus.winnowing import RUN_WORDS, Winnower, words
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Chunk, Evidence, Hit, Owner
+from rageval_dagster.records import UNKEPT, Chunk, Evidence, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
-from rageval_dagster.text import normalise_whitespace, normalised, separate_characters, word_spans
+from rageval_dagster.storage.word_hashes import hash_key, holder_of, holders_of
+from rageval_dagster.text import normalised, separate_characters
 
-MATCHING_REVISION = 2
+MATCHING_REVISION = 3
 """What was matched by other rules is not reused."""
 
 SHINGLE_WORDS = 6
 """Texts share content where they share runs of so many words."""
 
 MIN_SHARED = 0.5
-"""Of a passage's words: with fewer in runs that stand in somebody's chunks, it is not somebody's."""
+"""Of a passage's words: with fewer in runs that stand in the client's chunks, it is none of the client's."""
 
 SURELY_OWN = 0.9
-CLEARLY_MORE = 0.1
-"""A passage with fewer of its words among the client's own chunks is looked for among other clients' too, and is theirs
-if they have so much more of it: two customers' terms may differ in a few words."""
+"""A passage with so many of its words in the document that it names is not looked for elsewhere."""
 
-FOREIGN_SCAN_CHUNKS = 200_000
-"""Other clients' chunks are searched for pieces of a context only up to so many; equal texts are always found."""
+BOILERPLATE_CLIENTS = 3
+BOILERPLATE_SHARE = 0.05
+"""Words that so many other clients hold, and such a share of all clients, are nobody's own."""
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _DASH = re.compile("[\u2010-\u2015\u2212]")
@@ -51,14 +51,17 @@ class Placed:
 
 @dataclass(frozen=True)
 class _Match:
-    """What a hit turned out to be. `whole` is false for a passage that is cut otherwise than the store's chunk."""
+    """What a hit turned out to be. `whole` is false for a passage that is cut otherwise than the store's chunk.
 
-    client_id: str
+    `exact` is one with nothing but the chunk's words.
+    """
+
     chunk_id: str
     document_id: str
     page: int | None
+    owner: Owner = "own"
     whole: bool = True
-    share: float = 1.0
+    exact: bool = True
 
 
 def place_hits(
@@ -69,12 +72,12 @@ def place_hits(
 ) -> list[Placed]:
     """Says of every hit which chunk it is and whose, and what is relevant for each question then.
 
-    A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of, else the
-    chunk that shares most with it where at least half of its words stand in the client's chunks in runs of six (all, of
-    fewer than six); a chunk of the document that the hit names goes first, if that document has half of them. Where
-    another client's chunks have all of it, or clearly more, it is `foreign` and kept without its
-    text; where nobody's have, or it has fewer than six words that the client's do not have, it is `unknown`. One
-    without a text is known by its id; an id alone that exactly one other client has is `foreign`.
+    A hit with a text is known by its text: the client's equal chunk, the one of that id that it is a part of or holds,
+    else the chunk that shares most with it where at least half of its words stand in the client's chunks in runs of six
+    (all, of fewer than six); a chunk of the document that the hit names goes first, if that document has half of them.
+    What nobody has is `unknown`. One without a text is known by its id; an id alone that exactly one other client has
+    is `foreign`. Whatever a hit is, words of other clients in it make it `foreign` or `shared`, see `stray_owners`, and
+    no word of it is kept.
 
     A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, case, spaces
     and punctuation aside, and then stands for a chunk that holds it too; each evidence counts once, however many of the
@@ -84,15 +87,70 @@ def place_hits(
     Args:
         asked: for each question what its evidence stands for, and the hits as the system returned them.
     """
-    hits = [hit for _, own in asked for hit in own or ()]
+    hits = list(dict.fromkeys(hit for _, each in asked for hit in each or ()))
     known = _Known(db, store, client_id, hits)
     matches = _match_all(known, hits)
-    named = {match.chunk_id for hit, match in matches.items() if not hit.text and match.client_id == known.client_id}
-    texts = {chunk.id: chunk.text for chunk in known.store.get(known.client_id, sorted(named))} if named else {}
+    exact = {hit.text for hit, match in matches.items() if match.exact and match.owner == "own"}
+    strays = stray_owners(db, store, client_id, [hit.text for hit in hits if hit.text not in exact])
+    named = {match.chunk_id for hit, match in matches.items() if not hit.text and match.owner == "own"}
+    texts = {chunk.id: chunk.text for chunk in store.get(client_id, sorted(named))} if named else {}
     return [
-        Placed(None, resolution) if own is None else _placed(known, resolution, own, matches, texts)
+        Placed(None, resolution) if own is None else _placed(known, resolution, own, matches, strays, texts)
         for resolution, own in asked
     ]
+
+
+def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterable[str]) -> dict[str, Owner]:
+    """The texts that hold words of other clients which the client's own chunks do not cover, and whose they are.
+
+    A run of eight words, or a whole chunk, that one other client holds makes a text `foreign`, one that several hold
+    `shared`; what is boilerplate counts for nothing. Runs are found as hashes (see `winnowing`): `SURE_WORDS` in a row
+    surely, fewer by chance. It costs what the texts are long, however many clients there are; no other client's store
+    is read.
+    """
+    split = {text: found for text in texts if (found := words(text))}
+    if not split:
+        return {}
+    key = hash_key(db)
+    winnower = Winnower(key)
+    runs = {text: winnower.runs(found) for text, found in split.items()}
+    holders = holders_of(db, holder_of(key, client_id), {run.hash for each in runs.values() for run in each})
+    equal = chunks_by_words(db, {_words_hash(text) for text in split})
+    boilerplate = max(BOILERPLATE_CLIENTS, math.ceil(BOILERPLATE_SHARE * len(store.clients())))
+    suspects: dict[str, list[tuple[range, int]]] = {}
+    for text, found in split.items():
+        # A whole chunk of another client, however short.
+        held = [(range(len(found)), len({client for client, _ in equal.get(_words_hash(text), [])} - {client_id}))]
+        for run in runs[text]:
+            if (holder := holders.get(run.hash)) is not None and not holder.own:
+                held.append((range(run.start, run.start + RUN_WORDS), holder.others))
+        if theirs := [(places, others) for places, others in held if 0 < others < boilerplate]:
+            suspects[text] = theirs
+    covered = _covered(store, client_id, {text: split[text] for text in suspects}) if suspects else {}
+    owners: dict[str, Owner] = {}
+    for text, theirs in suspects.items():
+        left = [others for places, others in theirs if not covered[text].issuperset(places)]
+        if left:
+            owners[text] = "foreign" if 1 in left else "shared"
+    return owners
+
+
+def _covered(store: ChromaStore, client_id: str, split: Mapping[str, list[str]]) -> dict[str, set[int]]:
+    """The places of the texts' words that stand in the client's chunks in runs of six."""
+    covered: dict[str, set[int]] = {text: set() for text in split}
+    index = RunIndex((run, (text, places)) for text, found in split.items() for run, places in _runs(found))
+    for chunks in _texts_of(store, client_id):
+        for chunk in chunks:
+            for text, places in index.shared(words(chunk.text)):
+                covered[text].update(places)
+    return covered
+
+
+def _runs(found: Sequence[str]) -> Iterator[tuple[Sequence[str], range]]:
+    """The runs of a text's words with their places; a text that is too short for a run is one as it stands."""
+    length = min(len(found), SHINGLE_WORDS)
+    for start in range(len(found) - length + 1):
+        yield found[start : start + length], range(start, start + length)
 
 
 class _Known:
@@ -108,11 +166,15 @@ class _Known:
             entry.chunk_id for pairs in self.by_key.values() for client, entry in pairs if client == client_id
         }
 
+    def with_words(self, text: str) -> list[tuple[str, ManifestEntry]]:
+        """All clients' chunks of just these words, with their clients."""
+        return self.by_words.get(_words_hash(text), [])
+
 
 def _match_all(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     found: dict[Hit, _Match] = {}
     cut: list[Hit] = []
-    for hit in dict.fromkeys(hits):
+    for hit in hits:
         match = _listed(known, hit)
         if match is not None:
             found[hit] = match
@@ -123,18 +185,17 @@ def _match_all(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
 
 
 def _listed(known: _Known, hit: Hit) -> _Match | None:
-    """The chunk with the hit's very words, or where it has none its id: the client's own first."""
-    pairs = known.by_words.get(_words_hash(hit.text), []) if hit.text else known.by_key.get(digest(hit.chunk_id), [])
+    """The client's chunk with the hit's very words; of a hit without any the one with its id, also another client's."""
+    pairs = known.with_words(hit.text) if hit.text else known.by_key.get(digest(hit.chunk_id), [])
     own = [entry for client, entry in pairs if client == known.client_id]
     if own:
-        best = max(own, key=lambda entry: (entry.chunk_id == hit.chunk_id, entry.document_id == hit.document_id))
-        return _match(known.client_id, best)
+        return _match(max(own, key=lambda each: (each.chunk_id == hit.chunk_id, each.document_id == hit.document_id)))
     # An id that several clients have ("17") says nothing about whose it is.
-    return _match(*pairs[0]) if len(pairs) == 1 or (pairs and hit.text) else None
+    return _match(pairs[0][1], "foreign") if len(pairs) == 1 and not hit.text else None
 
 
 def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
-    """Hits that name a chunk of the client and hold a part of its words, or all of them and more."""
+    """Hits that name a chunk of the client and hold a part of its words, or all of them and not as much again."""
     named = {hit.chunk_id for hit in hits} & known.own_ids
     chunks = {chunk.id: chunk for chunk in known.store.get(known.client_id, sorted(named))} if named else {}
     found: dict[Hit, _Match] = {}
@@ -142,35 +203,26 @@ def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
         chunk = chunks.get(hit.chunk_id)
         if chunk is None:
             continue
-        words, held = normalise_whitespace(hit.text), normalise_whitespace(chunk.text)
-        if words in held or held in words:
-            found[hit] = _Match(known.client_id, chunk.id, chunk.document_id, chunk.page)
+        # By whole words: "Contact" is no part of "Contacts".
+        passage, held = (f" {' '.join(words(text))} " for text in (hit.text, chunk.text))
+        is_part = passage in held
+        if passage.strip() and (is_part or (held in passage and len(held) >= MIN_SHARED * len(passage))):
+            found[hit] = _Match(chunk.id, chunk.document_id, chunk.page, exact=is_part)
     return found
 
 
 def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
-    """Passages that are no chunk as they stand: looked for among the client's chunks, then among all others'."""
+    """Passages that are no chunk as they stand: looked for among the client's chunks."""
     if not hits:
         return {}
     passages = _Passages(hits)
     named = sorted({hit.document_id for hit in hits} & known.documents.keys())
     if named:
         chunk_ids = [entry.chunk_id for document_id in named for entry in known.documents[document_id]]
-        passages.look_in(known.client_id, [known.store.get(known.client_id, chunk_ids)], named_only=True)
+        passages.look_in([known.store.get(known.client_id, chunk_ids)], named_only=True)
     if passages.uncertain():
-        passages.look_in(known.client_id, _texts_of(known.store, known.client_id))
-    # A few words that stand among another client's prove nothing.
-    passages.leave_out_short()
-    budget = FOREIGN_SCAN_CHUNKS
-    for other in known.store.clients() if passages.uncertain() else ():
-        if other != known.client_id:
-            budget -= known.store.count(other)
-            if budget < 0:
-                break
-            # A mistake in another client's settings stops nobody here; its equal chunks are found all the same.
-            with suppress(SettingsError, RedactionError):
-                passages.look_in(other, _texts_of(known.store, other))
-    return passages.matches(known.client_id)
+        passages.look_in(_texts_of(known.store, known.client_id))
+    return passages.matches()
 
 
 @dataclass
@@ -190,39 +242,28 @@ class _Found:
 
 
 class _Passages:
-    """Passages to be found, and how much of each stands in whose chunks.
-
-    Each is decided for itself, whatever else is looked for with it.
-    """
+    """Passages to be found among the client's chunks. Each is decided for itself, whatever else is looked for."""
 
     def __init__(self, hits: Sequence[Hit]) -> None:
-        self._words = {hit: words for hit in hits if (words := _words(hit.text))}
-        self._best: dict[Hit, dict[str, _Match]] = {hit: {} for hit in self._words}
-        self._short: dict[Hit, dict[str, _Match]] = {}
-        self._index = self._indexed()
-
-    def _indexed(self) -> RunIndex[tuple[Hit, range]]:
-        """The places of the passages' runs; one that is too short for a run is one as it stands."""
-        lengths = {hit: min(len(self._words[hit]), SHINGLE_WORDS) for hit in self._best}
-        return RunIndex(
-            (self._words[hit][start : start + length], (hit, range(start, start + length)))
-            for hit, length in lengths.items()
-            for start in range(len(self._words[hit]) - length + 1)
+        self._words = {hit: found for hit in hits if (found := words(hit.text))}
+        self._best: dict[Hit, tuple[float, _Match]] = {}
+        self._index = RunIndex(
+            (run, (hit, places)) for hit, found in self._words.items() for run, places in _runs(found)
         )
 
-    def look_in(self, client_id: str, pages: Iterable[Sequence[Chunk]], named_only: bool = False) -> None:
-        """Notes what of each passage that is not found yet stands in the client's chunks, and which has most of it.
+    def look_in(self, pages: Iterable[Sequence[Chunk]], named_only: bool = False) -> None:
+        """Notes what of each passage that is not surely found yet stands in these chunks, and which has most of it.
 
         Args:
             named_only: of each passage only in the document that it names.
         """
-        sure = {hit for hit, found in self._best.items() if _share(found) >= SURELY_OWN}
+        sure = {hit for hit, (share, _) in self._best.items() if share >= SURELY_OWN}
         everywhere: dict[Hit, _Found] = {}
         as_named: dict[Hit, _Found] = {}
         for chunks in pages:
             for chunk in chunks:
                 own: dict[Hit, set[int]] = {}
-                for hit, places in self._index.shared(_words(chunk.text)):
+                for hit, places in self._index.shared(words(chunk.text)):
                     own.setdefault(hit, set()).update(places)
                 for hit, places in own.items():
                     is_named = hit.document_id == chunk.document_id
@@ -238,37 +279,16 @@ class _Passages:
             chunk = named.chunk if named is not None and trusted else found.chunk
             if chunk is not None:
                 share = len(found.places) / len(self._words[hit])
-                self._best[hit][client_id] = _Match(client_id, chunk.id, chunk.document_id, chunk.page, False, share)
-
-    def leave_out_short(self) -> None:
-        """From here on passages that are too short for a run are not looked for any more."""
-        self._short = {hit: found for hit, found in self._best.items() if len(self._words[hit]) < SHINGLE_WORDS}
-        self._best = {hit: found for hit, found in self._best.items() if hit not in self._short}
-        self._index = self._indexed()
+                match = _Match(chunk.id, chunk.document_id, chunk.page, whole=False, exact=False)
+                self._best[hit] = share, match
 
     def uncertain(self) -> bool:
         """Whether some passage may still be found better elsewhere."""
-        return any(_share(found) < SURELY_OWN for found in self._best.values())
+        return any(hit not in self._best or self._best[hit][0] < SURELY_OWN for hit in self._words)
 
-    def matches(self, client_id: str) -> dict[Hit, _Match]:
-        """Whose each passage is; the client's own unless another one has clearly more of it."""
-        decided: dict[Hit, _Match] = {}
-        for hit, found in (self._best | self._short).items():
-            own = found.get(client_id)
-            best = max(found.values(), key=lambda match: match.share, default=None)
-            if own is not None and best is not None and best.share < own.share + CLEARLY_MORE:
-                best = own
-            if best is not None and best.share >= MIN_SHARED:
-                decided[hit] = best
-        return decided
-
-
-def _share(found: Mapping[str, _Match]) -> float:
-    return max((match.share for match in found.values()), default=0.0)
-
-
-def _words(text: str) -> list[str]:
-    return [match.group().casefold() for match in word_spans(text)]
+    def matches(self) -> dict[Hit, _Match]:
+        """Which chunk each passage is a piece of; without those that are hardly the client's."""
+        return {hit: match for hit, (share, match) in self._best.items() if share >= MIN_SHARED}
 
 
 def _texts_of(store: ChromaStore, client_id: str) -> Iterator[list[Chunk]]:
@@ -280,22 +300,24 @@ def _placed(
     resolution: Resolution,
     hits: Sequence[Hit],
     matches: Mapping[Hit, _Match],
+    strays: Mapping[str, Owner],
     texts: Mapping[str, str],
 ) -> Placed:
     placed: list[Hit] = []
     used: set[str] = set()
     own_cut: set[str] = set()
     # A passage that is a chunk of the store stands for it, wherever among the others it came.
-    whole = {match.chunk_id for hit in hits if (match := matches.get(hit)) is not None and match.whole}
+    whole = {match.chunk_id for hit in hits if (match := matches.get(hit)) and match.whole and hit.text not in strays}
     for hit in hits:
         match = matches.get(hit)
-        if match is None:
+        owner = strays.get(hit.text) or (match.owner if match else "unknown")
+        if owner in UNKEPT:
+            theirs = [entry.chunk_id for _, entry in known.with_words(hit.text)] if hit.text else [hit.chunk_id]
+            # An own chunk's id would count as found.
+            name = _by_content(hit) if not theirs or theirs[0] in known.own_ids else theirs[0]
+            placed.append(replace(hit, chunk_id=name, document_id=name, page=None, text="", owner=owner))
+        elif match is None:
             placed.append(_unmatched(known, hit))
-        elif match.client_id != known.client_id:
-            # Not a word of another client's chunk is kept: `forget` could not find it here.
-            taken = match.chunk_id in known.own_ids or (not match.whole and match.chunk_id in used)
-            name = _by_content(hit) if taken else match.chunk_id
-            placed.append(replace(hit, chunk_id=name, document_id=name, page=None, text="", owner="foreign"))
         elif match.whole:
             text = hit.text or texts.get(match.chunk_id, "")
             chunk_id = _by_content(hit) if match.chunk_id in own_cut else match.chunk_id
@@ -379,8 +401,8 @@ def _by_content(hit: Hit) -> str:
     return f"content:{_words_hash(hit.text)[:16]}"
 
 
-def _match(client_id: str, entry: ManifestEntry) -> _Match:
-    return _Match(client_id, entry.chunk_id, entry.document_id, entry.page)
+def _match(entry: ManifestEntry, owner: Owner = "own") -> _Match:
+    return _Match(entry.chunk_id, entry.document_id, entry.page, owner)
 
 
 def _words_hash(text: str) -> str:

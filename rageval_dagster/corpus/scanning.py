@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -10,9 +11,11 @@ import sqlalchemy as sa
 
 from rageval_dagster.corpus.manifest import Manifest, fingerprint
 from rageval_dagster.corpus.store import ChromaStore
+from rageval_dagster.corpus.winnowing import Winnower, words
+from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
-from rageval_dagster.storage.clients import ensure_client, record_scan
+from rageval_dagster.storage.clients import ensure_client, list_clients, record_scan
 from rageval_dagster.storage.corpus import (
     DIFFERENCES,
     ManifestEntry,
@@ -23,7 +26,16 @@ from rageval_dagster.storage.corpus import (
     upsert_manifest,
 )
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.forgetting import left_alone
 from rageval_dagster.storage.tables import corpus_chunks
+from rageval_dagster.storage.word_hashes import (
+    add,
+    delete_hashes,
+    hash_key,
+    holder_of,
+    is_provisional,
+    set_provisional,
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,10 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     total = store.count(client_id)
     before = ensure_client(db, client_id)
     known = Manifest(db, client_id)
+    key = hash_key(db)
+    winnower = Winnower(key)
+    if before.corpus_version is None and is_provisional(db, holder_of(key, client_id)) is not None:
+        delete_hashes(db, holder_of(key, client_id))
     corpus = index = 0
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
@@ -72,7 +88,8 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         vectors = [vector.tobytes() for vector in page.vectors.astype("<f4", copy=False)]
         corpus += sum(map(chunk_digest, page.chunks))
         index += sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True))
-        _bring_up_to_date(db, client_id, known, page.chunks, vectors, now, is_first=before.corpus_version is None)
+        is_first = before.corpus_version is None
+        _bring_up_to_date(db, client_id, known, winnower, page.chunks, vectors, now, is_first)
         if progress is not None:
             progress(found["chunks"] + found["without_text"], total)
     if not known.all_seen:
@@ -94,6 +111,29 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         redacted=found["redacted"],
         **difference,
     )
+
+
+def hash_unscanned(db: Database, store: ChromaStore) -> None:
+    """Hashes the words of the clients in the store that no scan has seen yet, so that they are known as theirs.
+
+    Once a client: its first scan takes over. One whose settings are wrong is left out; who was forgotten is left alone.
+    """
+    key = hash_key(db)
+    winnower = Winnower(key)
+    scanned = {client.client_id for client in list_clients(db) if client.corpus_version is not None}
+    unscanned = set(store.clients()) - scanned
+    for client_id in sorted(unscanned - left_alone(db, unscanned)):
+        holder = holder_of(key, client_id)
+        state = is_provisional(db, holder)
+        if state:
+            continue
+        if state is False:
+            delete_hashes(db, holder)
+        set_provisional(db, holder, complete=False)
+        with suppress(SettingsError, RedactionError):
+            for page in store.scan(client_id, with_vectors=False):
+                add(db, holder, (run.hash for chunk in page.chunks for run in winnower.runs(words(chunk.text))))
+            set_provisional(db, holder, complete=True)
 
 
 def version_of(digests: int) -> str:
@@ -126,6 +166,7 @@ def _bring_up_to_date(
     db: Database,
     client_id: str,
     known: Manifest,
+    winnower: Winnower,
     chunks: Sequence[Chunk],
     vectors: Sequence[bytes],
     now: datetime,
@@ -147,7 +188,9 @@ def _bring_up_to_date(
     found = {kind: count for kind, count in kinds.items() if kind in DIFFERENCES}
     # Before its first scan a client had nothing that anything could be told from.
     documents = {} if is_first else _passages(stored, entries)
-    upsert_manifest(db, client_id, unlike, found, documents, now)
+    texts = dict(zip(keys, (chunk.text for chunk in chunks), strict=True))
+    hashes = {each.chunk_key: [run.hash for run in winnower.runs(words(texts[each.chunk_key]))] for each in unlike}
+    upsert_manifest(db, client_id, unlike, found, documents, now, hashes)
 
 
 def _passages(stored: Mapping[str, ManifestEntry], entries: Sequence[ManifestEntry]) -> dict[str, Passages]:

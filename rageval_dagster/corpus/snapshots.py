@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from rageval_dagster.corpus.chroma_internals import DATABASE_FILE, Catalogue
-from rageval_dagster.errors import StoreError
+from rageval_dagster.errors import StoreError, unwritable
 from rageval_dagster.identity import digest
 
 SNAPSHOT_FOLDER = "snapshots"
@@ -52,10 +52,9 @@ def take_snapshot(catalogue: Catalogue, home: Path) -> Snapshot:
                 if other != target and _is_free(other):
                     shutil.rmtree(other)
     except OSError as error:
-        raise StoreError(
-            f"the Chroma store at {catalogue.path} cannot be copied into {folder} ({error.strerror}); "
-            "it was not made by rageval and is evaluated from a copy: make room and see that both can be read"
-        ) from None
+        what = f"the Chroma store at {catalogue.path} cannot be copied into {folder}"
+        why = "it was not made by rageval and is evaluated from a copy; see that both can be read"
+        raise StoreError(unwritable(what, error, why)) from None
     return Snapshot(target, lock)
 
 

@@ -1,16 +1,17 @@
 """The stages in which a system is asked: every question is retrieved and answered, and stored by content."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
-from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits
+from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits, stray_owners
+from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.evaluation.stages import BATCH, StageReport, offset_progress
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
-from rageval_dagster.records import Hit, Item, Progress
+from rageval_dagster.records import UNKEPT, Hit, Item, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database, in_batches
@@ -37,11 +38,14 @@ def run_retrieval(
     missing = [item_id for item_id in keys if item_id not in reused]
     resolutions = resolve([items[item_id] for item_id in missing], db, store, evaluation.client_id) if missing else {}
     versions = _answer_versions(system, evaluation) if system.answers_at_once else []
+    if system.answers_at_once and missing:
+        hash_unscanned(db, store)
     errors = done = 0
     for batch in in_batches(missing, BATCH):
         retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
         found = [(resolutions[item_id], each.hits) for item_id, each in zip(batch, retrievals, strict=True)]
         placed = placed_hits(db, store, system, evaluation.client_id, found)
+        answers = with_owners(db, store, evaluation.client_id, [each.answer for each in retrievals])
         records = [
             # What answered under another version, because the system was replaced meanwhile, stands for nobody's.
             (
@@ -52,10 +56,10 @@ def run_retrieval(
         ]
         results = [
             (
-                result_record(items[record.item_id], record, retrieval.answer, None),
+                result_record(items[record.item_id], record, answer, None),
                 key and digest(record.retrieval_id, *versions, items[record.item_id].grading_key),
             )
-            for (record, key), retrieval in zip(records, retrievals, strict=True)
+            for (record, key), answer in zip(records, answers, strict=True)
             if system.answers_at_once
         ]
         result_storage.save_retrievals(db, evaluation.id, records)
@@ -79,6 +83,16 @@ def placed_hits(
     if system.answers_at_once:
         return place_hits(db, store, client_id, found)
     return [Placed(hits, resolution) for resolution, hits in found]
+
+
+def with_owners(
+    db: Database, store: ChromaStore, client_id: str, outcomes: Sequence[AnswerOutcome | None]
+) -> list[AnswerOutcome | None]:
+    """The outcomes with whose words the answers hold."""
+    said = [each.answer and "\n".join([each.answer.text, *each.answer.citations]) for each in outcomes if each]
+    owners = stray_owners(db, store, client_id, filter(None, said))
+    texts = iter(said)
+    return [each and replace(each, owner=owners.get(next(texts) or "", "own")) for each in outcomes]
 
 
 def _retrieval_keys(system: RagSystem, evaluation: Evaluation, item_ids: Sequence[str]) -> dict[str, str | None]:
@@ -113,6 +127,7 @@ def _retrieval_record(client_id: str, item_id: str, retrieval: Retrieval, placed
 
 def run_answers(
     db: Database,
+    open_store: Callable[[], ChromaStore],
     system: RagSystem,
     evaluation: Evaluation,
     max_age_days: float | None = None,
@@ -148,6 +163,8 @@ def run_answers(
         except BudgetReachedError as error:
             left = f"{len(missing) - done} of {len(missing)} questions of this evaluation have no answer"
             raise BudgetReachedError(f"{error}; {left}") from None
+        if system.answers_at_once:
+            answers = with_owners(db, open_store(), evaluation.client_id, answers)
         outcomes = dict(zip(answerable, answers, strict=True))
         records = [
             (result_record(items[item_id], retrievals[item_id], outcomes.get(item_id), seen), keys[item_id])
@@ -173,16 +190,17 @@ def _answer_versions(system: RagSystem, evaluation: Evaluation) -> list[str | No
 def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome | None, k: int | None) -> ResultRecord:
     """The result of a retrieval and its answer, from its first `k` hits or (None) all of them.
 
-    An answer made from another client's words may repeat them: like those, it is not kept.
+    An answer that holds another client's words, or was made from them, is not kept.
     """
     hits = retrieval.hits or []
-    if outcome is None or any(hit.owner == "foreign" for hit in hits):
-        outcome = AnswerOutcome()
+    if outcome is None or outcome.owner in UNKEPT or any(hit.owner in UNKEPT for hit in hits):
+        outcome = AnswerOutcome(owner="own" if outcome is None else outcome.owner)
     answer, error, context_count = outcome.answer, retrieval.error or outcome.error, len(hits[:k])
     content = {
         "retrieval": retrieval.retrieval_id,
         "grading_key": item.grading_key,
         "answer": None if answer is None else [answer.text, answer.declined, *answer.citations],
+        **({} if outcome.owner == "own" else {"answer_owner": outcome.owner}),
         "contexts": context_count,
         "error": error,
     }
@@ -195,4 +213,5 @@ def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome
         error=error,
         latency_s=outcome.latency_s,
         made_at=outcome.made_at,
+        answer_owner=outcome.owner,
     )

@@ -1,6 +1,6 @@
-"""Chunks that a system returned and that are not the client's: another client's are a leak, nobody's unknown."""
+"""What a system returned that is not the client's: another client's words are a leak, nobody's chunks unknown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.identity import digest
@@ -10,13 +10,20 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.text import plural
 
+ANSWER = "answer"
+
+_COUNTED: Mapping[Owner, frozenset[Owner]] = {
+    "foreign": frozenset({"foreign"}),
+    "unknown": frozenset({"unknown", "shared"}),
+}
+
 LONGEST_ID = 200
 """Characters of an id that is shown as it is."""
 
 
 @dataclass(frozen=True)
 class Stray:
-    """A chunk that a system returned for a question although it is not the client's; ids only."""
+    """What a system returned for a question although it is not the client's: the id of a chunk, or `answer`."""
 
     evaluation_id: int
     item_id: str
@@ -24,25 +31,38 @@ class Stray:
 
 
 def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) -> list[Stray]:
-    """The chunks of these evaluations that are `foreign`, or `unknown`, each once a question."""
+    """The chunks and answers of these evaluations that are `foreign`, or `unknown`, each once a question.
+
+    What several clients hold, and this one does not, counts as unknown.
+    """
+    counted = _COUNTED[owner]
     found: dict[Stray, None] = {}
     for evaluation in evaluations:
         for item_id, retrieval in result_storage.load_retrievals(db, evaluation.id).items():
             for hit in retrieval.hits or ():
-                if hit.owner == owner:
+                if hit.owner in counted:
                     found[Stray(evaluation.id, item_id, _name(hit.chunk_id))] = None
+        for item_id, whose in result_storage.answer_owners(db, evaluation.id).items():
+            if whose in counted:
+                found[Stray(evaluation.id, item_id, ANSWER)] = None
     return list(found)
 
 
 def stray_count(results: Iterable[Result], owner: Owner) -> int | None:
-    """How many chunks of these results are `foreign`, or `unknown`; None where no system tells what it retrieved."""
+    """How many chunks and answers of these results are `foreign`, or `unknown`.
+
+    None where no system tells what it retrieved, and no answer shows it.
+    """
+    results, counted = list(results), _COUNTED[owner]
+    answers = sum(result.answer_owner in counted for result in results)
     told = [result for result in results if result.tells_contexts]
-    return len({_name(hit.chunk_id) for result in told for hit in result.hits if hit.owner == owner}) if told else None
+    chunks = {_name(hit.chunk_id) for result in told for hit in result.hits if hit.owner in counted}
+    return len(chunks) + answers if told or answers else None
 
 
-def chunks_of_others(count: int) -> str:
-    """`1 chunk of another client`, `3 chunks of other clients`."""
-    return f"{plural(count, 'chunk')} of {'another client' if count == 1 else 'other clients'}"
+def passages_of_others(count: int) -> str:
+    """`1 passage of another client`, `3 passages of other clients`: chunks, and answers with their words."""
+    return f"{plural(count, 'passage')} of {'another client' if count == 1 else 'other clients'}"
 
 
 def _name(chunk_id: str) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rageval_dagster.evaluation.leaks import stray_count
 from rageval_dagster.metrics.interface import Metric
-from rageval_dagster.records import Hit, Item, Outcome, Result
+from rageval_dagster.records import UNKEPT, Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
@@ -158,8 +158,7 @@ def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[st
 
 def failures(db: Database, evaluation: Evaluation) -> Counter[str]:
     """How many questions the system failed on, by the reason."""
-    results = result_storage.results_by_item(db, evaluation.id) if evaluation.error_count else {}
-    return Counter(result.error for result in results.values() if result.error is not None)
+    return result_storage.failure_reasons(db, [evaluation.id])[evaluation.id]
 
 
 def metric_failures(db: Database, report: EvaluationReport) -> dict[str, Counter[str]]:
@@ -247,6 +246,8 @@ def _unsaid(result: Result) -> str:
     """Why there is no answer to show."""
     if result.texts_deleted:
         return "(deleted: not used for longer than texts are kept)"
-    if any(hit.owner == "foreign" for hit in result.hits):
-        return "(not kept: another client's chunk was among its contexts)"
+    if result.answer_owner in UNKEPT:
+        return "(not kept: it held another client's words)"
+    if any(hit.owner in UNKEPT for hit in result.hits):
+        return "(not kept: another client's words were among its contexts)"
     return "(no answer)"

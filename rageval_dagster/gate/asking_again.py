@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.evaluation.asking import placed_hits
+from rageval_dagster.evaluation.asking import placed_hits, with_owners
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.rag.system import RagSystem
-from rageval_dagster.records import Hit, Item, Outcome, Result
+from rageval_dagster.records import UNKEPT, Hit, Item, Outcome, Result
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 
@@ -36,13 +36,17 @@ def ask_again(
     # Where the system answered when it was asked, it saw all that it returned.
     seen = None if system.answers_at_once else evaluation.k
     contexts = [[hit.text for hit in (place.hits or ())[:seen]] for place in placed]
-    said = [each.answer for each in retrievals] if system.answers_at_once else system.answer(items, contexts)
+    said = (
+        with_owners(db, store, evaluation.client_id, [each.answer for each in retrievals])
+        if system.answers_at_once
+        else system.answer(items, contexts)
+    )
     results: list[Result] = []
     for item, place, answer, retrieval in zip(items, placed, said, retrievals, strict=True):
         hits: tuple[Hit, ...] = tuple(place.hits or ())
         chunks, documents = place.resolution.chunks, place.resolution.documents
         # What was made from another client's words is nobody's to judge.
-        own = all(hit.owner != "foreign" for hit in hits)
+        own = all(owner not in UNKEPT for owner in (answer and answer.owner, *(hit.owner for hit in hits)))
         results.append(
             Result(
                 item=item,

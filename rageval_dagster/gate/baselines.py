@@ -1,7 +1,7 @@
 """The reference that others are held against: the first evaluation that can be, then whichever a person accepts."""
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.leaks import chunks_of_others
+from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import with_too_many_errors
 from rageval_dagster.gate.comparison import is_right
@@ -47,7 +47,7 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
         )
     if evaluation.foreign_chunks:
         raise RagevalError(
-            f"in evaluation {evaluation.id} the system returned {chunks_of_others(evaluation.foreign_chunks)}: a run "
+            f"in evaluation {evaluation.id} the system returned {passages_of_others(evaluation.foreign_chunks)}: a run "
             f"that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names what it returned; mend the "
             "system and evaluate the client again"
         )

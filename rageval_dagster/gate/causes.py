@@ -1,6 +1,5 @@
 """What changed between two evaluations, of corpus, index, dataset, system and judge, and what questions suffer from."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +19,6 @@ from rageval_dagster.text import named
 
 UNVERSIONED = "it declares no version, and may have changed"
 MOST_METRICS = 5
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -136,8 +133,8 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
     if before.versions.system != now.versions.system:
         if before.system_declared == now.system_declared:
             return "its settings"
-        if any(each is not None and _DIGEST.fullmatch(each) for each in (before.system_declared, now.system_declared)):
-            return "other recorded answers"  # whose version is their file's hash, which tells nobody anything
+        if before.of_recorded_answers or now.of_recorded_answers:
+            return "other recorded answers"
         return f"version {before.system_declared or 'not declared'} -> {now.system_declared or 'not declared'}"
     if now.system_declared is None or before.system_declared is None:
         return UNVERSIONED

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from rageval_dagster.llm.contexts import estimated_tokens
 from rageval_dagster.llm.dialects import Dialect, forget_dialect
 from rageval_dagster.llm.endpoints import Endpoint
 from rageval_dagster.llm.messages import ChatRequest, Completion
-from rageval_dagster.network import retry_after
+from rageval_dagster.network import TooDeepError, TooLargeError, parsed_json, retry_after
 from rageval_dagster.storage.types import storable
 
 if TYPE_CHECKING:
@@ -61,26 +62,36 @@ async def attempt(
     http: "openai.AsyncOpenAI", endpoint: Endpoint, dialect: Dialect, request: ChatRequest, timeout_s: float
 ) -> Completion | Trouble | Adapted:
     """Sends a request once, as the endpoint takes it by what is known of its dialect, which learns from the reply."""
+    import httpx
     import openai
 
     sent = dialect.parameters(request)
     body = {"model": endpoint.model, "messages": request.messages, **sent}
     started = time.monotonic()
-    reply: Any
     try:
         # The package's own timeout starts anew with every byte that comes.
         async with asyncio.timeout(timeout_s):
             # Without the package's models of requests and replies, which take longer than all else done here.
-            reply = await http.post("/chat/completions", cast_to=object, body=body)
+            response = await http.post("/chat/completions", cast_to=httpx.Response, body=body)
     except (openai.APITimeoutError, TimeoutError):
         return Trouble(f"no reply within {timeout_s:g} s", unreachable=True)
     except openai.APIConnectionError as error:
         # A connection that was there and broke may be this one request's fault.
         refused = "Connect" in type(error.__cause__).__name__
         return Trouble("cannot connect" if refused else "the connection broke", unreachable=True, disconnected=refused)
+    except TooLargeError as error:
+        return Trouble(f"the reply is too large ({error})", paid=True, final=True)
+    except zlib.error:
+        return Trouble("the connection broke", unreachable=True)
     except openai.APIStatusError as error:
         return _refused(error, endpoint, dialect, sent)
-    except (ValueError, RecursionError):
+    try:
+        # What is no JSON and does not claim to be is most likely a page.
+        claims = response.headers.get("content-type", "json").partition(";")[0].strip().endswith("json")
+        reply = parsed_json(response.content) if claims else None
+    except TooDeepError as error:
+        return Trouble(f"the reply is {error}", paid=True)
+    except ValueError:
         return Trouble("the reply is not JSON", paid=True)
     outcome = _read(reply, request, time.monotonic() - started, dialect.speaks)
     if isinstance(outcome, Completion) or outcome.paid:

@@ -17,7 +17,7 @@ from rageval_dagster.llm.endpoints import Role, endpoint_of
 from rageval_dagster.llm.ledger import Ledger
 from rageval_dagster.llm.limits import AdaptiveLimit
 from rageval_dagster.llm.messages import ChatRequest, Completion, Failure, ModelFailedError, UnusableReplyError
-from rageval_dagster.network import backoff, run_apart, silence_libraries, with_jitter
+from rageval_dagster.network import backoff, bound_response, run_apart, silence_libraries, with_jitter
 from rageval_dagster.records import Progress
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.caches import LlmCall
@@ -137,7 +137,9 @@ class ChatClient:
             timeout=timeout,
             max_retries=0,
             # Prompts and keys go to the host that the user named, and to no other.
-            http_client=DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
+            http_client=DefaultAsyncHttpxClient(
+                follow_redirects=False, timeout=timeout, event_hooks={"response": [bound_response]}
+            ),
         )
 
 

@@ -2,10 +2,12 @@
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from string import Template
 
@@ -14,17 +16,17 @@ from rageval_dagster.identity import digest
 
 _SECTION = re.compile(r"^\[([a-z ]+)\]\n", re.MULTILINE)
 
-_FENCES = "answer|citations|claim|context|history|passage|question|reference|source|statement|text".split("|")
-"""The tags of the fences that stand beside each other: no material may open or close its neighbour's either."""
-_HIDDEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-"""Characters that nobody sees, within a tag's name."""
+_FENCING = "tags with codes"
+"""How material is fenced. Part of every prompt's version, since a user's own prompt is shown with it too."""
+_CODE_DIGITS = 20
 
 
 @dataclass(frozen=True)
 class Prompt:
     """A prompt file: its sections by name (`[system]`, `[user]`, ...), with `$name` where values go.
 
-    `version` is the digest of the file, so that whatever an edited prompt produced is told apart.
+    `version` is the digest of the file and of how material is fenced, so that what an edited prompt produced is told
+    apart.
     """
 
     sections: Mapping[str, str]
@@ -87,20 +89,39 @@ def _check_names(own: Path) -> None:
 
 def _parsed(text: str) -> Prompt:
     parts = _SECTION.split(text)
-    return Prompt({title: body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}, digest(text))
+    return Prompt(
+        {title: body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)}, digest(text, _FENCING)
+    )
 
 
 def fenced(tag: str, text: str, number: int | None = None) -> str:
-    """The text between `<tag>` and `</tag>`; these tags, and those of other fences, are escaped inside the text.
+    """The text, letter by letter, between `<tag-CODE>` and `</tag-CODE>`: digits that the text does not have.
 
-    So it can neither end there, nor look like other material of the prompt, whatever stands between bracket and name.
+    Nothing is escaped, so what a model quotes is what stands in the text. Instead a hash of the text draws the code,
+    and draws again until no longer run of its digits stands in the text, however they are written there and whatever
+    stands between them. So no text holds the tag that ends it, nor one that looks nearly like it. Each has such a tag,
+    and the same one every time: what the cache has of a request is found again.
+
+    The hash has no secret key. An author who computes the code of a text has written that text already: with the code
+    in it, the text has another. A key would only hide the codes of other texts, whose tags end nothing here, and where
+    it is another one (a new machine on the same database), no cached reply would be found.
     """
-    opening = tag if number is None else f'{tag} number="{number}"'
-    return f"<{opening}>\n{_tags(tag).sub('&lt;', text)}\n</{tag}>"
+    name = f"{tag}-{_absent_code(text)}"
+    opening = name if number is None else f'{name} number="{number}"'
+    return f"<{opening}>\n{text}\n</{name}>"
 
 
-@lru_cache
-def _tags(tag: str) -> re.Pattern[str]:
-    """The brackets, also wide ones, that open this fence's tags or those of others."""
-    names = "|".join(_HIDDEN.join(map(re.escape, name)) for name in (tag, *_FENCES))
-    return re.compile(rf"[<\ufe64\uff1c](?=[^\w<>]*(?:{names})\b)", re.IGNORECASE)
+def _absent_code(text: str) -> str:
+    written = _digits(text)
+    # Of a text's own runs of this length there are less than a hundredth of all that are possible.
+    run = min(len(str(len(written))) + 2, _CODE_DIGITS)
+    starts = range(_CODE_DIGITS - run + 1)
+    drawn = (int(digest("fence", str(draw), text), 16) % 10**_CODE_DIGITS for draw in count())
+    codes = (f"{number:0{_CODE_DIGITS}}" for number in drawn)
+    return next(code for code in codes if not any(code[start : start + run] in written for start in starts))
+
+
+def _digits(text: str) -> str:
+    """All digits of a text in a row, whatever script, width or circle they are in."""
+    values = (unicodedata.digit(character, None) for character in unicodedata.normalize("NFKC", text))
+    return "".join(str(value) for value in values if value is not None)

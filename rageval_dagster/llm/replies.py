@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from rageval_dagster.llm.messages import UnusableReplyError
+from rageval_dagster.network import TooDeepError, is_deep
 
 MOST_OBJECTS = 1_000
 """So many are looked at: a model that repeats nothing else would keep everybody waiting."""
@@ -56,8 +57,8 @@ def read_objects(text: str) -> list[dict[str, Any]]:
         if start < 0:
             break
         try:
-            value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
+            value, end = _decoded(text, start)
+        except ValueError:
             end = _closed(text, start)
         else:
             found.append(value)
@@ -76,8 +77,8 @@ def read_list(text: str, name: str) -> list[Any]:
         rows = read_object(text).get(name)
     opening = _LIST.match(text)
     if rows is None and opening is not None:
-        with suppress(ValueError, RecursionError):
-            rows, _ = _DECODER.raw_decode(text, opening.end())
+        with suppress(ValueError):
+            rows, _ = _decoded(text, opening.end())
     if not isinstance(rows, list):
         raise UnusableReplyError(f"the reply holds no list of {name}")
     return rows
@@ -90,6 +91,17 @@ def _without_contradictions(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_contradictions)
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value that begins there, and where it ends; as `parsed_json`."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise TooDeepError from None
+    if is_deep(text[start:end]):
+        raise TooDeepError
+    return value, end
 
 
 def _closed(text: str, start: int) -> int:

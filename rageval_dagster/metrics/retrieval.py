@@ -31,7 +31,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
             edge_cases="Nothing retrieved: undefined. Scored on unanswerable items too, because a leak there is a "
             "leak. A repeated id counts once, as foreign if it is that anywhere. The detail counts foreign and unknown "
-            "chunks apart.",
+            "chunks apart; what several clients hold and this one does not is unknown.",
             source="own",
             higher_is_better=False,
             good_value=0.0,
@@ -165,6 +165,7 @@ def _foreign_share(hits: Sequence[Hit]) -> Outcome:
         return _NOTHING_RETRIEVED
     if {hit.owner for hit in hits} == {"own"}:
         return scored(0.0)
-    foreign, unknown = ({hit.chunk_id for hit in hits if hit.owner == kind} for kind in ("foreign", "unknown"))
+    foreign = {hit.chunk_id for hit in hits if hit.owner == "foreign"}
+    unknown = {hit.chunk_id for hit in hits if hit.owner in ("shared", "unknown")}
     counts = {"foreign": len(foreign), "unknown": len(unknown - foreign)}
     return Outcome.scored(len(foreign | unknown) / len({hit.chunk_id for hit in hits}), detail=counts)

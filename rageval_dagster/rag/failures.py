@@ -2,8 +2,8 @@
 
 _BY_KIND = {
     "timeout": "raise timeout_s, or lower concurrency: the system may be overrun",
-    "connection": "see that the system runs at its url; rageval doctor tries the connection",
-    "not_asked": "see that the system runs at its url; rageval doctor tries the connection",
+    "connection": "see that the system runs at its url; rageval doctor --ask asks it a question",
+    "not_asked": "see that the system runs at its url; rageval doctor --ask asks it a question",
     "broken_stream": "the system, or a proxy before it, broke off: see its log",
     "redirect_refused": "give url the address that it redirects to",
     "too_large": "let the system return fewer or shorter contexts",

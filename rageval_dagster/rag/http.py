@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -13,9 +14,13 @@ from pydantic import SecretStr
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.network import (
+    TooDeepError,
+    TooLargeError,
     backoff,
+    bound_response,
     is_certificate_error,
     is_loopback,
+    parsed_json,
     retry_after,
     run_apart,
     silence_libraries,
@@ -42,7 +47,6 @@ BACKOFF_S = (0.5, 30.0)
 """The first wait between two attempts, doubled each time, and the longest."""
 CONNECT_TIMEOUT_S = 10.0
 """Who takes no connection within it, or within half the timeout, is not there, however long its answers may take."""
-MAX_BYTES = 10_000_000
 MAX_REDIRECTS = 3
 UNREACHABLE_QUESTIONS = 5
 """So many that could not even connect, and none before that could: the others would only wait for the same."""
@@ -143,8 +147,8 @@ class HttpEndpoint:
             except (_TroubleError, ValueError, LookupError):
                 return None
         try:
-            said = json.loads(text)
-        except (ValueError, RecursionError):
+            said = parsed_json(text)
+        except ValueError:
             return usable_version(text)
         return self._reader.version(said) if isinstance(said, dict | list) else usable_version(said)
 
@@ -233,11 +237,11 @@ class HttpEndpoint:
         try:
             async for piece in response.aiter_bytes():
                 body += piece
-                if len(body) > MAX_BYTES:
-                    raise _TroubleError(f"too_large: more than {MAX_BYTES // 1_000_000} MB")
                 if self._definition.stream == "sse" and is_done(body, len(piece)):
                     break
-        except httpx.HTTPError:
+        except TooLargeError as error:
+            raise _TroubleError(f"too_large: {error}") from None
+        except (httpx.HTTPError, zlib.error):
             raise _TroubleError("broken_stream: the connection closed before the end", passing=True) from None
         content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         return _Reply(bytes(body), content_type, response.charset_encoding or "utf-8")
@@ -252,10 +256,14 @@ class HttpEndpoint:
                 return self._reader.read_events(line_events(reply.body))
             if kind == "text" or is_text:
                 return self._reader.read_text(reply.body.decode(reply.charset))
-            return self._reader.read(json.loads(reply.body))
+            return self._reader.read(parsed_json(reply.body))
         except BrokenStreamError as error:
             return Retrieval(error=f"broken_stream: {error}")
-        except (ValueError, LookupError, RecursionError):
+        except TooLargeError as error:
+            return Retrieval(error=f"too_large: {error}")
+        except TooDeepError as error:
+            return Retrieval(error=f"wrong_shape: the body is {error}")
+        except (ValueError, LookupError):
             return Retrieval(error=f"wrong_shape: the body is no {'text' if kind == 'text' or is_text else 'JSON'}")
 
     def _request(self, client: "httpx.AsyncClient", item: Item, depth: int) -> "httpx.Request":
@@ -291,7 +299,7 @@ class HttpEndpoint:
         import httpx
 
         silence_libraries()
-        # Nothing compressed: half of it reads like a whole, and a little of it can be a lot.
+        # Nothing compressed: a little of it can be a lot.
         headers = httpx.Headers({"Accept-Encoding": "identity"})
         if self._definition.method == "POST":
             headers["Content-Type"] = "application/json"
@@ -307,6 +315,7 @@ class HttpEndpoint:
             timeout=httpx.Timeout(None, connect=min(CONNECT_TIMEOUT_S, self._definition.timeout_s / 2)),
             # Each question stands for itself: no session goes from one to the next.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            event_hooks={"response": [bound_response]},
             # A proxy for the way out has nothing to do with this machine's own services.
             mounts={f"all://{host}": None} if is_loopback(host) else None,
         )

@@ -1,6 +1,5 @@
 """A RAG system whose answers stand in a file."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,6 +8,7 @@ import jmespath
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
+from rageval_dagster.network import parsed_json
 from rageval_dagster.rag.responses import ResponseReader
 from rageval_dagster.rag.system import Retrieval
 from rageval_dagster.records import Item
@@ -103,6 +103,6 @@ def _rows(content: bytes) -> Iterator[tuple[int, Any]]:
 
 def _parsed(text: bytes) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parsed_json(text)
+    except ValueError:
         return _NOT_JSON

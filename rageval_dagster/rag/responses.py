@@ -1,6 +1,5 @@
 """Reading what an external system gave back, whole or as a stream: answer, contexts, citations, version, as mapped."""
 
-import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -11,12 +10,20 @@ import jmespath
 
 from rageval_dagster.corpus.fields import read_whole_number
 from rageval_dagster.languages import is_decline
+from rageval_dagster.network import MAX_BYTES, TooDeepError, TooLargeError, parsed_json
 from rageval_dagster.rag.system import AnswerOutcome, Retrieval
 from rageval_dagster.records import Answer, Hit
 from rageval_dagster.settings import ResponseFields
 from rageval_dagster.text import json_kind
 
 LONGEST_VERSION = 200
+MOST_CONTEXTS = 1_000
+"""In one response, as many as a cutoff may be; so many citations, too."""
+LONGEST_TEXT = 1_000_000
+"""Characters of one context or answer: a book. Together they have at most `MAX_BYTES`, whatever they came as."""
+LONGEST_ID = 10_000
+MOST_EVENTS = 100_000
+"""In one stream: more than a model's longest answer has tokens."""
 _ALL = "@"
 
 
@@ -46,6 +53,10 @@ class ResponseReader:
 
     def read_text(self, text: str) -> Retrieval:
         """What a response says that is an answer and nothing else."""
+        try:
+            _short(text, "answer", LONGEST_TEXT)
+        except TooLargeError as error:
+            return Retrieval(error=f"too_large: {error}")
         return Retrieval(None, answer=AnswerOutcome(Answer(text, is_decline(text, self._decline_phrases))))
 
     def version(self, body: Any) -> str | None:
@@ -57,13 +68,16 @@ class ResponseReader:
 
     def _read(self, bodies: Sequence[Any], streamed: bool) -> Retrieval:
         try:
-            return Retrieval(
-                hits=self._hits(bodies),
-                answer=AnswerOutcome(self._answer(bodies, streamed)),
-                version=usable_version(self._find("version", bodies)),
-            )
+            hits, answer = self._hits(bodies), self._answer(bodies, streamed)
+            version = usable_version(self._find("version", bodies))
         except _WrongShapeError as error:
             return Retrieval(error=f"wrong_shape: {error}")
+        except TooLargeError as error:
+            return Retrieval(error=f"too_large: {error}")
+        size = sum(len(hit.text) + len(hit.chunk_id) + len(hit.document_id) for hit in hits or ())
+        if size + len(answer.text if answer else "") > MAX_BYTES:
+            return Retrieval(error=f"too_large: the texts have more than {MAX_BYTES:,} characters together")
+        return Retrieval(hits, answer=AnswerOutcome(answer), version=version)
 
     def _find(self, name: str, bodies: Sequence[Any]) -> Any:
         found = (_search(self._paths[name], body, name) for body in reversed(bodies))
@@ -78,9 +92,9 @@ class ResponseReader:
         return tuple(self._hit(context, rank) for rank, context in enumerate(_list(contexts, "contexts"), start=1))
 
     def _hit(self, context: Any, rank: int) -> Hit:
-        if isinstance(context, str) and self._context_is_text:
-            return Hit("", "", rank, 0.0, context)
         where = f"of context {rank}"
+        if isinstance(context, str) and self._context_is_text:
+            return Hit("", "", rank, 0.0, _text(context, f"text {where}"))
         found = {name: _search(path, context, f"{name} {where}") for name, path in self._context_paths.items()}
         if found["text"] is None and found["id"] is None and found["document_id"] is None:
             raise _WrongShapeError(f"context {rank} has neither text nor id nor document id")
@@ -117,7 +131,7 @@ class ResponseReader:
             deltas = [_search(self._paths["delta"], body, "delta") for body in bodies]
             pieces = [_text(delta, "delta") for delta in deltas if delta is not None]
             if pieces:
-                return "".join(pieces)
+                return _short("".join(pieces), "answer", LONGEST_TEXT)
         text = self._find("answer", bodies)
         return None if text is None else _text(text, "answer")
 
@@ -150,11 +164,20 @@ def _expected(value: Any, name: str, kind: Any, wanted: str) -> Any:
 
 
 def _list(value: Any, name: str) -> Sequence[Any]:
-    return _expected(value, name, list | tuple, "a list")
+    found = _expected(value, name, list | tuple, "a list")
+    if len(found) > MOST_CONTEXTS:
+        raise TooLargeError(f"{len(found):,} {name}, more than {MOST_CONTEXTS:,}")
+    return found
 
 
 def _text(value: Any, name: str) -> str:
-    return _expected(value, name, str, "a string")
+    return _short(_expected(value, name, str, "a string"), name, LONGEST_TEXT)
+
+
+def _short(text: str, name: str, most: int) -> str:
+    if len(text) > most:
+        raise TooLargeError(f"{name} has {len(text):,} characters, more than {most:,}")
+    return text
 
 
 def _identifier(value: Any, name: str) -> str:
@@ -162,7 +185,7 @@ def _identifier(value: Any, name: str) -> str:
     if value is None:
         return ""
     try:
-        return str(_expected(value, name, str | Integral, "a string or a whole number"))
+        return _short(str(_expected(value, name, str | Integral, "a string or a whole number")), name, LONGEST_ID)
     except ValueError:
         raise _WrongShapeError(f"{name} is too long a number") from None
 
@@ -195,6 +218,7 @@ def sse_events(body: bytes) -> list[Any]:
 
     Raises:
         BrokenStreamError: an event is no JSON, most likely cut off; the stream reports an error, or holds nothing.
+        TooLargeError: there are more than `MOST_EVENTS`.
     """
     import httpx
     from httpx_sse import EventSource
@@ -205,7 +229,7 @@ def sse_events(body: bytes) -> list[Any]:
     for event in EventSource(whole).iter_sse():
         if event.event == "error":
             raise BrokenStreamError("the stream reports an error")
-        if event.data == "[DONE]":
+        if event.data == "[DONE]" or len(found) > MOST_EVENTS:
             break
         found.append(event.data)
     return _parsed(found)
@@ -224,9 +248,14 @@ def _decoded(body: bytes) -> str:
 
 
 def _parsed(texts: Iterable[str]) -> list[Any]:
+    held = [text for text in texts if text.strip()]
+    if len(held) > MOST_EVENTS:
+        raise TooLargeError(f"more than {MOST_EVENTS:,} events")
     try:
-        events = [json.loads(text) for text in texts if text.strip()]
-    except (ValueError, RecursionError):
+        events = [parsed_json(text) for text in held]
+    except TooDeepError as error:
+        raise BrokenStreamError(f"an event is {error}") from None
+    except ValueError:
         raise BrokenStreamError("an event is not whole JSON") from None
     if not events:
         raise BrokenStreamError("the stream holds no event")

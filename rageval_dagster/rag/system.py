@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from rageval_dagster.records import Answer, Hit, Item, Progress
+from rageval_dagster.records import Answer, Hit, Item, Owner, Progress
 
 
 @dataclass(frozen=True)
 class AnswerOutcome:
     """What was said to one question, or why nothing was. `latency_s` is None where it was not measured alone.
 
-    `made_at` is when the oldest reply of a model came that the answer is made of; None: just now.
+    `made_at` is when the oldest reply of a model came that the answer is made of; None: just now. `owner` says whether
+    it holds words of other clients; then it is not kept.
     """
 
     answer: Answer | None = None
     error: str | None = None
     latency_s: float | None = None
     made_at: datetime | None = None
+    owner: Owner = "own"
 
 
 @dataclass(frozen=True)

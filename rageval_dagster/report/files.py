@@ -5,7 +5,7 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import RagevalError, unwritable
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.leaderboard import OBJECTIVE
 from rageval_dagster.report.page import client_page, fleet_page
@@ -107,6 +107,5 @@ def _write(path: Path, page: str) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise RagevalError(
-            f"the report {path} cannot be written ({error.strerror}): RAGEVAL_REPORT_DIR takes a folder that can"
-        ) from None
+        where = "RAGEVAL_REPORT_DIR takes a folder that can"
+        raise RagevalError(unwritable(f"the report {path} cannot be written", error, where)) from None

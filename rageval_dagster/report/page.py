@@ -30,8 +30,8 @@ from rageval_dagster.text import TURNS_DIRECTION, plural
 _TEMPLATES = Path(__file__).parent / "templates"
 _SAID: dict[Trouble, tuple[str, str]] = {
     "leak": (
-        "the system of {} client returned chunks of other clients",
-        "the systems of {} clients returned chunks of other clients",
+        "the system of {} client returned passages of other clients",
+        "the systems of {} clients returned passages of other clients",
     ),
     "regression": ("{} of {} regressed", "{} of {} regressed"),
     "failed": ("the system of {} client failed", "the systems of {} clients failed"),

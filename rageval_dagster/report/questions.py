@@ -269,12 +269,12 @@ def _said(detail: Mapping[str, Any]) -> list[str]:
 def _hits(result: Result, texts: Texts) -> list[list[Any]]:
     """Of each passage: number of its text, document, chunk, page, rank, whether it holds evidence, is cited, was seen.
 
-    A chunk of another client is named, never shown.
+    A passage of another client is named, never shown.
     """
     cited = set(CitedResult(result).cited_places) if result.answer is not None and all(result.contexts) else set()
     return [
         [
-            texts.add(hit.text) if hit.text and hit.owner != "foreign" else None,
+            texts.add(hit.text) if hit.text else None,
             hit.document_id,
             hit.chunk_id,
             hit.page,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import SettingsError, unwritable
 from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition, Table
 
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -252,6 +252,9 @@ class Settings(Table):
     serve_port: Annotated[int, Field(ge=1, le=65_535)] = _setting(
         "RAGEVAL_SERVE_PORT", 8000, "a port from 1 to 65535", "machine"
     )
+    serve_max_body_mb: Annotated[int, Field(ge=1, le=100)] = _setting(
+        "RAGEVAL_SERVE_MAX_BODY_MB", 1, "a whole number from 1 to 100", "machine"
+    )
     report_dir_setting: str | None = _setting("RAGEVAL_REPORT_DIR", None, "a folder", "machine")
     report_base_url: Annotated[str, Field(pattern=r"^https?://[^\s#?\"<>()]+$")] | None = _setting(
         "RAGEVAL_REPORT_BASE_URL", None, "http(s)://... under which the folder of reports is served", "machine"
@@ -402,9 +405,8 @@ class Settings(Table):
             with tempfile.TemporaryFile(dir=self.home):
                 pass
         except OSError as error:
-            raise SettingsError(
-                f"RAGEVAL_HOME: the folder {self.home} cannot be written ({error.strerror}); name one that can"
-            ) from None
+            what = f"RAGEVAL_HOME: the folder {self.home} cannot be written"
+            raise SettingsError(unwritable(what, error, "name one that can")) from None
         return self.home
 
 

@@ -1,5 +1,6 @@
 """The manifest of chunks: what the last scan found in a client's documents, by chunk key; and how that changed."""
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -10,9 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rageval_dagster.identity import digest
-from rageval_dagster.storage.database import Database, in_batches, retried, upsert
+from rageval_dagster.storage.database import Database, in_batches, retried, rows_in, upsert
 from rageval_dagster.storage.tables import corpus_changes, corpus_chunks, document_changes
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.word_hashes import hash_key, holder_of, recount
 
 DIFFERENCES = ("added", "changed", "removed", "reembedded")
 """The ways in which a chunk can differ from the scan before."""
@@ -53,6 +55,7 @@ _MUTABLE = [
     "words_hash",
     "vector_hash",
     "added_at",
+    "word_hashes",
 ]
 
 
@@ -116,18 +119,41 @@ def upsert_manifest(
     found: Mapping[str, int] | None = None,
     documents: Mapping[str, Passages] | None = None,
     found_at: datetime | None = None,
+    hashes: Mapping[str, Sequence[int]] | None = None,
 ) -> None:
     """Writes entries by chunk key; of one that is there, `first_seen` stays as it was.
+
+    `hashes` are those of the runs of words of the chunks' texts, by chunk key, which the table `word_hashes` counts.
 
     `found` says how many of them differ and how, for the change that the scan under way will record, and `documents`
     which documents' passages are not what they were, by document id. Counted with the entries, both hold each
     difference once, also where the scan is killed and run again. `found_at` is the moment of that scan (now).
     """
-    rows = [{"client_id": client_id, **asdict(entry), "document_key": digest(entry.document_id)} for entry in entries]
+    packed = {key: array("q", each).tobytes() for key, each in (hashes or {}).items()}
+    rows = [
+        {
+            "client_id": client_id,
+            **asdict(entry),
+            "document_key": digest(entry.document_id),
+            "word_hashes": packed.get(entry.chunk_key),
+        }
+        for entry in entries
+    ]
+    holder = holder_of(hash_key(db), client_id)
     with db.begin() as connection:
+        before = _hashes_of(connection, client_id, (entry.chunk_key for entry in entries))
+        recount(connection, holder, before, (each for key in packed for each in (hashes or {})[key]))
         upsert(connection, corpus_chunks, rows, update=_MUTABLE)
         _add_found(connection, client_id, found or {})
         _note_documents(connection, client_id, documents or {}, found_at or utc_now())
+
+
+def _hashes_of(connection: Connection, client_id: str, chunk_keys: Iterable[str]) -> Iterator[int]:
+    """The hashes of all the chunks with these keys."""
+    chunks = corpus_chunks.c
+    query = sa.select(chunks.word_hashes).where(chunks.client_id == client_id, chunks.word_hashes.is_not(None))
+    for row in rows_in(connection, query, chunks.chunk_key, chunk_keys):
+        yield from array("q", row.word_hashes)
 
 
 @retried
@@ -138,8 +164,10 @@ def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str], fou
     """
     documents: dict[str, Passages] = {}
     chunks = corpus_chunks.c
+    holder = holder_of(hash_key(db), client_id)
     with db.begin() as connection:
         for batch in in_batches(chunk_keys):
+            recount(connection, holder, _hashes_of(connection, client_id, batch), ())
             here = sa.and_(chunks.client_id == client_id, chunks.chunk_key.in_(batch))
             for document_id in connection.execute(sa.select(chunks.document_id).where(here)).scalars():
                 documents.setdefault(document_id, Passages()).removed += 1

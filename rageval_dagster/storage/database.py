@@ -18,7 +18,15 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import DatabaseError as DriverDatabaseError
 
-from rageval_dagster.errors import DatabaseAwayError, DatabaseError, SettingsError, Translating
+from rageval_dagster.errors import (
+    MAKE_ROOM,
+    DatabaseAwayError,
+    DatabaseError,
+    SettingsError,
+    Translating,
+    is_disk_full,
+    unwritable,
+)
 from rageval_dagster.network import is_loopback, silence_libraries
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.view_sources import create_views, views_digest
@@ -311,6 +319,17 @@ def _is_forbidden(error: DBAPIError) -> bool:
     return _state(error) == "42501" or _code(error) in {1044, 1142}
 
 
+def _is_full(db: Database, error: DBAPIError) -> bool:
+    """Whether the disk is full: PostgreSQL's states for that; MariaDB's numbers; SQLite's words."""
+    return _state(error) in {"53100", "53000"} or _code(error) in {1021, 1114} or is_disk_full(error.orig, _folder(db))
+
+
+def _folder(db: Database) -> Path | None:
+    """Where SQLite's file is."""
+    file = db.engine.url.database if db.dialect == "sqlite" else None
+    return Path(file).parent if file else None
+
+
 def _is_lost(error: DBAPIError) -> bool:
     """Whether the connection is gone; MariaDB that shuts down, or whose administrator ended it, says so first."""
     return error.connection_invalidated or _code(error) in {1053, 1927}
@@ -342,6 +361,8 @@ def _translated(
                 f"{db.url}: this user may not do that ({_reason(error, db.password)}); to bring the schema "
                 "to this version, run once: RAGEVAL_DATABASE_URL=<the owner's URL> rageval doctor"
             )
+        if _is_full(db, error):
+            return DatabaseError(f"{db.url}: {MAKE_ROOM}")
         kind = conflict if _is_conflict(error) else lost if _is_lost(error) else DatabaseError
         # Other kinds are mistakes of the code; the plain DatabaseError is SQLite's for a file that is none.
         if kind is None or type(error) not in {OperationalError, InterfaceError, DriverDatabaseError}:
@@ -451,7 +472,7 @@ def _prepare_file(path: Path) -> None:
         path.touch(mode=0o600, exist_ok=True)
         path.chmod(0o600)
     except OSError as error:
-        raise DatabaseError(f"sqlite:///{path}: {error.strerror}; name a file that can be written") from None
+        raise DatabaseError(unwritable(f"sqlite:///{path} cannot be written", error, "name a file that can")) from None
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
@@ -514,7 +535,7 @@ def _migrate(db: Database, connection: Connection) -> None:
             "use the rageval that made it, or a newer one"
         ) from None
     except DBAPIError as error:
-        if _is_conflict(error) or _is_forbidden(error):
+        if _is_conflict(error) or _is_forbidden(error) or _is_full(db, error):
             raise
         raise DatabaseError(
             f"{db.url}: the schema cannot be made ({_reason(error, db.password)}); "
@@ -566,6 +587,8 @@ def _enable_write_ahead_log(db: Database) -> None:
                     connection.cursor().execute("PRAGMA journal_mode = WAL")
                     return
                 except db.engine.dialect.loaded_dbapi.OperationalError as error:
+                    if is_disk_full(error, _folder(db)):
+                        raise DatabaseError(f"{db.url}: {MAKE_ROOM}") from None
                     if "locked" not in str(error) or time.monotonic() > deadline:
                         raise DatabaseError(f"{db.url}: {error}; close what has the file open") from None
                     time.sleep(0.05)

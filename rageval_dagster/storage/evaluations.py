@@ -1,5 +1,6 @@
 """Evaluations: the row of each, opened or resumed, listed, read and finished, with the versions it measured."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +19,9 @@ from rageval_dagster.storage.tables import NAME_LENGTH, dataset_items, evaluatio
 from rageval_dagster.storage.types import utc_now
 
 EvaluationStatus = Literal["running", "complete", "failed"]
+
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ class Evaluation:
     def answered_nothing(self) -> bool:
         """Whether the system failed on every question: nothing is known of it, not even its version."""
         return 0 < self.item_count == self.error_count
+
+    @property
+    def of_recorded_answers(self) -> bool:
+        """Whether its answers stand in a file, whose hash is their version, and tells nobody anything."""
+        return self.system_declared is not None and _DIGEST.fullmatch(self.system_declared) is not None
 
 
 def evaluation_key(client_id: str, system: str, dataset_id: int, trigger: str) -> str:
@@ -172,8 +181,9 @@ def list_evaluations(
     trigger: str | None = None,
     status: EvaluationStatus | None = None,
     limit: int | None = 50,
+    offset: int = 0,
 ) -> list[Evaluation]:
-    """Evaluations, newest first; at most so many, or (None) all."""
+    """Evaluations, newest first; at most so many, or (None) all, after the first `offset` of them."""
     wanted = {
         evaluation_runs.c.client_id: client_id,
         evaluation_runs.c.dataset_id: dataset_id,
@@ -181,7 +191,9 @@ def list_evaluations(
         evaluation_runs.c.status: status,
     }
     query = _EVALUATIONS.where(*(column == value for column, value in wanted.items() if value is not None))
-    return [_evaluation(row) for row in db.rows(query.order_by(evaluation_runs.c.id.desc()).limit(limit))]
+    return [
+        _evaluation(row) for row in db.rows(query.order_by(evaluation_runs.c.id.desc()).limit(limit).offset(offset))
+    ]
 
 
 def get_evaluation(db: Database, id: int) -> Evaluation:

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from rageval_dagster.errors import DatabaseError, LeaseHeldError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, delete_batch, retried, rows_in, upsert
-from rageval_dagster.storage.tables import clients, forgotten_clients, metadata
+from rageval_dagster.storage.tables import clients, forgotten_clients, metadata, word_hashes
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.word_hashes import count_hashes, delete_hashes, hash_key, holder_of
 
 _BUSY_TIMEOUT_S = 30
 
@@ -33,15 +34,18 @@ class Tombstone:
 def rows_of(db: Database, client_id: str) -> dict[str, int]:
     """{table: rows} of the client, without the tables that have none."""
     found: dict[str, int] = {}
+    holder = holder_of(hash_key(db), client_id)
     with db.connect() as connection:
         for table in [*_TABLES, clients]:
             query = sa.select(sa.func.count()).select_from(table).where(_is_of(table, client_id))
             found[table.name] = connection.execute(query).scalar_one()
+        found[word_hashes.name] = count_hashes(connection, holder)
     return {name: count for name, count in sorted(found.items()) if count}
 
 
 def delete_rows(db: Database, client_id: str) -> None:
     """Deletes the client's rows in every table but `clients`, in short transactions; needs the client's lease."""
+    delete_hashes(db, holder_of(hash_key(db), client_id))
     for table in _TABLES:
         while delete_batch(db, table, _is_of(table, client_id)):
             pass

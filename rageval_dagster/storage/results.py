@@ -1,5 +1,6 @@
 """Results: what each item of an evaluation retrieved and answered, stored by content and reused while unchanged."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Answer, Hit, Item, Result
+from rageval_dagster.records import UNKEPT, Answer, Hit, Item, Owner, Result
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.database import Database, retried, rows_in, same, upsert
 from rageval_dagster.storage.evaluations import Evaluation, client_of, in_dataset, read_evaluation
@@ -45,7 +46,7 @@ class ResultRecord:
     """What a system answered from a retrieval; the answerer saw the texts of its first `context_count` hits.
 
     `result_id` is the hash of all of it but latency and time, the retrieval's id included. `made_at` is since when it
-    may be reused, None: now.
+    may be reused, None: now. `answer_owner` says whose words an answer held that is not kept.
     """
 
     result_id: str
@@ -56,6 +57,7 @@ class ResultRecord:
     error: str | None
     latency_s: float | None
     made_at: datetime | None = None
+    answer_owner: Owner = "own"
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,7 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
                 "answer": None if record.answer is None else record.answer.text,
                 "declined": None if record.answer is None else record.answer.declined,
                 "citations": None if record.answer is None else list(record.answer.citations),
+                "answer_owner": record.answer_owner,
                 "context_count": record.context_count,
                 "error": record.error,
                 "latency_s": record.latency_s,
@@ -217,6 +220,21 @@ def failed_count(db: Database, evaluation_id: int) -> int:
     return db.rows(query.where(items.c.evaluation_id == evaluation_id, item_results.c.error.is_not(None)))[0][0]
 
 
+def failure_reasons(db: Database, evaluation_ids: Iterable[int]) -> dict[int, Counter[str]]:
+    """How many questions the system failed on in each of these evaluations, by the reason."""
+    items = tables.run_items
+    query = (
+        sa.select(items.c.evaluation_id, item_results.c.error, sa.func.count().label("count"))
+        .select_from(items.join(item_results, _RESULT_OF_ITEM))
+        .where(item_results.c.error.is_not(None))
+        .group_by(items.c.evaluation_id, item_results.c.error)
+    )
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in db.rows_in(query, items.c.evaluation_id, evaluation_ids):
+        found[row.evaluation_id][row.error] = row.count
+    return found
+
+
 def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:
     """{item id: (result id, result)} for the items that have a result, in the order of the dataset.
 
@@ -237,6 +255,7 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
                 item_results.c.answer,
                 item_results.c.declined,
                 item_results.c.citations,
+                item_results.c.answer_owner,
                 item_results.c.context_count,
                 item_results.c.error,
             )
@@ -256,6 +275,16 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
 def results_by_item(db: Database, evaluation_id: int) -> dict[str, Result]:
     """{item id: result}, as `load_results`."""
     return {item_id: result for item_id, (_, result) in load_results(db, evaluation_id).items()}
+
+
+def answer_owners(db: Database, evaluation_id: int) -> dict[str, Owner]:
+    """{item id: whose words it held} of the evaluation's answers that were not kept for that."""
+    items = tables.run_items
+    query = sa.select(items.c.item_id, item_results.c.answer_owner).select_from(
+        items.join(item_results, _RESULT_OF_ITEM)
+    )
+    rows = db.rows(query.where(items.c.evaluation_id == evaluation_id, item_results.c.answer_owner.in_(UNKEPT)))
+    return {row.item_id: row.answer_owner for row in rows}
 
 
 def latencies(db: Database, evaluation_id: int) -> list[float]:
@@ -297,6 +326,7 @@ def _result(row: Any, words: Mapping[str, str], k: int) -> Result:
         error=row.error if row.error is not None else row.retrieval_error,
         tells_contexts=row.hits is not None,
         texts_deleted=answer_gone or context_gone,
+        answer_owner=row.answer_owner,
     )
 
 

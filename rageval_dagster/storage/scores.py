@@ -164,6 +164,14 @@ def load_summaries(db: Database, evaluation_id: int) -> list[Summary]:
     return [Summary(**row._mapping) for row in db.rows(query)]
 
 
+def means(db: Database, metric_id: str, evaluation_ids: Iterable[int]) -> dict[int, float]:
+    """{evaluation: its mean of the metric}, of those that have one."""
+    query = sa.select(metric_summaries.c.evaluation_id, metric_summaries.c.mean).where(
+        metric_summaries.c.metric_id == metric_id, metric_summaries.c.mean.is_not(None)
+    )
+    return {row.evaluation_id: row.mean for row in db.rows_in(query, metric_summaries.c.evaluation_id, evaluation_ids)}
+
+
 def load_rescored(
     db: Database, client_id: str, results: Mapping[str, str], metric_versions: Mapping[str, str]
 ) -> dict[str, dict[str, Outcome]]:

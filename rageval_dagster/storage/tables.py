@@ -3,6 +3,7 @@
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Double,
@@ -144,11 +145,25 @@ corpus_chunks = _table(
     Column("vector_hash", hex_digest()),
     Column("added_at", UtcTime),
     Column("first_seen", UtcTime, nullable=False),
+    Column("word_hashes", LargeBinary),  # of its text: what the table of that name counts for it
     PrimaryKeyConstraint("client_id", "chunk_key"),
     Index(None, "client_id", "document_key"),
     # Across clients: whose chunk is it that a system returned?
     Index("ix_corpus_chunks_words_hash", "words_hash"),
     Index("ix_corpus_chunks_chunk_key", "chunk_key"),
+)
+
+# Keyed hashes of runs of words: who else holds what a system returned? A row is as short as it can be, since there are
+# some 35 a chunk: clients stand in it as a keyed hash of their name.
+word_hashes = Table(
+    "word_hashes",
+    metadata,
+    Column("hash", BigInteger, nullable=False, autoincrement=False),
+    Column("holder", BigInteger, nullable=False, autoincrement=False),
+    Column("texts", Integer, nullable=False),  # in how many of the holder's chunks
+    PrimaryKeyConstraint("hash", "holder"),
+    **{**TABLE_OPTIONS, "sqlite_autoincrement": False},
+    sqlite_with_rowid=False,
 )
 
 chunk_samples = _table(
@@ -322,6 +337,7 @@ item_results = _table(
     Column("answer", LongText),
     Column("declined", Boolean),
     Column("citations", JsonText),  # what the system cited apart from the answer's text
+    Column("answer_owner", identifier(20), nullable=False),  # an answer with others' words is not kept
     Column("context_count", Integer, nullable=False),  # the answerer saw the first so many hits
     Column("error", LongText),
     Column("latency_s", Double),

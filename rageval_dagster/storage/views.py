@@ -26,12 +26,12 @@ def read_view(db: Database, name: str, limit: int | None = None, client_id: str 
     if source is None:
         raise DatabaseError(f"there is no view {name!r}; there are {', '.join(view_names())}")
     order = _ORDER.search(source)
-    query = f"SELECT * FROM {name}" + ("" if client_id is None else " WHERE client_id = :client_id")
+    where, given = _of(client_id)
+    query = f"SELECT * FROM {name}{where}"
     query += f" ORDER BY {order.group(1)}" if order else ""
     if limit is not None:
         query += f" LIMIT {int(limit)}"
     with db.connect() as connection:
-        given = {} if client_id is None else {"client_id": client_id}
         rows = connection.execute(sa.text(query), given).mappings().all()
     return [{column: _python_value(column, value) for column, value in row.items()} for row in rows]
 
@@ -55,17 +55,22 @@ class ViewPreview:
 
 
 def view_preview(db: Database, name: str, rows: int = 10, client_id: str | None = None) -> ViewPreview:
-    """The size of a view and its first rows, or those of one client; like the views it holds ids and numbers only.
+    """How many rows a view or one client has in it, and the first; like the views it holds ids and numbers only.
 
     Raises:
         DatabaseError: there is no such view.
     """
     first = read_view(db, name, rows, client_id)
+    where, given = _of(client_id)
     with db.connect() as connection:
-        row_count = connection.execute(sa.text(f"SELECT COUNT(*) FROM {name}")).scalar_one()
+        row_count = connection.execute(sa.text(f"SELECT COUNT(*) FROM {name}{where}"), given).scalar_one()
     if not first:
         return ViewPreview(row_count, "no rows yet")
     return ViewPreview(row_count, table(list(first[0]), [[_cell(value) for value in row.values()] for row in first]))
+
+
+def _of(client_id: str | None) -> tuple[str, dict[str, str]]:
+    return ("", {}) if client_id is None else (" WHERE client_id = :client_id", {"client_id": client_id})
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rageval_dagster.evaluation.leaks import Stray, chunks_of_others, stray_chunks
+from rageval_dagster.evaluation.leaks import Stray, passages_of_others, stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.rag.failures import remedy
@@ -40,7 +40,7 @@ class Alarm:
 
 
 def leak_alarm(db: Database, evaluation: Evaluation) -> Alarm | None:
-    """That the system returned chunks of other clients."""
+    """That the system returned passages of other clients."""
     if not evaluation.foreign_chunks:
         return None
     said = _leaked(evaluation, evaluation.foreign_chunks, stray_chunks(db, [evaluation], "foreign"))
@@ -134,7 +134,7 @@ def nowhere_defined(reasons: Mapping[str, str]) -> str | None:
 
 
 def leak(evaluation: Evaluation, leaked: Sequence[Stray]) -> str | None:
-    """The chunks of other clients that the system returned; None without any."""
+    """The passages of other clients that the system returned; None without any."""
     if not leaked:
         return None
     chunks, questions = sorted({stray.chunk_id for stray in leaked}), sorted({stray.item_id for stray in leaked})
@@ -164,7 +164,7 @@ def _place(evaluation: Evaluation) -> str:
 
 def _leaked(evaluation: Evaluation, chunks: int, leaked: Sequence[Stray]) -> str:
     asked = len({stray.item_id for stray in leaked})
-    return f"{one_line(evaluation.system)} returned {chunks_of_others(chunks)} for {plural(asked, 'question')}"
+    return f"{one_line(evaluation.system)} returned {passages_of_others(chunks)} for {plural(asked, 'question')}"
 
 
 def _counted(counts: Counter[str], most: int) -> str:

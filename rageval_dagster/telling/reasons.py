@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from rageval_dagster.evaluation.leaks import chunks_of_others
+from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.storage.incidents import Incident
 from rageval_dagster.telling.verdicts import failed_on
 from rageval_dagster.telling.words import minute, one_line
@@ -23,7 +23,7 @@ def reason(incident: Incident, write: Write = one_line) -> str:
         case "regression":
             return _against_baseline(details, write)
         case "leak":
-            return f"{chunks_of_others(details['chunks'])} in evaluation {incident.evaluation_id}"
+            return f"{passages_of_others(details['chunks'])} in evaluation {incident.evaluation_id}"
         case "errors":
             return f"{_failed(details, write)}, evaluation {incident.evaluation_id}"
         case "benchmark":

@@ -19,7 +19,7 @@ LONGEST_SECTION = 2_900
 
 _OPENED: dict[Kind, str] = {
     "regression": "Regressed",
-    "leak": "Leak: chunks of other clients were returned",
+    "leak": "Leak: passages of other clients were returned",
     "errors": "Many questions failed",
     "benchmark": "A benchmark fails its rules",
     "failed_run": "A run failed",
@@ -27,7 +27,7 @@ _OPENED: dict[Kind, str] = {
 }
 _RECOVERED: dict[Kind, str] = {
     "regression": "Quality has recovered",
-    "leak": "No more chunks of other clients",
+    "leak": "No more passages of other clients",
     "errors": "Questions no longer fail",
     "benchmark": "The benchmark keeps its rules again",
     "failed_run": "Runs succeed again",

@@ -161,13 +161,12 @@ def test_doctor_reaches_for_systems_and_tells_them_nothing(
         configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{server.getsockname()[1]}"))
         assert "ASSISTANT_TOKEN" in findings(run)["system assistant: no"]
         monkeypatch.setenv("ASSISTANT_TOKEN", "topsecret")
-        said = findings(run)["system assistant: yes"]
+        said = findings(run)["system assistant: not asked"]
         connection, _ = server.accept()
         with connection:
             assert connection.recv(1000) == b""
     assert "a server listens at 127.0.0.1:" in said
-    assert "it was asked nothing, so its path and key are untested" in said
-    assert "rageval evaluate --client NAME --system assistant" in said
+    assert "rageval doctor --ask asks it one question" in said
     port = free_port()
     configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}"))
     assert f"127.0.0.1:{port} takes no connection" in findings(run)["system assistant: no"]

@@ -1,14 +1,20 @@
-"""What `doctor` asks of chat models, and what it says of them."""
+"""What `doctor` asks of chat models and of the user's own systems, and what it says of them."""
 
 import json
+import queue
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from rageval_dagster.records import Chunk
+from rageval_dagster.records import Chunk, Item
 from tests.cli.running import Run, stock
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 from tests.pipeline.small_project import CANARY, Project
+from tests.rag.rag_server import RagServer, Reply, answering
+from tests.storage.history_builder import make_dataset
 
 KEY = "sk-canary-1234567890"
 
@@ -133,7 +139,7 @@ auth_env = "ACME_TOKEN"
         found = [row for row in json.loads(ended.out) if row["check"].startswith("system")]
         assert [(row["check"], row["ok"]) for row in found] == [
             ("system assistant", "warning"),
-            ("system assistant of acme", "yes"),
+            ("system assistant of acme", "not asked"),
         ]
         assert "no client is evaluated with it" in found[0]["finding"]
         # Another client is evaluated with what holds for all.
@@ -142,3 +148,107 @@ auth_env = "ACME_TOKEN"
     assert ended.code == 2
     failed = [row["check"] for row in json.loads(ended.out) if row["check"].startswith("system") and row["ok"] == "no"]
     assert failed == ["system assistant"]
+
+
+# --- the user's own systems -------------------------------------------------------------------------------------------
+
+HARBOUR = "The harbour of Larvik was opened in 1892 and closes when the ice is thicker than a hand."
+LIGHT = "The lighthouse of Stavern was built in 1855 and has been lit by electricity since 1936."
+SYSTEM = """
+[defaults]
+system = ["assistant"]
+[defaults.systems.assistant]
+kind = "http"
+url = "{url}/ask"
+max_attempts = 1
+"""
+
+
+@pytest.fixture
+def harbours(project: Project) -> Project:
+    """Two clients with a document each; one has questions too."""
+    stock(project.settings, "acme", Chunk("c1", HARBOUR, "d1"))
+    stock(project.settings, "beta", Chunk("c1", LIGHT, "d1"))
+    make_dataset(project.database(), "beta", [Item("Who pays?", answerable=False), Item("When was the light built?")])
+    return project
+
+
+def system_row(run: Run, *options: str) -> tuple[int, str, str]:
+    ended = run("doctor", "--json", *options)
+    [(ok, finding)] = [
+        (row["ok"], row["finding"]) for row in json.loads(ended.out) if row["check"].startswith("system ")
+    ]
+    return ended.code, ok, finding
+
+
+def test_a_system_is_asked_a_question_of_a_client_s_only_if_one_says_so(harbours: Project, run: Run) -> None:
+    long = "It was built in 1855. " * 10
+    with RagServer(
+        answering(long, [LIGHT, "Nobody wrote this sentence anywhere in the documents of anybody."])
+    ) as server:
+        Path("rageval.toml").write_text(SYSTEM.format(url=server.url), encoding="utf-8")
+        code, ok, finding = system_row(run)
+        assert (code, ok, server.questions) == (0, "not asked", [])
+        assert finding.endswith("; rageval doctor --ask asks it one question")
+        code, ok, finding = system_row(run, "--ask")
+        assert server.questions == ["When was the light built?"]
+    assert (code, ok) == (0, "yes")
+    assert finding.startswith("http: asked a question of beta, it answered in ")
+    assert ' s: "It was built in 1855. It was built' in finding
+    assert "2 contexts: 1 of beta's documents, 1 unknown" in finding
+    assert long.strip() not in finding
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected", "words"),
+    [
+        (Reply(status=401), (2, "no"), ("http_status: 401", "the system refused its key")),
+        (Reply({"text": "x"}), (2, "no"), ("wrong_shape: contexts is missing", "mend the paths under response")),
+        (answering("1855", [HARBOUR]), (2, "no"), ("1 context: 1 of another client's: a leak",)),
+        (answering("1855", []), (0, "warning"), ("0 contexts",)),
+        (answering("", [LIGHT]), (0, "warning"), ("with no text",)),
+    ],
+)
+def test_what_is_wrong_with_a_system_shows_when_it_is_asked(
+    reply: Reply, expected: tuple[int, str], words: tuple[str, ...], harbours: Project, run: Run
+) -> None:
+    with RagServer(reply) as server:
+        Path("rageval.toml").write_text(SYSTEM.format(url=server.url), encoding="utf-8")
+        code, ok, finding = system_row(run, "--ask")
+    assert (code, ok) == expected
+    for each in words:
+        assert each in finding
+    assert len(server.asked) == 1
+
+
+def test_a_function_is_asked_about_nothing_where_no_client_has_questions(project: Project, run: Run) -> None:
+    stock(project.settings, "acme", Chunk("c1", HARBOUR, "d1"))
+    Path("acme_rag.py").write_text(
+        f"def ask(question, client):\n    return {{'answer': f'{{client}}: {{question}}', 'contexts': [{HARBOUR!r}]}}\n"
+    )
+    toml = '[defaults]\nsystem = ["mine"]\n[defaults.systems.mine]\nkind = "callable"\nfunction = "acme_rag:ask"\n'
+    Path("rageval.toml").write_text(toml, encoding="utf-8")
+    assert system_row(run)[1] == "not asked"
+    code, ok, finding = system_row(run, "--ask")
+    assert (code, ok) == (0, "yes")
+    assert finding.startswith("callable: asked a question about nothing, it answered in ")
+    assert '"acme: What can I ask you about?"; 1 context: 1 of acme\'s documents' in finding
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_stopped_ends_with_one_plain_line(harbours: Project, stop: signal.Signals, code: int) -> None:
+    waiting: queue.Queue[Reply] = queue.Queue()
+
+    def reply(_: object) -> Reply:
+        waiting.put(never := Reply(fault="hang"))
+        return never
+
+    with RagServer(reply) as server:
+        Path("rageval.toml").write_text(SYSTEM.format(url=server.url), encoding="utf-8")
+        command = [sys.executable, "-m", "rageval_dagster", "doctor", "--ask"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        waiting.get()
+        process.send_signal(stop)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (code, "")
+    assert err == "rageval: interrupted; run the command again\n"

@@ -34,9 +34,9 @@ def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeyp
         ended = run("evaluate", "--client", "acme", "--json")
     assert ended.code == 1
     [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
-    assert "1 chunk of another client for 8 questions" in line
+    assert "1 passage of another client for 8 questions" in line
     assert "assistant returned 1 chunk that the document store does not have" in ended.err
-    assert webhook.headlines == ["*Leak: chunks of other clients were returned: `acme`*"]
+    assert webhook.headlines == ["*Leak: passages of other clients were returned: `acme`*"]
     assert "Orinoco" not in json.dumps(webhook.messages)
     row = json.loads(ended.out)
     assert row["metrics"]["retrieval.foreign_hits"]["mean"] > 0
@@ -154,3 +154,15 @@ def test_a_metric_that_fails_is_told_with_its_reason(
     monkeypatch.setenv("RAGEVAL_MAX_ERROR_SHARE", "1")
     allowed = run("evaluate", "--client", "acme")
     assert (allowed.code, "RAGEVAL_MAX_ERROR_SHARE" in allowed.err) == (0, False)
+
+
+def test_recorded_answers_are_listed_as_such_and_not_by_their_file_s_hash(project: Project, run: Run) -> None:
+    db = project.database()
+    dataset = make_dataset(db, "acme", [Item("Who?")])
+    open_run(db, dataset, "command:one", declared="a" * 64)
+    open_run(db, dataset, "command:two", declared="2.1")
+    listed = run("runs", "list").out
+    assert "recorded answers" in listed
+    assert "2.1" in listed
+    assert "aaaa" not in listed + run("runs", "show", "1").out
+    assert {row["version"] for row in json.loads(run("runs", "list", "--json").out)} == {"a" * 64, "2.1"}

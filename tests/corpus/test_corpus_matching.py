@@ -3,17 +3,19 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
-from rageval_dagster.corpus.matching import Placed, place_hits
+from rageval_dagster.corpus.matching import Placed, place_hits, stray_owners
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.records import Chunk, Evidence, Hit, Item
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.forgetting import delete_rows, rows_of
 from tests.corpus.conftest import HashingEmbedder
 
 SENTENCES = [
@@ -106,7 +108,7 @@ def test_an_id_alone_names_the_clients_chunk_and_its_text_is_the_stores(place: P
 
 
 def test_another_clients_words_are_a_leak_under_whatever_id_and_are_not_kept(place: Place) -> None:
-    piece = " ".join(SECRET.split()[2:12])
+    piece = " ".join(SECRET.split()[2:])
     placed = place(hit(SECRET, "1"), hit(SECRET, "own-index-4711"), hit(SECRET), hit(piece))
     assert owners(placed) == ["foreign"] * 4
     assert all(each.text == "" for each in placed.hits or ())
@@ -217,7 +219,7 @@ def test_evidence_in_overlapping_chunks_counts_once_for_a_system_with_its_own_cu
 
 
 def test_a_piece_of_anothers_chunk_changes_nothing_about_what_is_relevant(place: Place) -> None:
-    placed = place(hit(FIRST), hit(" ".join(SECRET.split()[2:12])), known=OVERLAPPING)
+    placed = place(hit(FIRST), hit(" ".join(SECRET.split()[2:])), known=OVERLAPPING)
     assert owners(placed) == ["own", "foreign"]
     assert placed.resolution.chunks == BOTH
 
@@ -233,3 +235,92 @@ def test_a_system_that_names_documents_only_has_no_chunk_level(place: Place) -> 
     assert placed.resolution.documents == {"ferry.md"}
     assert [each.document_id for each in placed.hits or ()] == ["ferry.md", "gone.md"]
     assert owners(placed) == ["own", "unknown"]
+
+
+def test_an_own_id_or_own_words_hide_no_words_of_another_client(place: Place) -> None:
+    own_and_foreign = f"{FIRST} {SECRET}"
+    few_foreign = f"{FIRST} {SECOND} {SECRET}"
+    placed = place(hit(own_and_foreign, "1"), hit(own_and_foreign), hit(few_foreign), hit(f"Short. {SECRET}", "17"))
+    assert owners(placed) == ["foreign"] * 4
+    assert not any(each.text for each in placed.hits or ())
+    assert not set(ids(placed)) & {"1", "2", "17"}
+
+
+def test_an_own_chunk_is_a_part_of_a_passage_by_whole_words_only(place: Place) -> None:
+    assert owners(place(hit("Shortest ways to the moon are long.", "17"))) == ["unknown"]
+    assert owners(place(hit("This is the short. And this is quite another long matter of nobody.", "17"))) == [
+        "unknown"
+    ]
+    assert seen(place(hit("Note: Short.", "17")))[0] == ("17", "note.md", "own")
+
+
+@pytest.mark.parametrize(
+    "reword",
+    [
+        str.upper,
+        lambda text: text.replace(" ", " \n  "),
+        lambda text: text.replace(" ", ", "),
+        lambda text: text.replace("e", "e\u200b").replace("Parana", "\uff30arana"),
+    ],
+    ids=["case", "spacing", "punctuation", "letters"],
+)
+def test_another_clients_sentence_is_found_however_it_is_set(place: Place, reword: Callable[[str], str]) -> None:
+    assert owners(place(hit(f"As the record says: {reword(SECRET)} That is all."))) == ["foreign"]
+
+
+@pytest.fixture
+def fleet(sqlite_db: Database, tmp_path: Path) -> Callable[[dict[str, list[str]]], ChromaStore]:
+    """Makes clients of these passages."""
+
+    def making(corpora: dict[str, list[str]]) -> ChromaStore:
+        opened = open_store(load_settings({"RAGEVAL_HOME": str(tmp_path / "fleet")}, tmp_path / "none.env"))
+        for client, texts in corpora.items():
+            opened.ensure_client(client)
+            chunks = [Chunk(f"{client}-{number}", text, "d") for number, text in enumerate(texts)]
+            vectors = np.ones((len(chunks), 4), dtype=np.float32)
+            opened.upsert(client, chunks, vectors, [{"document_id": "d"} for _ in chunks])
+            scan_corpus(sqlite_db, opened, client)
+        return opened
+
+    return making
+
+
+TEMPLATE = (
+    "The customer may cancel the contract in writing within fourteen days from the day on which it was signed, and "
+    "gets back whatever was paid until then, less what was used."
+)
+
+
+@pytest.mark.parametrize(("holders", "owner"), [(1, "foreign"), (2, "shared"), (3, "unknown")])
+def test_what_several_clients_hold_is_shared_and_what_many_hold_is_nobodys(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore], holders: int, owner: str
+) -> None:
+    others = {f"c{number}": [f"{TEMPLATE} Terms {number}."] for number in range(holders)}
+    store = fleet({"acme": ["A text of its own about boats."], **others})
+    passage = f"{TEMPLATE} And more."
+    [placed] = place_hits(sqlite_db, store, "acme", [(Resolution(None, None), (hit(passage),))])
+    assert [(each.owner, each.text) for each in placed.hits or ()] == [(owner, passage if owner == "unknown" else "")]
+    assert stray_owners(sqlite_db, store, "acme", [passage]) == ({} if owner == "unknown" else {passage: owner})
+
+
+def test_words_that_stand_in_an_own_chunk_are_nobody_elses(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    store = fleet({"acme": [f"Part one. {TEMPLATE}"], "bank": [TEMPLATE, f"{TEMPLATE} Fee: 7 crowns for the bank."]})
+    filled = f"{TEMPLATE} Fee: 7 crowns for the bank."
+    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, f"We say: {TEMPLATE}", filled]) == {filled: "foreign"}
+
+
+def test_what_a_client_does_not_hold_any_more_is_not_its_own(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    store = fleet({"acme": ["A text of its own."], "bank": [TEMPLATE, SECRET, f"{SECRET} Again."]})
+    store.delete("bank", ["bank-0", "bank-1"])
+    scan_corpus(sqlite_db, store, "bank")
+    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {SECRET: "foreign"}
+    store.upsert("bank", [Chunk("bank-2", TEMPLATE, "d")], np.ones((1, 4), dtype=np.float32), [{"document_id": "d"}])
+    scan_corpus(sqlite_db, store, "bank")
+    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {TEMPLATE: "foreign"}
+    delete_rows(sqlite_db, "bank")
+    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {}
+    assert set(rows_of(sqlite_db, "bank")) == {"clients"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.evaluation.asking import run_answers
 from rageval_dagster.evaluation.stages import BATCH
@@ -48,6 +49,10 @@ def retrieved(db: Database, count: int = 10) -> Evaluation:
     return opened
 
 
+def no_store() -> ChromaStore:
+    raise AssertionError("only answers of systems of another make are compared with chunks")
+
+
 def test_a_reply_from_the_cache_makes_no_answer_younger(sqlite_db: Database) -> None:
     """An answer to other hits with the same contexts is made of the reply to the earlier ones: it is as old as that."""
     items = make_items(10)
@@ -60,7 +65,7 @@ def test_a_reply_from_the_cache_makes_no_answer_younger(sqlite_db: Database) -> 
             opened = open_run(sqlite_db, dataset, f"night {night}")
             retrievals = [(retrieval_of(item, count), None) for item in items]
             result_storage.save_retrievals(sqlite_db, opened.id, retrievals)
-            run_answers(sqlite_db, system(sqlite_db, server, str(night)), opened, max_age_days=30)
+            run_answers(sqlite_db, no_store, system(sqlite_db, server, str(night)), opened, max_age_days=30)
             asked.append(len(server.requests))
     assert asked == [10, 10, 10, 20]
 
@@ -70,8 +75,8 @@ def test_a_spent_budget_says_how_many_questions_have_no_answer(sqlite_db: Databa
     limit = {"RAGEVAL_LLM_MAX_TOKENS": str((BATCH + 2) * TOKENS)}
     with ScriptedServer("So it is [1].") as server:
         with pytest.raises(BudgetReachedError, match=f"6 of {BATCH + 6} questions of this evaluation have no answer"):
-            run_answers(sqlite_db, system(sqlite_db, server, "1", **limit), opened)
-        report = run_answers(sqlite_db, system(sqlite_db, server, "2", **limit), opened)
+            run_answers(sqlite_db, no_store, system(sqlite_db, server, "1", **limit), opened)
+        report = run_answers(sqlite_db, no_store, system(sqlite_db, server, "2", **limit), opened)
     assert (report.total, report.reused, report.errors) == (BATCH + 6, BATCH, 0)
     assert len(server.requests) == BATCH + 6
 
@@ -86,7 +91,11 @@ def test_answers_that_failed_count_as_errors_also_when_the_stage_is_resumed(sqli
     with ScriptedServer("So it is [1].", fault_for=refuse) as server:
         reports = [
             run_answers(
-                sqlite_db, system(sqlite_db, server, run), opened, progress=lambda done, of: seen.append((done, of))
+                sqlite_db,
+                no_store,
+                system(sqlite_db, server, run),
+                opened,
+                progress=lambda done, of: seen.append((done, of)),
             )
             for run in ("1", "2")
         ]

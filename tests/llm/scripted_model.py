@@ -22,8 +22,8 @@ def scripted_model(body: dict[str, Any]) -> str:
 
 def fences(text: str, tag: str) -> dict[int, str]:
     """What stands in the fences of a tag, by their numbers; without numbers, by their places from 1."""
-    found = re.findall(rf'<{tag}(?: number="(\d+)")?>\n(.*?)\n</{tag}>', text, flags=re.DOTALL)
-    return {int(number or place): inside for place, (number, inside) in enumerate(found, start=1)}
+    found = re.finditer(rf'<({tag}-\d+)(?: number="(\d+)")?>\n(.*?)\n</\1>', text, flags=re.DOTALL)
+    return {int(fence[2] or place): fence[3] for place, fence in enumerate(found, start=1)}
 
 
 def _wanted(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.evaluations import list_evaluations
-from rageval_dagster.storage.leases import keep_lease, lease_holder
+from rageval_dagster.storage.leases import held_leases, keep_lease, lease_holder
 from tests.cli.running import Ended
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
@@ -182,11 +182,15 @@ def test_a_killed_run_is_resumed_by_its_number_with_what_it_was_asked_for(loaded
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_says_how_to_go_on(loaded: Project, system: OtherRag) -> None:
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 2), (signal.SIGTERM, 143)])
+def test_an_interrupted_command_says_how_to_go_on(
+    loaded: Project, system: OtherRag, stop: signal.Signals, code: int
+) -> None:
     with held_in_the_middle(*EVALUATE) as interrupted:
-        interrupted.send_signal(signal.SIGINT)
+        interrupted.send_signal(stop)
     told = ended(interrupted)
-    assert (told.code, told.out) == (2, "")
+    assert (told.code, told.out) == (code, "")
+    assert held_leases(loaded.database()) == []
     assert "Traceback" not in told.err
     assert "metric_scores: interrupted" in told.err
     number = resumed_by(told.err)

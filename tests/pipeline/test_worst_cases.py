@@ -94,12 +94,12 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     monkeypatch.setenv("MODE", "leak")
     ended = run("evaluate", "--client", "acme")
     assert ended.code == 1
-    assert "LEAK: assistant returned 1 chunk of another client" in ended.err
-    said = "System assistant returned 1 chunk of another client for 8 questions of dataset "
+    assert "LEAK: assistant returned 1 passage of another client" in ended.err
+    said = "System assistant returned 1 passage of another client for 8 questions of dataset "
     report, fleet = pages(assistant)
     assert report.startswith(said)
     assert "rageval runs show 2" in report.partition(" First run: ")[0]
-    assert fleet.startswith("The system of 1 client returned chunks of other clients: acme .")
+    assert fleet.startswith("The system of 1 client returned passages of other clients: acme .")
     assert "No client is known" not in fleet
     assert run_page().startswith(f"**{said}")
     assert any(line.startswith(f"acme: {said}") and "rageval runs show 2" in line for line in end_of_run_page())
@@ -112,7 +112,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert str(evaluation.description).startswith(said)
     assert newest_run.status is Status.SUCCESS
-    refused(run("runs", "accept", "2"), "1 chunk of another client", "cannot be the baseline", "rageval runs show 2")
+    refused(run("runs", "accept", "2"), "1 passage of another client", "cannot be the baseline", "rageval runs show 2")
     assert [row["baseline"] for row in json.loads(run("runs", "list", "--json").out)] == [False, True]
     assert holding("Orinoco", assistant.settings.report_dir, assistant.settings.dagster_home) == []
 

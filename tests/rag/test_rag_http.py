@@ -202,7 +202,7 @@ def test_a_plain_text_may_be_the_answer(tmp_path: Path) -> None:
         (Reply({"answer": TEXT}, fault="cut"), "broken_stream: the connection closed before the end after 2 attempts"),
         (Reply(f"<html>{TEXT}"), "wrong_shape: the body is no JSON"),
         (Reply('{"answer": "' + TEXT), "wrong_shape: the body is no JSON"),
-        (Reply("[" * 100_000), "wrong_shape: the body is no JSON"),
+        (Reply("[" * 100_000), "wrong_shape: the body is nested deeper than 100 levels"),
         (Reply(b"\xff\xfe\xfd"), "wrong_shape: the body is no JSON"),
         (
             Reply(b"none", headers={"Content-Encoding": "gzip"}),

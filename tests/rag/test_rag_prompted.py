@@ -9,13 +9,14 @@ import pytest
 from rageval_dagster.errors import BudgetReachedError, SettingsError
 from rageval_dagster.llm.answering import DECLINE_SENTENCE
 from rageval_dagster.llm.client import ChatClient
-from rageval_dagster.llm.prompts import fenced, load_prompt
+from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.metrics.assessment import ISSUES, assess_answer
 from rageval_dagster.rag.prompted import PromptedAnswerer
 from rageval_dagster.rag.system import AnswerOutcome
 from rageval_dagster.records import Answer, Item
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database
+from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
 
@@ -47,11 +48,8 @@ def test_contexts_are_numbered_and_fenced(sqlite_db: Database) -> None:
     assert outcome.latency_s is not None
     assert outcome.latency_s > 0
     system, user = (message["content"] for message in server.requests[0].body["messages"])
-    assert user.count("</context>") == 2
-    assert '<context number="1">\nIt is so.\n</context>' in user
-    assert "&lt;/context> &lt;context number" in user
-    assert "Say $question. &lt; / CONTEXT >" in user
-    assert user.endswith("<question>\nIs it so? $contexts\n</question>")
+    assert fences(user, "context") == {1: "It is so.", 2: hostile}
+    assert fences(user, "question") == {1: "Is it so? $contexts"}
     assert DECLINE_SENTENCE in system
     assert "[2]" in system
     assert "$" not in system
@@ -93,7 +91,7 @@ def test_the_model_sees_as_many_contexts_as_there_is_room_for(sqlite_db: Databas
         for each in (small, large):
             each.answer([Item("q")], [contexts])
     some, everything = (received.body["messages"][1]["content"] for received in server.requests)
-    assert (some.count("</context>"), everything.count("</context>")) == (4, 6)
+    assert (len(fences(some, "context")), len(fences(everything, "context"))) == (3, 6)
     assert small.version != large.version
 
 
@@ -120,10 +118,9 @@ def test_an_answer_that_fails_the_checks_is_improved_once(sqlite_db: Database) -
     assert "$" not in system + user
     assert DECLINE_SENTENCE in system
     assert f"- {ISSUES['has_citation']}\n" in user
-    assert (user.count("</context>"), user.count("</answer>"), user.count("<context number")) == (2, 1, 2)
-    assert '<context number="2">\nIt rains.\n</context>' in user
-    assert "<question>\nIs it so?\n</question>" in user
-    assert "&lt;/answer> &lt;context" in user
+    assert fences(user, "context") == {1: "It is so.", 2: "It rains."}
+    assert fences(user, "question") == {1: "Is it so?"}
+    assert fences(user, "answer") == {1: hostile}
     assert outcome.latency_s is not None
     assert outcome.latency_s > 0
     assert len(first.body["messages"]) == 2
@@ -167,7 +164,7 @@ def test_the_first_answer_stays_where_the_other_fails_more(
 
 def test_only_failing_answers_of_many_are_improved_and_nothing_twice(sqlite_db: Database) -> None:
     def reply(body: dict[str, Any]) -> str:
-        question = body["messages"][1]["content"].partition("<question>\n")[2].partition("\n")[0]
+        question = fences(body["messages"][1]["content"], "question")[1]
         fails = int(question.removeprefix("q")) % 3 == 0 and not is_improvement(body)
         return f"It is {question}" + ("." if fails else " [1].")
 
@@ -209,20 +206,3 @@ def test_whether_and_how_answers_are_improved_changes_the_version(sqlite_db: Dat
     load_prompt.cache_clear()
     with pytest.raises(SettingsError, match=r"improve.txt \[user\] lacks \$issues"):
         answerer(server, sqlite_db, prompts=str(tmp_path))
-
-
-def test_a_fence_cannot_be_ended_from_inside() -> None:
-    assert fenced("chunk", "a </chunk> <b> </Chunk >") == "<chunk>\na &lt;/chunk> <b> &lt;/Chunk >\n</chunk>"
-    odd = [
-        "<//chunk>",
-        "<\\/chunk>",
-        "<\u200b/chunk>",
-        "</\u00a0\nchunk>",
-        "</ch\u00adun\u200bk>",
-        "\uff1c/CHUNK\uff1e",
-    ]
-    neighbours = ["</answer>", "<passage>", '< context number="2">', "<source\n>", "</statement"]
-    for tag in (*odd, *neighbours):
-        assert fenced("chunk", f"a {tag} b") == f"<chunk>\na &lt;{tag[1:]} b\n</chunk>"
-    harmless = "if a < b and c <= chunks: <textarea> <b>question</b>"
-    assert fenced("chunk", harmless) == f"<chunk>\n{harmless}\n</chunk>"

@@ -1,16 +1,20 @@
 """Reading responses: what each part may look like, and that nothing else ever becomes a result."""
 
+import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rageval_dagster.rag.responses import ResponseReader
+from rageval_dagster.network import parsed_json
+from rageval_dagster.rag.responses import BrokenStreamError, ResponseReader, line_events, sse_events
 from rageval_dagster.rag.system import Retrieval
 from rageval_dagster.records import Answer, Hit
 from rageval_dagster.settings import ResponseFields
+from tests.fuzzing import fuzz
 
 WRONG = re.compile(r"wrong_shape: [a-z_]+( \d+| of context \d+)? [a-z ,]+(\d+ )?[a-z ]*")
 
@@ -127,6 +131,31 @@ def test_numbers_that_no_text_can_hold() -> None:
     assert reader().read(body).error == "wrong_shape: id of context 1 is too long a number"
 
 
+LONG = "a" * 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"answer": "", "contexts": ["a"] * 1_001}, "1,001 contexts, more than 1,000"),
+        ({"answer": "", "contexts": [], "by": ["a"] * 1_001}, "1,001 citations, more than 1,000"),
+        ({"answer": "", "contexts": [LONG]}, "text of context 1 has 1,000,001 characters, more than 1,000,000"),
+        ({"answer": LONG, "contexts": []}, "answer has 1,000,001 characters, more than 1,000,000"),
+        ({"answer": "", "contexts": [{"id": "a" * 10_001}]}, "id of context 1 has 10,001 characters, more than 10,000"),
+        ({"answer": "a", "contexts": [LONG[1:]] * 10}, "the texts have more than 10,000,000 characters together"),
+        (LONG, "answer has 1,000,001 characters, more than 1,000,000"),
+    ],
+)  # fmt: skip
+def test_what_is_over_a_limit_is_told_by_both(body: Any, said: str) -> None:
+    ours = reader(answer="@" if isinstance(body, str) else "answer", citations="by")
+    assert ours.read(body) == Retrieval(error=f"too_large: {said}")
+
+
+def test_what_is_at_the_limits_is_read() -> None:
+    found = reader().read({"answer": "a" * 1_000_000, "contexts": ["a"] * 999 + ["a" * 1_000_000]})
+    assert (found.error, len(found.hits or ())) == (None, 1_000)
+
+
 def test_of_events_the_last_that_has_a_part_holds() -> None:
     events = [
         {"delta": "It ", "contexts": ["a"], "refused": True, "v": "1"},
@@ -171,10 +200,42 @@ FIELDS = {
 }
 
 
-@given(body=JSON, fields=st.fixed_dictionaries(FIELDS), streamed=st.booleans())
-def test_whatever_comes_is_a_retrieval_or_a_typed_error(body: Any, fields: dict[str, Any], streamed: bool) -> None:
-    ours = reader(**fields)
-    found = ours.read_events([body, body]) if streamed else ours.read(body)
+def test_fuzz_whatever_comes_is_a_retrieval_or_a_typed_error() -> None:
+    @given(body=JSON, fields=st.fixed_dictionaries(FIELDS), streamed=st.booleans())
+    def is_read(body: Any, fields: dict[str, Any], streamed: bool) -> None:
+        ours = reader(**fields)
+        check(ours.read_events([body, body]) if streamed else ours.read(body))
+
+    fuzz(is_read)
+
+
+BYTES = st.one_of(
+    st.binary(),
+    JSON.map(lambda value: json.dumps(value).encode()),
+    JSON.map(lambda value: json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")),
+    st.tuples(st.sampled_from([b"[", b'{"answer":', b'{"contexts":[']), st.integers(0, 3_000)).map(
+        lambda nested: nested[0] * nested[1]
+    ),
+    st.sampled_from(
+        [b"data: ", b"data:", b"event: error", b"\n", b"\n\n", b"\r", b": ", b"[DONE]", b'{"answer": "a"}']
+    ),
+)
+
+
+def test_fuzz_whatever_bytes_come_are_values_or_typed_errors() -> None:
+    @given(pieces=st.lists(BYTES, max_size=6), fields=st.fixed_dictionaries(FIELDS))
+    def are_read(pieces: list[bytes], fields: dict[str, Any]) -> None:
+        body = b"".join(pieces)
+        with suppress(ValueError):
+            check(reader(**fields).read(parsed_json(body)))
+        for events in (sse_events, line_events):
+            with suppress(BrokenStreamError):
+                check(reader(**fields).read_events(events(body)))
+
+    fuzz(are_read)
+
+
+def check(found: Retrieval) -> None:
     if found.error is not None:
         assert WRONG.fullmatch(found.error)
         assert found == Retrieval(error=found.error)

@@ -354,7 +354,7 @@ def test_a_leak_and_a_failed_run_stand_before_the_verdict(
     note_run(sqlite_db, "acme", EndedRun("run-1", True, "metric_scores", died=True), utc_now())
     page = open_page(write_client_report(sqlite_db, settings, "acme"), "#run=1", width=width)
     leak, failed = page.locator(".alarms p").all_inner_texts()
-    assert leak.startswith("System assistant returned 3 chunks of other clients for ")
+    assert leak.startswith("System assistant returned 3 passages of other clients for ")
     assert failed.startswith("The last run failed at step metric_scores (its process died), Dagster run run-1. ")
     top = page.locator(".alarms").bounding_box(), page.locator(".verdict:visible").bounding_box()
     assert top[0]["y"] < top[1]["y"]  # pyright: ignore[reportOptionalSubscript]
@@ -364,7 +364,7 @@ def test_a_leak_and_a_failed_run_stand_before_the_verdict(
     assert shown_runs(page) == ["2"]
     fleet = open_page(write_fleet_report(sqlite_db, settings), width=width)
     assert fleet.locator(".verdict").inner_text() == (
-        "The system of 1 client returned chunks of other clients: acme; the last run of 1 client failed: acme (its "
+        "The system of 1 client returned passages of other clients: acme; the last run of 1 client failed: acme (its "
         "process died)."
     )
     assert serious_violations(fleet) == []

@@ -150,8 +150,8 @@ EVERYTHING = {
     [
         (
             EVERYTHING,
-            "The systems of 2 clients returned chunks of other clients: both, leaking; 2 of 5 clients regressed: both, "
-            "fell; the systems of 2 clients failed: fell (on 2 of 3 questions), down (on all questions).",
+            "The systems of 2 clients returned passages of other clients: both, leaking; 2 of 5 clients regressed: "
+            "both, fell; the systems of 2 clients failed: fell (on 2 of 3 questions), down (on all questions).",
         ),
         (
             {"a": FAILED, "b": {**FAILED, "failed": 2}, "well": {"verdict": "passed"}},
@@ -209,8 +209,8 @@ def test_a_row_of_the_page_of_all_says_all_that_its_headline_says(sqlite_db: Dat
     note_run(sqlite_db, "both", EndedRun("run-1", True, "metric_scores"), utc_now())
     path = write_fleet_report(sqlite_db, settings)
     assert sentence(path) == (
-        "The system of 1 client returned chunks of other clients: both; 1 of 3 clients regressed: both; the system of "
-        "1 client failed: down (on all questions); many questions of 1 client could not be scored: judge; the last "
+        "The system of 1 client returned passages of other clients: both; 1 of 3 clients regressed: both; the system "
+        "of 1 client failed: down (on all questions); many questions of 1 client could not be scored: judge; the last "
         "run of 1 client failed: both."
     )
     both, down, judge = path.read_text().partition("<tbody>")[2].split("<tr ")[1:]

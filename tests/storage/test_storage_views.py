@@ -277,6 +277,15 @@ def test_the_hardest_questions_come_first_and_perfect_ones_not_at_all(db: Databa
     assert {row["evaluation_id"] for row in rows} == {evaluation.id}
 
 
+def test_the_hardest_questions_of_one_client_read_no_other_client_s_rows(sqlite_db: Database) -> None:
+    plan = "EXPLAIN QUERY PLAN SELECT * FROM hardest_questions WHERE client_id = 'acme'"
+    with sqlite_db.connect() as connection:
+        steps = [row[-1] for row in connection.execute(sa.text(plan))]
+    assert [step for step in steps if step.startswith(("SCAN r ", "SEARCH r "))] == [
+        "SEARCH r USING INDEX ix_evaluation_runs_trigger_key (client_id=?)"
+    ]
+
+
 def test_categories_are_told_apart_also_when_the_questions_are_deleted(db: Database) -> None:
     items = [replace(item, category="temporal" if n < 2 else "multi_hop") for n, item in enumerate(make_items(5))]
     dataset = make_dataset(db, "acme", items)

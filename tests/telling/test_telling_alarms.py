@@ -30,8 +30,8 @@ def test_of_many_leaked_chunks_a_few_are_named(sqlite_db: Database) -> None:
     evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", make_items(1)), "one", system="assistant")
     line = leak(evaluation, [Stray(evaluation.id, f"q{n % 6}", f"c{n:02}") for n in range(30)])
     assert line == (
-        "acme: LEAK: assistant returned 30 chunks of other clients for 6 questions: chunks c00, c01, c02, c03, c04 and "
-        "25 more; questions q0, q1, q2, q3, q4 and 1 more"
+        "acme: LEAK: assistant returned 30 passages of other clients for 6 questions: chunks c00, c01, c02, c03, c04 "
+        "and 25 more; questions q0, q1, q2, q3, q4 and 1 more"
     )
 
 
@@ -39,7 +39,7 @@ def test_a_leak_and_a_system_that_failed_are_told_by_their_numbers(sqlite_db: Da
     found = ended(sqlite_db, foreign=3, unknown=1, failed=2)
     leaking = leak_alarm(sqlite_db, found)
     assert leaking is not None
-    assert leaking.sentence.startswith("System assistant returned 3 chunks of other clients for ")
+    assert leaking.sentence.startswith("System assistant returned 3 passages of other clients for ")
     assert leaking.sentence.endswith(" of dataset human: a leak.")
     failing = failure_alarm(found, 0.5)
     assert failing is not None

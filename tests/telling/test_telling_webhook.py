@@ -88,8 +88,8 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
             "*A run failed: `acme`*\n"
             "• `acme`: at step `metric_scores` (`LanguageModelError`), Dagster run `run-1`\n"
             "Next: `rageval doctor`, `rageval evaluate --client acme`",
-            "*Leak: chunks of other clients were returned: `acme`*\n"
-            f"• `synthetic` / `dense`: 3 chunks of other clients in evaluation {leaking.id}\n"
+            "*Leak: passages of other clients were returned: `acme`*\n"
+            f"• `synthetic` / `dense`: 3 passages of other clients in evaluation {leaking.id}\n"
             f"Next: `rageval runs show {leaking.id}`",
             "*Not evaluated for too long: 2 clients*\n"
             "• `globex`: no complete evaluation yet; one is wanted every 36 h\n"
@@ -105,7 +105,7 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
         said = {text.partition("\n")[0]: text.partition("\n")[2] for text in server.texts}
         assert said.pop("*Evaluated again: `globex`*").startswith("• `globex`: last complete evaluation 20")
         assert said == {
-            "*No more chunks of other clients: `acme`*": f"• `synthetic` / `dense`: none in evaluation {well.id}",
+            "*No more passages of other clients: `acme`*": f"• `synthetic` / `dense`: none in evaluation {well.id}",
             "*The benchmark keeps its rules again: `acme`*": f"• `human`: dataset {good}",
             "*Runs succeed again: `acme`*": "• `acme`: Dagster run `run-2`",
         }
@@ -292,7 +292,7 @@ def test_what_was_over_before_anybody_could_be_told_is_not_told(sqlite_db: Datab
     assert look_and_tell(sqlite_db, nobody) == 0
     with WebhookServer() as server:
         assert look_and_tell(sqlite_db, settings_with(server.url, tmp_path)) == 1
-    assert server.headlines == ["*Leak: chunks of other clients were returned: `acme`*"]
+    assert server.headlines == ["*Leak: passages of other clients were returned: `acme`*"]
     assert len(everything(sqlite_db)) == 2
 
 

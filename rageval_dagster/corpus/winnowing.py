@@ -1,0 +1,84 @@
+"""Runs of words as keyed hashes, a few of each text: what two texts share is found without keeping either.
+
+Winnowing, as in Schleimer, Wilkerson and Aiken, "Winnowing: Local Algorithms for Document Fingerprinting" (SIGMOD
+2003): of every `WINDOW` neighbouring runs of `RUN_WORDS` words the one with the smallest hash is kept. Texts that share
+`SURE_WORDS` words in a row therefore share a hash.
+"""
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from rageval_dagster.storage.word_hashes import HASH_BITS
+from rageval_dagster.text import normalised, word_spans
+
+if TYPE_CHECKING:
+    import numpy as np
+
+RUN_WORDS = 8
+WINDOW = 6
+SURE_WORDS = RUN_WORDS + WINDOW - 1
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff]")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, whatever its case, punctuation, spaces, invisible characters and ways to write a letter."""
+    if not text.isascii():
+        text = normalised(_INVISIBLE.sub("", text), "NFKC")
+    return [match.group().casefold() for match in word_spans(text)]
+
+
+class Run(NamedTuple):
+    """A run of `RUN_WORDS` words from the place `start` of a text's words."""
+
+    start: int
+    hash: int
+
+
+class Winnower:
+    """Hashes runs by a secret key, so that nobody without it can look up what they guess."""
+
+    def __init__(self, key: bytes) -> None:
+        import numpy as np
+
+        self._key = key
+        self._hashes: dict[str, int] = {}
+        # Odd, so that no bit of a word is lost.
+        self._factors = np.array([self._hash(f"factor {number}") | 1 for number in range(RUN_WORDS)], dtype=np.uint64)
+
+    def _hash(self, word: str) -> int:
+        return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), key=self._key, digest_size=8).digest())
+
+    def runs(self, found: list[str]) -> list[Run]:
+        """The kept runs of a text's words, in order; none of a text with fewer than `RUN_WORDS`."""
+        import numpy as np
+
+        if len(found) < RUN_WORDS:
+            return []
+        hashes = self._all_runs(found)
+        window = min(WINDOW, len(hashes))
+        windows = np.lib.stride_tricks.sliding_window_view(hashes, window)
+        starts = np.unique(np.arange(len(windows)) + windows.argmin(axis=1))
+        return list(map(Run, starts.tolist(), hashes[starts].tolist()))
+
+    def _all_runs(self, found: list[str]) -> "np.ndarray":
+        import numpy as np
+
+        known = self._hashes
+        if len(known) > 1_000_000:
+            known.clear()
+        for word in set(found).difference(known):
+            known[word] = self._hash(word)
+        each = np.array([known[word] for word in found], dtype=np.uint64)
+        count = len(each) - RUN_WORDS + 1
+        mixed = np.zeros(count, dtype=np.uint64)
+        for place, factor in enumerate(self._factors):
+            mixed += each[place : place + count] * factor
+        # The last step of splitmix64: every bit of the sum counts for those that are kept.
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        return (mixed >> np.uint64(64 - HASH_BITS)).astype(np.int64)

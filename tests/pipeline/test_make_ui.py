@@ -1,0 +1,74 @@
+"""`make ui` as a user and a supervisor end it: nothing of it stays."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.loopback import free_port
+from tests.pipeline.services import wait_for
+from tests.pipeline.small_project import Project
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+def processes_with(variable: bytes) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and variable in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:
+            continue  # another user's, or it has just ended
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "stop", "interrupts"),
+    [
+        (os.kill, signal.SIGTERM, signal.SIG_IGN),  # as a shell starts `make ui &`
+        (os.killpg, signal.SIGINT, signal.SIG_DFL),
+    ],
+    ids=["kill", "Ctrl-C"],
+)
+def test_it_leaves_no_process_behind(
+    end: Callable[[int, int], None], stop: signal.Signals, interrupts: signal.Handlers, project: Project
+) -> None:
+    port = free_port()
+    mark = f"RAGEVAL_TEST_UI={port}"
+    environment = {**os.environ, **dict([mark.split("=")])}
+    with (project.folder / "ui.log").open("w") as log:
+        # A terminal's keys reach all of a group, and `kill` one process.
+        process = subprocess.Popen(
+            ["make", "--old-file=setup", "ui", f"UI_PORT={port}"],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, interrupts),  # noqa: PLW1509  (there are no threads)
+        )
+
+    def answers() -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/server_info").is_success
+        except httpx.HTTPError:
+            return False
+
+    try:
+        wait_for("the UI", answers)
+        assert len(processes_with(mark.encode())) > 3
+        end(process.pid, stop)
+        process.wait(timeout=120)
+        wait_for("the end of all processes", lambda: not processes_with(mark.encode()))
+    finally:
+        for number in processes_with(mark.encode()):
+            os.kill(number, signal.SIGKILL)

@@ -335,7 +335,7 @@ class _Moved:
         # (D - tolerance)^2 = needed^2 (noise + D cluster)
         half = needed**2 * cluster / 2.0
         fall = self.tolerance + half + math.sqrt(half**2 + needed**2 * (noise + self.tolerance * cluster))
-        return fall if fall < 1.0 else None
+        return _clipped(fall) if fall < 1.0 else None
 
 
 class _Levels:
@@ -406,4 +406,4 @@ class _Spread:
 
 
 def _clipped(fall: float) -> float:
-    return round(min(max(fall, -1.0), 1.0), 12) + 0.0  # no dust of solving, and no -0.0
+    return round(min(max(fall, -1.0), 1.0), 12) + 0.0  # equal on every machine, without dust of solving, and no -0.0

@@ -1,5 +1,6 @@
 """Systems that answer what none should: each question gets an answer or a typed error, in little time and memory."""
 
+import re
 import sys
 import tracemalloc
 from pathlib import Path
@@ -27,7 +28,7 @@ def server() -> Any:
 def test_each_question_gets_an_answer_or_a_typed_error(tmp_path: Path, server: HostileServer, name: str) -> None:
     hostile: Hostile = HOSTILE[name]
     url = f"{server.origin}/{list(HOSTILE).index(name)}"
-    stream = {} if hostile.stream is None else {"stream": hostile.stream}
+    stream: dict[str, Any] = {} if hostile.stream is None else {"stream": hostile.stream}
     timeout_s = 0.5 if hostile.expected == "timeout" else 30
     system = load(tmp_path, kind="http", url=url, timeout_s=timeout_s, max_attempts=1, **stream)
     tracemalloc.start()
@@ -48,3 +49,11 @@ def test_each_question_gets_an_answer_or_a_typed_error(tmp_path: Path, server: H
         assert not found.hits
     assert peak_mb < MOST_MB
     assert took_s < MOST_S
+
+
+def test_asked_together_none_stops_another_and_none_is_dropped(tmp_path: Path, server: HostileServer) -> None:
+    system = load(tmp_path, kind="http", url=f"{server.origin}/{{question}}", timeout_s=2, max_attempts=1)
+    asked = [Item(str(number)) for number, each in enumerate(HOSTILE.values()) if each.stream is None]
+    found = system.retrieve(asked, 10)
+    assert len(found) == len(asked) > 40
+    assert all(re.match("[a-z_]+: ", each.error) if each.error else each.answer for each in found)

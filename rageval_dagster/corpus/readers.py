@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from rageval_dagster.corpus.html_pages import html_text
 from rageval_dagster.errors import RagevalError
@@ -127,13 +127,13 @@ def _read_pdf(path: Path) -> Iterator[Document]:
 
 
 def _read_jsonl(path: Path) -> Iterator[Document | ReadError]:
-    has_rows = False
+    number, has_rows = 0, False
     with path.open("rb") as file:
-        for number, line in enumerate(_lines(file), 1):
-            if line is None:
-                yield ReadError(f"row {number}: is longer than {ROW_BYTES // 2**20} MiB")
-                has_rows = True
-            elif line.strip():
+        while line := file.readline(ROW_BYTES + 1):
+            number += 1
+            if len(line) > ROW_BYTES:
+                raise ReadError(f"row {number}: is longer than {ROW_BYTES // 2**20} MiB; from here on nothing is read")
+            if line.strip():
                 has_rows = True
                 try:
                     yield _row_document(line)
@@ -141,17 +141,6 @@ def _read_jsonl(path: Path) -> Iterator[Document | ReadError]:
                     yield ReadError(f"row {number}: {error}")
     if not has_rows:
         raise ReadError("holds no rows")
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes | None]:
-    """The lines of a file; None in place of one that is too long to be held."""
-    while line := file.readline(ROW_BYTES + 1):
-        if len(line) <= ROW_BYTES or line.endswith(b"\n"):
-            yield line
-            continue
-        while line and not line.endswith(b"\n"):
-            line = file.readline(ROW_BYTES)
-        yield None
 
 
 def _row_document(line: bytes) -> Document:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -31,7 +31,9 @@ TICK_S = 1.0
 _WORKERS = 2
 
 
-def read_files(paths: Sequence[Path], size: ChunkSize) -> Iterator[tuple[Path, Document | ReadError | None]]:
+def read_files(
+    paths: Sequence[Path], size: ChunkSize
+) -> Generator[tuple[Path, Document | ReadError | None], None, None]:
     """What `read_documents` finds in each file, in order, with a section for each piece of that size.
 
     An error for the rest of a file where its reader died, was too slow or took too much memory. None now and then

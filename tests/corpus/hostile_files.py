@@ -9,12 +9,16 @@ import socket
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 Content = bytes | str
 
 _ROW = '{"id": "%s", "text": "a good row"}\n'
+
+
+SLOW_ROW = '{"id": "slow", "text": "%s"}\n' % ("word " * 1_000_000)
+"""Takes the splitter a minute or more: it is quadratic in text without an end of a sentence."""
 
 
 def pdf(*objects: bytes, root: int = 1) -> bytes:
@@ -54,14 +58,20 @@ def _deflate_bomb(times: int, size: int) -> bytes:
     return pdf_with(_deflated(times, size), b"/Filter [%b]" % (b"/FlateDecode " * times))
 
 
-def _rows(*lines: Content, first: str = "before", last: str = "after") -> bytes:
+def _rows(*lines: Content) -> bytes:
     """Rows between two good ones."""
     middle = b"".join((line.encode() if isinstance(line, str) else line) + b"\n" for line in lines)
-    return (_ROW % first).encode() + middle + (_ROW % last).encode()
+    return (_ROW % "before").encode() + middle + (_ROW % "after").encode()
 
 
 def _row(**fields: object) -> str:
     return json.dumps({"id": "x", "text": "text"} | fields)
+
+
+def _own_ids(name: bytes, rows: bytes) -> bytes:
+    for each in (b"x", b"before", b"after"):
+        rows = rows.replace(b'"%b"' % each, b'"%b of %b"' % (each, name))
+    return rows
 
 
 def contents(scale: int) -> Mapping[str, Content]:
@@ -215,7 +225,7 @@ def contents(scale: int) -> Mapping[str, Content]:
     return {
         **{f"{name}.html": each for name, each in html.items()},
         **text,
-        **{f"{name}.jsonl": each.replace(b'"x"', b'"%b"' % name.encode()) for name, each in jsonl.items()},
+        **{f"{name}.jsonl": _own_ids(name.encode(), rows) for name, rows in jsonl.items()},
         **{f"{name}.pdf": each for name, each in pdfs.items()},
     }
 
@@ -281,23 +291,28 @@ SPECIAL: dict[str | bytes, Callable[[Path], None]] = {
 """Name -> what makes it: what is no regular file, or has an odd name."""
 
 
-def make(folder: Path, scale: int = 1) -> list[str]:
-    """Fills a folder with hostile files; their names. What this user may not make (devices) is left out."""
+def make(folder: Path, names: Collection[str] | None = None, scale: int = 1) -> list[str]:
+    """Fills a folder with hostile files, or those of these names; their names.
+
+    What this user may not make (devices) is left out.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder.parent / "outside.txt").write_text("not to be read")
     made: list[str] = []
     for name, content in contents(scale).items():
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        made.append(name)
+        if names is None or name in names:
+            (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+            made.append(name)
     for name, maker in SPECIAL.items():
-        try:
-            maker(folder / os.fsdecode(name))
-        except OSError as error:
-            print(f"{name!r} cannot be made here: {error.strerror}", file=sys.stderr)
-        else:
-            made.append(os.fsdecode(name))
+        if names is None or os.fsdecode(name) in names:
+            try:
+                maker(folder / os.fsdecode(name))
+            except OSError as error:
+                print(f"{name!r} cannot be made here: {error.strerror}", file=sys.stderr)
+            else:
+                made.append(os.fsdecode(name))
     return made
 
 
 if __name__ == "__main__":
-    print(len(make(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10)), "files")
+    print(len(make(Path(sys.argv[1]), scale=int(sys.argv[2]) if len(sys.argv) > 2 else 10)), "files")

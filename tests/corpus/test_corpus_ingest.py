@@ -10,6 +10,7 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import EmbeddingError, IngestError
 from rageval_dagster.records import Chunk
 from tests.corpus.conftest import their_collection
+from tests.corpus.hostile_files import SLOW_ROW
 
 
 @pytest.fixture
@@ -48,6 +49,19 @@ class TestLoading:
             assert chunk.position == 0
             assert chunk.added_at is not None
         assert json.dumps(report.to_dict())
+
+    def test_who_waits_for_a_slow_file_is_told_which(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
+        (tmp_path / "slow.jsonl").write_text(SLOW_ROW)
+
+        class Told(Exception):
+            pass
+
+        def tell(done: int, total: int, now: str) -> None:
+            assert (done, total, now) == (0, 1, "reading slow.jsonl")
+            raise Told
+
+        with pytest.raises(Told):
+            ingest(tmp_path, "acme", store, embedder, progress=tell)
 
     def test_pages_and_rows(self, store: ChromaStore, tmp_path: Path, embedder, make_pdf) -> None:
         (tmp_path / "a.pdf").write_bytes(make_pdf(["First page", "Second page"]))
@@ -229,6 +243,29 @@ class TestRefusing:
                 ingest(path, "acme", store, embedder)
             assert "\n" not in str(caught.value)
         assert store.clients() == []
+
+    def test_links_are_followed_inside_the_folder_only(self, store: ChromaStore, docs: Path, embedder) -> None:
+        (docs / "again.md").symlink_to("intro.md")
+        (docs / "round").symlink_to(docs)
+        (docs / "itself.md").symlink_to("itself.md")
+        (docs / "out.md").write_text("A file of ours.")
+        ingest(docs, "acme", store, embedder)
+        outside = docs.parent / "outside"
+        outside.mkdir()
+        (outside / "secret.md").write_text("Not to be read.")
+        (docs / "out.md").unlink()
+        (docs / "out.md").symlink_to(outside / "secret.md")
+        (docs / "guide").rename(docs.parent / "guide")
+        (docs / "guide").symlink_to(docs.parent / "guide")
+        report = ingest(docs, "acme", store, embedder)
+        out = "is a link that leads out of the folder: copy here what shall be loaded"
+        assert report.refused == [
+            Refusal("guide", out),
+            Refusal("out.md", out),
+            Refusal("itself.md", "cannot be read (Too many levels of symbolic links)"),
+        ]
+        assert report.removed == 0, "what cannot be read just now stays, also below a folder"
+        assert documents(store) == {"intro.md", "again.md", "notes.txt", "guide/install.md", "out.md"}
 
     @pytest.mark.parametrize(("size", "overlap"), [(-1, 0), (100, 100), (100, 200), (100, -1)])
     def test_impossible_sizes(self, store: ChromaStore, docs: Path, embedder, size: int, overlap: int) -> None:

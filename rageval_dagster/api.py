@@ -118,8 +118,8 @@ class RunRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    dataset_id: _Id
-    k: Annotated[int, Field(ge=1, le=1000)] = 5
+    dataset_id: Annotated[_Id, Field(strict=True)]
+    k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 5
 
 
 class RunResponse(BaseModel):

@@ -187,6 +187,7 @@ def print_evaluations(
     """Headline metrics, what was not measured and what to set for it, and where to look next."""
     from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED
     from rageval_dagster.llm.endpoints import same_model_warning
+    from rageval_dagster.telling.alarms import leak
     from rageval_dagster.telling.links import report_path
     from rageval_dagster.telling.verdicts import good_values_told
 
@@ -197,6 +198,8 @@ def print_evaluations(
         report, evaluation = each.report, each.report.evaluation
         own = settings.for_client(evaluation.client_id)
         print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
+        if leaking := leak(evaluation, each.leaked):
+            print(f"  {leaking}")
         shown = report.headline()
         if RIGHTLY_ANSWERED in report.summaries:
             shown["answered or declined rightly"] = report.summaries[RIGHTLY_ANSWERED]

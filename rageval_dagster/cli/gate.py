@@ -119,7 +119,8 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]") -> 
     for each in judged:
         evaluation = each.evaluation
         found = verdict_of(db, each, settings.for_client(evaluation.client_id).max_error_share)
-        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {sentence(found)}")
+        said = f"leak, not passed; scores alone: {sentence(found)}" if evaluation.foreign_chunks else sentence(found)
+        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {said}")
         for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):
             say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}

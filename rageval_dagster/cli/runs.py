@@ -133,7 +133,7 @@ def show(
     if not report.by_badness and not report.is_judged:
         print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
     elif not report.by_badness:
-        print("\nEvery question found its evidence first, and was answered or declined rightly.")
+        print("\nEvery question that has evidence found it first, and no answer was found to be wrong.")
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
     _print_questions(questions, all_texts=False)

@@ -16,7 +16,7 @@ _VOID_TAGS = frozenset("area base br col embed hr img input link meta param sour
 # possessive): no page takes more than linear time. The standard library's parser is quadratic in what is not closed.
 _MARKUP = re.compile(
     r"""
-    <!--(?:.*?(?:--!?>|\Z))                            # a comment
+    <!--(?:-?>|.*?(?:--!?>|\Z))                            # a comment
   | <!\[CDATA\[.*?(?:\]\]>|\Z)
   | <(?:[!?]|/(?![a-zA-Z]))[^>]*+(?:>|\Z)              # a declaration, an instruction, an end tag without a name
   | <(?P<end>/?)(?P<name>[a-zA-Z][^\s/>]*+)

@@ -92,7 +92,10 @@ def place_hits(
     known = _Known(db, store, client_id, hits)
     matches = _match_all(known, hits)
     exact = {hit.text for hit, match in matches.items() if match.exact and match.owner == "own"}
-    strays = stray_owners(db, store, client_id, [hit.text for hit in hits if hit.text not in exact])
+    said = [hit.text for hit in hits if hit.text not in exact]
+    # An id, too, may be another client's text.
+    said += [name for hit in hits for name in (hit.chunk_id, hit.document_id) if len(words(name)) >= RUN_WORDS]
+    strays = stray_owners(db, store, client_id, said)
     named = {match.chunk_id for hit, match in matches.items() if not hit.text and match.owner == "own"}
     texts = {chunk.id: chunk.text for chunk in store.get(client_id, sorted(named))} if named else {}
     return [
@@ -104,10 +107,10 @@ def place_hits(
 def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterable[str]) -> dict[str, Owner]:
     """The texts that hold words of other clients which the client's own chunks do not cover, and whose they are.
 
-    A run of eight words, or a whole chunk, that one other client holds makes a text `foreign`, one that several hold
-    `shared`; what is boilerplate counts for nothing. Runs are found as hashes (see `winnowing`): `SURE_WORDS` in a row
-    surely, fewer by chance. It costs what the texts are long, however many clients there are: another client's store is
-    read only before that client was ever scanned, and once.
+    A run of eight words, or a whole chunk of six, that one other client holds makes a text `foreign`, one that several
+    hold `shared`; what is boilerplate counts for nothing. Runs are found as hashes (see `winnowing`): `SURE_WORDS` in a
+    row surely, fewer by chance. It costs what the texts are long, however many clients there are: another client's
+    store is read only before that client was ever scanned, and once.
     """
     split = {text: found for text in texts if (found := words(text))}
     if not split:
@@ -121,8 +124,10 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
     boilerplate = max(BOILERPLATE_CLIENTS, math.ceil(BOILERPLATE_SHARE * len(store.clients())))
     suspects: dict[str, list[tuple[range, int]]] = {}
     for text, found in split.items():
-        # A whole chunk of another client, however short.
-        held = [(range(len(found)), len({client for client, _ in equal.get(_words_hash(text), [])} - {client_id}))]
+        held = []
+        if len(found) >= SHINGLE_WORDS:  # a heading says nothing about whose it is
+            others = {client for client, _ in equal.get(_words_hash(text), [])} - {client_id}
+            held.append((range(len(found)), len(others)))
         for run in runs[text]:
             if (holder := holders.get(run.hash)) is not None and not holder.own:
                 held.append((range(run.start, run.start + RUN_WORDS), holder.others))
@@ -143,8 +148,14 @@ def _covered(store: ChromaStore, client_id: str, split: Mapping[str, list[str]])
     index = RunIndex((run, (text, places)) for text, found in split.items() for run, places in _runs(found))
     for chunks in _texts_of(store, client_id):
         for chunk in chunks:
-            for text, places in index.shared(words(chunk.text)):
+            found = words(chunk.text)
+            for text, places in index.shared(found):
                 covered[text].update(places)
+            if 0 < len(found) < SHINGLE_WORDS:
+                for text, own in split.items():
+                    for start in range(len(own) - len(found) + 1):
+                        if own[start : start + len(found)] == found:
+                            covered[text].update(range(start, start + len(found)))
     return covered
 
 
@@ -309,12 +320,13 @@ def _placed(
     used: set[str] = set()
     own_cut: set[str] = set()
     # A passage that is a chunk of the store stands for it, wherever among the others it came.
-    whole = {match.chunk_id for hit in hits if (match := matches.get(hit)) and match.whole and hit.text not in strays}
+    whole = {match.chunk_id for hit in hits if (match := matches.get(hit)) and match.whole and not _stray(hit, strays)}
     for hit in hits:
         match = matches.get(hit)
-        owner = strays.get(hit.text) or (match.owner if match else "unknown")
+        stray = _stray(hit, strays)
+        owner = stray or (match.owner if match else "unknown")
         if owner in UNKEPT:
-            theirs = [entry.chunk_id for _, entry in known.with_words(hit.text)] if hit.text else [hit.chunk_id]
+            theirs = [entry.chunk_id for _, entry in known.with_words(hit.text)] if stray else [hit.chunk_id]
             # An own chunk's id would count as found.
             name = _by_content(hit) if not theirs or theirs[0] in known.own_ids else theirs[0]
             placed.append(replace(hit, chunk_id=name, document_id=name, page=None, text="", owner=owner))
@@ -339,6 +351,10 @@ def _placed(
     # Each evidence counts once.
     once = {chunk_id for ids in resolution.of_each.values() for chunk_id in (ids & used) or {min(ids)}}
     return Placed(tuple(placed), replace(resolution, chunks=frozenset(once) or None))
+
+
+def _stray(hit: Hit, strays: Mapping[str, Owner]) -> Owner | None:
+    return strays.get(hit.text) or strays.get(hit.chunk_id) or strays.get(hit.document_id)
 
 
 def _unmatched(known: _Known, hit: Hit) -> Hit:
@@ -400,7 +416,7 @@ def _spelling(text: str) -> str:
 
 
 def _by_content(hit: Hit) -> str:
-    return f"content:{_words_hash(hit.text)[:16]}"
+    return f"content:{_words_hash(hit.text or f'{hit.chunk_id} {hit.document_id}')[:16]}"
 
 
 def _match(entry: ManifestEntry, owner: Owner = "own") -> _Match:

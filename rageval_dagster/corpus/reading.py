@@ -30,6 +30,10 @@ TICK_S = 1.0
 
 _WORKERS = 2
 
+_ROOT = Path(__file__).parents[2]
+_START = f"import sys; sys.path.append(sys.argv.pop(1)); from {__name__} import main; main()"
+"""Where this package is comes last: nothing beside it, or in the user's own folder, stands for a module of Python's."""
+
 
 def read_files(
     paths: Sequence[Path], size: ChunkSize
@@ -64,11 +68,16 @@ class _Worker:
         self._pipe, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(size.characters), str(size.overlap)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    _START,
+                    *map(str, (_ROOT, theirs.fileno(), size.characters, size.overlap)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 pass_fds=[theirs.fileno()],
             )
         self.is_alive = True
@@ -175,7 +184,3 @@ def _end_with_parent(pipe: int) -> None:
     closed.register(pipe, 0)  # no event but that the other end is gone
     closed.poll()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,7 @@ from rageval_dagster.storage.corpus import (
     ManifestEntry,
     Passages,
     delete_manifest,
+    iter_hashes,
     iter_manifest,
     manifest_lookup,
     upsert_manifest,
@@ -73,8 +74,12 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     known = Manifest(db, client_id)
     key = hash_key(db)
     winnower = Winnower(key)
-    if before.corpus_version is None and is_provisional(db, holder_of(key, client_id)) is not None:
-        delete_hashes(db, holder_of(key, client_id))
+    holder = holder_of(key, client_id)
+    if is_provisional(db, holder) is not None:
+        delete_hashes(db, holder)
+        for hashes in iter_hashes(db, client_id):
+            add(db, holder, hashes)
+        set_provisional(db, holder, None)
     corpus = index = 0
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
@@ -129,11 +134,11 @@ def hash_unscanned(db: Database, store: ChromaStore) -> None:
             continue
         if state is False:
             delete_hashes(db, holder)
-        set_provisional(db, holder, complete=False)
+        set_provisional(db, holder, False)
         with suppress(SettingsError, RedactionError):
             for page in store.scan(client_id, with_vectors=False):
                 add(db, holder, (run.hash for chunk in page.chunks for run in winnower.runs(words(chunk.text))))
-            set_provisional(db, holder, complete=True)
+            set_provisional(db, holder, True)
 
 
 def version_of(digests: int) -> str:

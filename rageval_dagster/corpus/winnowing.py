@@ -19,14 +19,14 @@ RUN_WORDS = 8
 WINDOW = 6
 SURE_WORDS = RUN_WORDS + WINDOW - 1
 
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff]")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f\u00ad\u034f\u061c\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
 
 
 def words(text: str) -> list[str]:
     """The words of a text, whatever its case, punctuation, spaces, invisible characters and ways to write a letter."""
-    if not text.isascii():
-        text = normalised(_INVISIBLE.sub("", text), "NFKC")
-    return [match.group().casefold() for match in word_spans(text)]
+    return [match.group().casefold() for match in word_spans(normalised(_INVISIBLE.sub("", text), "NFKC"))]
 
 
 class Run(NamedTuple):

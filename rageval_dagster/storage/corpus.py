@@ -156,6 +156,14 @@ def _hashes_of(connection: Connection, client_id: str, chunk_keys: Iterable[str]
         yield from array("q", row.word_hashes)
 
 
+def iter_hashes(db: Database, client_id: str, page_size: int = 5000) -> Iterator[list[int]]:
+    """The hashes of all of a client's chunks as the manifest has them, page by page."""
+    chunks = corpus_chunks.c
+    query = sa.select(chunks.chunk_key, chunks.word_hashes).where(chunks.client_id == client_id)
+    for rows in _by_key(db, query.where(chunks.word_hashes.is_not(None)), page_size):
+        yield [each for row in rows for each in array("q", row.word_hashes)]
+
+
 @retried
 def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str], found_at: datetime | None = None) -> None:
     """Forgets the chunks with these keys, and counts them as removed for the change that the scan will record.
@@ -197,7 +205,7 @@ def iter_contents(db: Database, client_id: str) -> Iterator[Sequence[sa.Row[Any]
     yield from _by_key(db, sa.select(*(corpus_chunks.c[name] for name in names)).where(here), 5_000)
 
 
-def _by_key(db: Database, query: sa.Select[Any], page_size: int) -> Iterator[Sequence[sa.Row[Any]]]:
+def _by_key(db: Database, query: sa.Select[*tuple[Any, ...]], page_size: int) -> Iterator[Sequence[sa.Row[Any]]]:
     last = ""
     while True:
         after = query.where(corpus_chunks.c.chunk_key > last)

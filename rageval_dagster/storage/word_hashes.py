@@ -14,7 +14,7 @@ from rageval_dagster.storage.tables import schema_info, word_hashes
 
 _KEY = "word_hashes"
 _PROVISIONAL = -1
-"""In place of a hash: the client's hashes come from a look at its documents, and its first scan begins anew."""
+"""In place of a hash: the client's hashes come from a look at its documents, and its next scan counts them anew."""
 
 _PARTS = 64
 """A client's hashes are deleted in so many transactions: no other writer waits for long."""
@@ -83,9 +83,12 @@ def is_provisional(db: Database, holder: int) -> bool | None:
     return bool(found[0]) if found else None
 
 
-def set_provisional(db: Database, holder: int, complete: bool) -> None:
-    """As `is_provisional` says from now on."""
-    db.upsert(word_hashes, [{"hash": _PROVISIONAL, "holder": holder, "texts": int(complete)}], update=["texts"])
+def set_provisional(db: Database, holder: int, state: bool | None) -> None:
+    """What `is_provisional` says from now on."""
+    if state is None:
+        db.execute(sa.delete(word_hashes).where(word_hashes.c.hash == _PROVISIONAL, word_hashes.c.holder == holder))
+    else:
+        db.upsert(word_hashes, [{"hash": _PROVISIONAL, "holder": holder, "texts": int(state)}], update=["texts"])
 
 
 def count_hashes(connection: Connection, holder: int) -> int:
@@ -96,6 +99,6 @@ def count_hashes(connection: Connection, holder: int) -> int:
 def delete_hashes(db: Database, holder: int) -> None:
     """Deletes what a client holds. The table is read once: it has no index by holder, which would double it."""
     step = 2**HASH_BITS // _PARTS
-    for start in range(_PROVISIONAL, 2**HASH_BITS, step):
+    for start in range(0, 2**HASH_BITS, step):
         part = sa.and_(word_hashes.c.hash >= start, word_hashes.c.hash < start + step)
         db.execute(sa.delete(word_hashes).where(part, word_hashes.c.holder == holder))

@@ -324,3 +324,42 @@ def test_what_a_client_does_not_hold_any_more_is_not_its_own(
     delete_rows(sqlite_db, "bank")
     assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {}
     assert set(rows_of(sqlite_db, "bank")) == {"clients"}
+
+
+def test_another_clients_words_are_found_in_ids_too_and_not_kept(place: Place) -> None:
+    placed = place(hit("Nobody said this.", SECRET), hit("Nor that.", document_id=SECRET), hit(chunk_id=SECRET))
+    assert owners(placed) == ["foreign"] * 3
+    assert len(set(ids(placed))) == 3
+    assert not any("Orinoco" in part for each in placed.hits or () for part in (each.chunk_id, each.document_id))
+
+
+def test_short_own_chunks_and_short_chunks_of_others_make_no_leak(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    store = fleet({"acme": [TEMPLATE, "Fees in 2026"], "bank": [f"{TEMPLATE} Fees in 2026", "Yes", "Contact us"]})
+    assert stray_owners(sqlite_db, store, "acme", [f"{TEMPLATE} Fees in 2026", "Yes", "Contact us"]) == {}
+
+
+def test_a_first_scan_that_was_interrupted_and_looked_at_meanwhile_misses_nothing(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    texts = [
+        f"Rule {n} of the {n * 7919} says that item {n * 31} is kept in hall {n * 17} by day {n}." for n in range(1200)
+    ]
+    store = fleet({"acme": ["A text of its own."]})
+    store.ensure_client("bank")
+    chunks = [Chunk(f"b{n}", text, "d") for n, text in enumerate(texts)]
+    store.upsert("bank", chunks, np.ones((len(chunks), 4), dtype=np.float32), [{"document_id": "d"} for _ in chunks])
+
+    def stop(done: int, total: int) -> None:
+        if done < total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan_corpus(sqlite_db, store, "bank", stop)
+    assert set(stray_owners(sqlite_db, store, "acme", texts)) == set(texts)
+    scan_corpus(sqlite_db, store, "bank")
+    assert set(stray_owners(sqlite_db, store, "acme", texts)) == set(texts)
+    store.delete("bank", ["b0"])
+    scan_corpus(sqlite_db, store, "bank")
+    assert set(stray_owners(sqlite_db, store, "acme", texts)) == set(texts[1:])

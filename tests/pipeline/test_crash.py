@@ -14,7 +14,7 @@ import pytest
 from rageval_dagster.storage.database import open_database
 from tests.conftest import new_database
 from tests.pipeline.small_project import Project
-from tests.pipeline.table_rows import rows_of
+from tests.pipeline.table_rows import hashes_left_over, rows_of
 from tests.pipeline.warm_process import WarmProcess, warm_process
 
 TRIGGER = "change:1"
@@ -42,6 +42,7 @@ class Copy:
     def rows(self) -> dict[str, list[str]]:
         db = open_database(self.url)
         try:
+            assert not hashes_left_over(db)
             return rows_of(db)
         finally:
             db.dispose()

@@ -92,9 +92,11 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     assistant: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MODE", "leak")
-    ended = run("evaluate", "--client", "acme")
+    ended = run("evaluate", "--client", "acme", "--gate")
     assert ended.code == 1
-    assert "LEAK: assistant returned 1 passage of another client" in ended.err
+    for said in (ended.out, ended.err):
+        assert "LEAK: assistant returned 1 passage of another client" in said
+    assert " / assistant: leak, not passed; scores alone: " in ended.err
     said = "System assistant returned 1 passage of another client for 8 questions of dataset "
     report, fleet = pages(assistant)
     assert report.startswith(said)

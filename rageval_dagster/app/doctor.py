@@ -314,7 +314,8 @@ def _contexts(
     if not hits or client_id is None:
         return ("yes", told) if hits else ("warning", told)
     [placed] = place_hits(db, store, client_id, [(Resolution(None, None), hits)])
-    owners = Counter(hit.owner for hit in placed.hits or ())
+    # What several other clients hold, and this one does not, is not in its store either.
+    owners = Counter("unknown" if hit.owner == "shared" else hit.owner for hit in placed.hits or ())
     scanned = any(iter_manifest(db, client_id, page_size=1))
     unknown = "not in the store" if scanned else "unknown, as ids are before the first evaluation"
     whose = {"own": f"of {client_id}'s documents", "foreign": "of another client's", "unknown": unknown}

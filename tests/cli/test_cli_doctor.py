@@ -221,6 +221,15 @@ def test_what_is_wrong_with_a_system_shows_when_it_is_asked(
     assert len(server.asked) == 1
 
 
+def test_what_several_other_clients_hold_is_told_too(harbours: Project, run: Run) -> None:
+    stock(harbours.settings, "gamma", Chunk("c1", HARBOUR, "d1"))
+    with RagServer(answering("1855", [LIGHT, HARBOUR])) as server:
+        Path("rageval.toml").write_text(SYSTEM.format(url=server.url), encoding="utf-8")
+        code, ok, finding = system_row(run, "--ask")
+    assert (code, ok) == (0, "yes")
+    assert "2 contexts: 1 of beta's documents, 1 unknown" in finding
+
+
 def test_a_function_is_asked_about_nothing_where_no_client_has_questions(project: Project, run: Run) -> None:
     stock(project.settings, "acme", Chunk("c1", HARBOUR, "d1"))
     Path("acme_rag.py").write_text(

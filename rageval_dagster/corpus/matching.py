@@ -122,46 +122,74 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
     holders = holders_of(db, holder_of(key, client_id), {run.hash for each in runs.values() for run in each})
     equal = chunks_by_words(db, {_words_hash(text) for text in split})
     boilerplate = max(BOILERPLATE_CLIENTS, math.ceil(BOILERPLATE_SHARE * len(store.clients())))
-    suspects: dict[str, list[tuple[range, int]]] = {}
-    for text, found in split.items():
-        held = []
-        if len(found) >= SHINGLE_WORDS:  # a heading says nothing about whose it is
-            others = {client for client, _ in equal.get(_words_hash(text), [])} - {client_id}
-            held.append((range(len(found)), len(others)))
-        for run in runs[text]:
-            if (holder := holders.get(run.hash)) is not None and not holder.own:
-                held.append((range(run.start, run.start + RUN_WORDS), holder.others))
-        if theirs := [(places, others) for places, others in held if 0 < others < boilerplate]:
-            suspects[text] = theirs
-    covered = _covered(store, client_id, {text: split[text] for text in suspects}) if suspects else {}
+    # {text: how many others have it as a whole chunk}; a heading says nothing about whose it is.
+    whole = {
+        text: len({client for client, _ in equal.get(_words_hash(text), [])} - {client_id})
+        for text, found in split.items()
+        if len(found) >= SHINGLE_WORDS
+    }
+    held = {
+        text: [
+            (range(run.start, run.start + RUN_WORDS), holder.others)
+            for run in each
+            if (holder := holders.get(run.hash)) is not None and not holder.own
+        ]
+        for text, each in runs.items()
+    }
+    suspects = {
+        text: split[text]
+        for text, theirs in held.items()
+        if any(0 < others < boilerplate for others in (whole.get(text, 0), *(others for _, others in theirs)))
+    }
+    covered = _covered(store, client_id, suspects) if suspects else {}
     owners: dict[str, Owner] = {}
-    for text, theirs in suspects.items():
-        left = [others for places, others in theirs if not covered[text].issuperset(places)]
-        if left:
-            owners[text] = "foreign" if 1 in left else "shared"
+    for text, found in suspects.items():
+        counts = _left_over(held[text], covered[text])
+        if not covered[text].issuperset(range(len(found))):
+            counts.append(whole.get(text, 0))
+        least = min(filter(None, counts), default=boilerplate)
+        if least < boilerplate:
+            owners[text] = "foreign" if least == 1 else "shared"
     return owners
 
 
+def _left_over(held: Sequence[tuple[range, int]], covered: set[int]) -> list[int]:
+    """How many others hold each run of which words are left over that neither the client nor more of them have.
+
+    At the edge of what many hold, not all of them keep the same runs: one that reaches into it proves nothing.
+
+    Args:
+        held: the places of runs that others hold, and how many do.
+        covered: the places of words that the client has.
+    """
+    highest: dict[int, int] = {}
+    for places, others in held:
+        highest |= {place: max(others, highest.get(place, 0)) for place in places}
+    left = [(set(places) - covered, others) for places, others in held]
+    return [others for places, others in left if places and all(highest[place] == others for place in places)]
+
+
 def _covered(store: ChromaStore, client_id: str, split: Mapping[str, list[str]]) -> dict[str, set[int]]:
-    """The places of the texts' words that stand in the client's chunks in runs of six."""
+    """The places of the texts' words that stand in the client's chunks in runs of six, or are a whole chunk."""
     covered: dict[str, set[int]] = {text: set() for text in split}
+    short: set[tuple[str, ...]] = set()
     index = RunIndex((run, (text, places)) for text, found in split.items() for run, places in _runs(found))
     for chunks in _texts_of(store, client_id):
         for chunk in chunks:
             found = words(chunk.text)
+            if len(found) < SHINGLE_WORDS:
+                short.add(tuple(found))
             for text, places in index.shared(found):
                 covered[text].update(places)
-            if 0 < len(found) < SHINGLE_WORDS:
-                for text, own in split.items():
-                    for start in range(len(own) - len(found) + 1):
-                        if own[start : start + len(found)] == found:
-                            covered[text].update(range(start, start + len(found)))
+    for text, found in split.items():
+        for length in range(1, SHINGLE_WORDS):
+            covered[text].update(*(places for run, places in _runs(found, length) if tuple(run) in short))
     return covered
 
 
-def _runs(found: Sequence[str]) -> Iterator[tuple[Sequence[str], range]]:
+def _runs(found: Sequence[str], words_each: int = SHINGLE_WORDS) -> Iterator[tuple[Sequence[str], range]]:
     """The runs of a text's words with their places; a text that is too short for a run is one as it stands."""
-    length = min(len(found), SHINGLE_WORDS)
+    length = min(len(found), words_each)
     for start in range(len(found) - length + 1):
         yield found[start : start + length], range(start, start + length)
 

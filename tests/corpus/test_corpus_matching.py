@@ -295,12 +295,22 @@ TEMPLATE = (
 def test_what_several_clients_hold_is_shared_and_what_many_hold_is_nobodys(
     sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore], holders: int, owner: str
 ) -> None:
-    others = {f"c{number}": [f"{TEMPLATE} Terms {number}."] for number in range(holders)}
+    # Which runs are kept is by chance, and depends on what stands around them: many, so that an edge is among them.
+    templates = [
+        TEMPLATE.replace("fourteen", f"{n} working").replace("signed", f"signed by {n * n}") for n in range(60)
+    ]
+    others = {
+        f"c{client}": [f"Sheet {n} of {client * 7 + n}: {each} Terms {client}." for n, each in enumerate(templates)]
+        for client in range(holders)
+    }
     store = fleet({"acme": ["A text of its own about boats."], **others})
-    passage = f"{TEMPLATE} And more."
-    [placed] = place_hits(sqlite_db, store, "acme", [(Resolution(None, None), (hit(passage),))])
-    assert [(each.owner, each.text) for each in placed.hits or ()] == [(owner, passage if owner == "unknown" else "")]
-    assert stray_owners(sqlite_db, store, "acme", [passage]) == ({} if owner == "unknown" else {passage: owner})
+    passages = [f"So it is said in {n}: {each} And more." for n, each in enumerate(templates)]
+    hits = tuple(map(hit, passages))
+    [placed] = place_hits(sqlite_db, store, "acme", [(Resolution(None, None), hits)])
+    kept = [(owner, each if owner == "unknown" else "") for each in passages]
+    assert [(each.owner, each.text) for each in placed.hits or ()] == kept
+    strays = {} if owner == "unknown" else dict.fromkeys(passages, owner)
+    assert stray_owners(sqlite_db, store, "acme", passages) == strays
 
 
 def test_words_that_stand_in_an_own_chunk_are_nobody_elses(
@@ -331,6 +341,15 @@ def test_another_clients_words_are_found_in_ids_too_and_not_kept(place: Place) -
     assert owners(placed) == ["foreign"] * 3
     assert len(set(ids(placed))) == 3
     assert not any("Orinoco" in part for each in placed.hits or () for part in (each.chunk_id, each.document_id))
+
+
+def test_a_whole_chunk_is_its_clients_though_most_of_it_is_boilerplate(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    filled = f"Deposit of Orinoco: 7 crowns. {TEMPLATE}"
+    many = {f"c{number}": [f"{TEMPLATE} Terms {number}."] for number in range(4)}
+    store = fleet({"acme": ["A text of its own."], "bank": [filled], **many})
+    assert stray_owners(sqlite_db, store, "acme", [filled, TEMPLATE]) == {filled: "foreign"}
 
 
 def test_short_own_chunks_and_short_chunks_of_others_make_no_leak(

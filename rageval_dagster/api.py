@@ -238,7 +238,7 @@ class _Guard:
         try:
             parsed_json(bytes(body))
         except TooDeepError as error:
-            return _refused([{"loc": ["body"], "msg": f"The body is {error}", "type": "too_deep"}])
+            return _said(422, [{"loc": ["body"], "msg": f"The body is {error}", "type": "too_deep"}])
         except ValueError:
             pass  # the framework says what is wrong, where a body is wanted at all
         given_on = False
@@ -260,15 +260,7 @@ def _class_and_place(error: Exception) -> str:
     return f"{type(error).__name__} at {place(frames[-1].filename, frames[-1].lineno)}"
 
 
-def _said(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    return _json(status, detail, headers)
-
-
-def _refused(troubles: list[dict[str, Any]]) -> Response:
-    return _json(422, troubles)
-
-
-def _json(status: int, detail: Any, headers: dict[str, str] | None = None) -> Response:
+def _said(status: int, detail: Any, headers: dict[str, str] | None = None) -> Response:
     """In ASCII: a name that is asked for may hold half of a surrogate pair."""
     return Response(json.dumps({"detail": detail}), status, headers, "application/json")
 
@@ -336,7 +328,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
     def refused(_: Request, error: RequestValidationError) -> Response:
         # Without what was sent: it would come back whole, once for each thing that is wrong with it.
         troubles = error.errors()[:_MOST_TROUBLES]
-        return _refused([{name: each[name] for name in Trouble.model_fields} for each in troubles])
+        return _said(422, [{name: each[name] for name in Trouble.model_fields} for each in troubles])
 
     @app.exception_handler(DatabaseError)
     def away(_: Request, error: DatabaseError) -> Response:

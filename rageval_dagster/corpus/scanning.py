@@ -30,12 +30,13 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import left_alone
 from rageval_dagster.storage.tables import corpus_chunks
 from rageval_dagster.storage.word_hashes import (
-    add,
+    add_hashes,
     delete_hashes,
+    forget_look,
     hash_key,
     holder_of,
-    is_provisional,
-    set_provisional,
+    note_look,
+    provisional,
 )
 
 
@@ -75,11 +76,11 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     key = hash_key(db)
     winnower = Winnower(key)
     holder = holder_of(key, client_id)
-    if is_provisional(db, holder) is not None:
+    if holder in provisional(db):
         delete_hashes(db, holder)
         for hashes in iter_hashes(db, client_id):
-            add(db, holder, hashes)
-        set_provisional(db, holder, None)
+            add_hashes(db, holder, hashes)
+        forget_look(db, holder)
     corpus = index = 0
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
@@ -121,24 +122,22 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
 def hash_unscanned(db: Database, store: ChromaStore) -> None:
     """Hashes the words of the clients in the store that no scan has seen yet, so that they are known as theirs.
 
-    Once a client: its first scan takes over. One whose settings are wrong is left out; who was forgotten is left alone.
+    Once a client: its first scan takes over, and counts anew, so that a look that was interrupted may begin again. One
+    whose settings are wrong is left out; who was forgotten is left alone.
     """
     key = hash_key(db)
     winnower = Winnower(key)
     scanned = {client.client_id for client in list_clients(db) if client.corpus_version is not None}
-    unscanned = set(store.clients()) - scanned
-    for client_id in sorted(unscanned - left_alone(db, unscanned)):
+    looks = provisional(db)
+    unseen = {each for each in set(store.clients()) - scanned if not looks.get(holder_of(key, each))}
+    for client_id in sorted(unseen - left_alone(db, unseen)):
         holder = holder_of(key, client_id)
-        state = is_provisional(db, holder)
-        if state:
-            continue
-        if state is False:
-            delete_hashes(db, holder)
-        set_provisional(db, holder, False)
+        note_look(db, holder, complete=False)
         with suppress(SettingsError, RedactionError):
             for page in store.scan(client_id, with_vectors=False):
-                add(db, holder, (run.hash for chunk in page.chunks for run in winnower.runs(words(chunk.text))))
-            set_provisional(db, holder, True)
+                found = (run.hash for chunk in page.chunks for run in winnower.runs(words(chunk.text)))
+                add_hashes(db, holder, found)
+            note_look(db, holder, complete=True)
 
 
 def version_of(digests: int) -> str:

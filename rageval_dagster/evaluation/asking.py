@@ -86,10 +86,14 @@ def with_owners(
     db: Database, store: ChromaStore, client_id: str, outcomes: Sequence[AnswerOutcome | None]
 ) -> list[AnswerOutcome | None]:
     """The outcomes with whose words the answers hold."""
-    said = [each.answer and "\n".join([each.answer.text, *each.answer.citations]) for each in outcomes if each]
-    owners = stray_owners(db, store, client_id, filter(None, said))
-    texts = iter(said)
-    return [each and replace(each, owner=owners.get(next(texts) or "", "own")) for each in outcomes]
+    owners = stray_owners(db, store, client_id, map(_said, outcomes))
+    return [each and replace(each, owner=owners.get(_said(each), "own")) for each in outcomes]
+
+
+def _said(outcome: AnswerOutcome | None) -> str:
+    """All words of an answer; none without one."""
+    answer = outcome and outcome.answer
+    return "\n".join([answer.text, *answer.citations]) if answer else ""
 
 
 def _retrieval_keys(system: RagSystem, evaluation: Evaluation, item_ids: Sequence[str]) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -129,7 +130,8 @@ def upsert_manifest(
     which documents' passages are not what they were, by document id. Counted with the entries, both hold each
     difference once, also where the scan is killed and run again. `found_at` is the moment of that scan (now).
     """
-    packed = {key: array("q", each).tobytes() for key, each in (hashes or {}).items()}
+    hashes = hashes or {}
+    packed = {key: array("q", each).tobytes() for key, each in hashes.items()}
     rows = [
         {
             "client_id": client_id,
@@ -142,7 +144,7 @@ def upsert_manifest(
     holder = holder_of(hash_key(db), client_id)
     with db.begin() as connection:
         before = _hashes_of(connection, client_id, (entry.chunk_key for entry in entries))
-        recount(connection, holder, before, (each for key in packed for each in (hashes or {})[key]))
+        recount(connection, holder, before, chain.from_iterable(hashes.values()))
         upsert(connection, corpus_chunks, rows, update=_MUTABLE)
         _add_found(connection, client_id, found or {})
         _note_documents(connection, client_id, documents or {}, found_at or utc_now())

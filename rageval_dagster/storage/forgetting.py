@@ -15,7 +15,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, delete_batch, retried, rows_in, upsert
 from rageval_dagster.storage.tables import clients, forgotten_clients, metadata, word_hashes
 from rageval_dagster.storage.types import utc_now
-from rageval_dagster.storage.word_hashes import count_hashes, delete_hashes, hash_key, holder_of, set_provisional
+from rageval_dagster.storage.word_hashes import count_hashes, delete_hashes, forget_look, hash_key, holder_of
 
 _BUSY_TIMEOUT_S = 30
 
@@ -47,7 +47,7 @@ def delete_rows(db: Database, client_id: str) -> None:
     """Deletes the client's rows in every table but `clients`, in short transactions; needs the client's lease."""
     holder = holder_of(hash_key(db), client_id)
     delete_hashes(db, holder)
-    set_provisional(db, holder, None)
+    forget_look(db, holder)
     for table in _TABLES:
         while delete_batch(db, table, _is_of(table, client_id)):
             pass

@@ -45,8 +45,8 @@ def _client_id() -> Column[str]:
     return Column("client_id", identifier(CLIENT_ID_LENGTH), nullable=False)
 
 
-def _table(name: str, *parts: Any) -> Table:
-    return Table(name, metadata, *parts, **TABLE_OPTIONS)
+def _table(name: str, *parts: Any, **options: Any) -> Table:
+    return Table(name, metadata, *parts, **{**TABLE_OPTIONS, **options})
 
 
 schema_info = _table(
@@ -157,14 +157,13 @@ corpus_chunks = _table(
 
 # Keyed hashes of runs of words: who else holds what a system returned? A row is as short as it can be, since there are
 # some 35 a chunk: clients stand in it as a keyed hash of their name.
-word_hashes = Table(
+word_hashes = _table(
     "word_hashes",
-    metadata,
     Column("hash", BigInteger, nullable=False, autoincrement=False),
     Column("holder", BigInteger, nullable=False, autoincrement=False),
     Column("texts", Integer, nullable=False),  # in how many of the holder's chunks
     PrimaryKeyConstraint("hash", "holder"),
-    **{**TABLE_OPTIONS, "sqlite_autoincrement": False},
+    sqlite_autoincrement=False,
     sqlite_with_rowid=False,
 )
 

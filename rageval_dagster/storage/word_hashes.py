@@ -70,25 +70,26 @@ def holders_of(db: Database, holder: int, hashes: Iterable[int]) -> Mapping[int,
     return {each: Holders(count - is_own, bool(is_own)) for each, count, is_own in rows}
 
 
-def add(db: Database, holder: int, hashes: Iterable[int]) -> None:
-    """Notes texts of a client that was not scanned yet."""
+def add_hashes(db: Database, holder: int, hashes: Iterable[int]) -> None:
+    """Notes that texts with these hashes have come, in a transaction of their own."""
     with db.begin() as connection:
         recount(connection, holder, (), hashes)
 
 
-def is_provisional(db: Database, holder: int) -> bool | None:
-    """Whether a client's hashes come from no scan: all of them (true), or as far as a look came (false); else None."""
-    query = sa.select(word_hashes.c.texts).where(word_hashes.c.hash == _PROVISIONAL, word_hashes.c.holder == holder)
-    found = db.scalars(query)
-    return bool(found[0]) if found else None
+def provisional(db: Database) -> dict[int, bool]:
+    """{holder: whether a look at its documents came to the end} of those whose hashes come from no scan alone."""
+    query = sa.select(word_hashes.c.holder, word_hashes.c.texts).where(word_hashes.c.hash == _PROVISIONAL)
+    return {row.holder: bool(row.texts) for row in db.rows(query)}
 
 
-def set_provisional(db: Database, holder: int, state: bool | None) -> None:
-    """What `is_provisional` says from now on."""
-    if state is None:
-        db.execute(sa.delete(word_hashes).where(word_hashes.c.hash == _PROVISIONAL, word_hashes.c.holder == holder))
-    else:
-        db.upsert(word_hashes, [{"hash": _PROVISIONAL, "holder": holder, "texts": int(state)}], update=["texts"])
+def note_look(db: Database, holder: int, complete: bool) -> None:
+    """What `provisional` says from now on: before the first hash of a look is added, and after the last."""
+    db.upsert(word_hashes, [{"hash": _PROVISIONAL, "holder": holder, "texts": int(complete)}], update=["texts"])
+
+
+def forget_look(db: Database, holder: int) -> None:
+    """Notes that the hashes are the manifest's again."""
+    db.execute(sa.delete(word_hashes).where(word_hashes.c.hash == _PROVISIONAL, word_hashes.c.holder == holder))
 
 
 def count_hashes(connection: Connection, holder: int) -> int:

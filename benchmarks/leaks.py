@@ -20,7 +20,7 @@ import numpy as np
 from rageval_dagster.corpus.matching import stray_owners
 from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import Page
-from rageval_dagster.corpus.winnowing import SURE_WORDS
+from rageval_dagster.corpus.word_runs import SURE_WORDS
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.database import open_database
 from rageval_dagster.storage.forgetting import empty_log

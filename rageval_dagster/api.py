@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -57,6 +57,13 @@ def _printable(name: str) -> str:
     if CONTROL.search(name):
         raise PydanticCustomError("control_character", "A name has no control characters")
     return name
+
+
+def _number(value: object) -> object:
+    """`7.0` is an integer in JSON; `true` and `"7"` are none, though pydantic takes them for 1 and 7."""
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
 
 
 _Id = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -118,8 +125,8 @@ class RunRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    dataset_id: Annotated[_Id, Field(strict=True)]
-    k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 5
+    dataset_id: Annotated[_Id, BeforeValidator(_number)]
+    k: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_number)] = 5
 
 
 class RunResponse(BaseModel):

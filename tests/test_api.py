@@ -285,7 +285,7 @@ def test_a_body_over_the_limit_is_refused_by_its_length_or_once_so_much_has_come
         ("/generate", r'{"client_id": "\ud800"}', "unable to parse raw data as a unicode string"),
         ("/generate", r'{"client_id": "a", "\ud800": 1}', "unable to parse raw data as a unicode string"),
         ("/generate", '{"client_id": "' + "a" * 900_000 + '"}', "at most 200 characters"),
-        ("/runs", '{"dataset_id": NaN}', "valid integer"),
+        ("/runs", '{"dataset_id": NaN}', "finite number"),
         ("/runs", '{"dataset_id": 1, ' + ", ".join(f'"{n}": 1' for n in range(20_000)) + "}", "Extra inputs"),
         ("/runs", "", "Field required"),
         ("/datasets?client_id=a%00b", None, "A name has no control characters"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from rageval_dagster.corpus.evidence import Resolution, RunIndex, find_quotes
 from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.corpus.winnowing import RUN_WORDS, Winnower, words
+from rageval_dagster.corpus.word_runs import RUN_WORDS, RunHasher, words
 from rageval_dagster.identity import digest
 from rageval_dagster.records import UNKEPT, Chunk, Evidence, Hit, Owner
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
@@ -108,7 +108,7 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
     """The texts that hold words of other clients which the client's own chunks do not cover, and whose they are.
 
     A run of eight words, or a whole chunk of six, that one other client holds makes a text `foreign`, one that several
-    hold `shared`; what is boilerplate counts for nothing. Runs are found as hashes (see `winnowing`): `SURE_WORDS` in a
+    hold `shared`; what is boilerplate counts for nothing. Runs are found as hashes (see `word_runs`): `SURE_WORDS` in a
     row surely, fewer by chance. It costs what the texts are long, however many clients there are: another client's
     store is read only before that client was ever scanned, and once.
     """
@@ -117,8 +117,8 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
         return {}
     hash_unscanned(db, store)
     key = hash_key(db)
-    winnower = Winnower(key)
-    runs = {text: winnower.runs(found) for text, found in split.items()}
+    hasher = RunHasher(key)
+    runs = {text: hasher.runs(found) for text, found in split.items()}
     holders = holders_of(db, holder_of(key, client_id), {run.hash for each in runs.values() for run in each})
     equal = chunks_by_words(db, {_words_hash(text) for text in split})
     boilerplate = max(BOILERPLATE_CLIENTS, math.ceil(BOILERPLATE_SHARE * len(store.clients())))
@@ -144,29 +144,13 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
     covered = _covered(store, client_id, suspects) if suspects else {}
     owners: dict[str, Owner] = {}
     for text, found in suspects.items():
-        counts = _left_over(held[text], covered[text])
+        counts = [others for places, others in held[text] if not covered[text].issuperset(places)]
         if not covered[text].issuperset(range(len(found))):
             counts.append(whole.get(text, 0))
         least = min(filter(None, counts), default=boilerplate)
         if least < boilerplate:
             owners[text] = "foreign" if least == 1 else "shared"
     return owners
-
-
-def _left_over(held: Sequence[tuple[range, int]], covered: set[int]) -> list[int]:
-    """How many others hold each run of which words are left over that neither the client nor more of them have.
-
-    At the edge of what many hold, not all of them keep the same runs: one that reaches into it proves nothing.
-
-    Args:
-        held: the places of runs that others hold, and how many do.
-        covered: the places of words that the client has.
-    """
-    highest: dict[int, int] = {}
-    for places, others in held:
-        highest |= {place: max(others, highest.get(place, 0)) for place in places}
-    left = [(set(places) - covered, others) for places, others in held]
-    return [others for places, others in left if places and all(highest[place] == others for place in places)]
 
 
 def _covered(store: ChromaStore, client_id: str, split: Mapping[str, list[str]]) -> dict[str, set[int]]:

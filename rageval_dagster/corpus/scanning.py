@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from rageval_dagster.corpus.manifest import Manifest, fingerprint
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.corpus.winnowing import Winnower, words
+from rageval_dagster.corpus.word_runs import RunHasher, words
 from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
@@ -74,7 +74,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     before = ensure_client(db, client_id)
     known = Manifest(db, client_id)
     key = hash_key(db)
-    winnower = Winnower(key)
+    hasher = RunHasher(key)
     holder = holder_of(key, client_id)
     if holder in provisional(db):
         delete_hashes(db, holder)
@@ -95,7 +95,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         corpus += sum(map(chunk_digest, page.chunks))
         index += sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True))
         is_first = before.corpus_version is None
-        _bring_up_to_date(db, client_id, known, winnower, page.chunks, vectors, now, is_first)
+        _bring_up_to_date(db, client_id, known, hasher, page.chunks, vectors, now, is_first)
         if progress is not None:
             progress(found["chunks"] + found["without_text"], total)
     if not known.all_seen:
@@ -126,7 +126,7 @@ def hash_unscanned(db: Database, store: ChromaStore) -> None:
     whose settings are wrong is left out; who was forgotten is left alone.
     """
     key = hash_key(db)
-    winnower = Winnower(key)
+    hasher = RunHasher(key)
     scanned = {client.client_id for client in list_clients(db) if client.corpus_version is not None}
     looks = provisional(db)
     unseen = {each for each in set(store.clients()) - scanned if not looks.get(holder_of(key, each))}
@@ -135,7 +135,7 @@ def hash_unscanned(db: Database, store: ChromaStore) -> None:
         note_look(db, holder, complete=False)
         with suppress(SettingsError, RedactionError):
             for page in store.scan(client_id, with_vectors=False):
-                found = (run.hash for chunk in page.chunks for run in winnower.runs(words(chunk.text)))
+                found = (run.hash for chunk in page.chunks for run in hasher.runs(words(chunk.text)))
                 add_hashes(db, holder, found)
             note_look(db, holder, complete=True)
 
@@ -170,7 +170,7 @@ def _bring_up_to_date(
     db: Database,
     client_id: str,
     known: Manifest,
-    winnower: Winnower,
+    hasher: RunHasher,
     chunks: Sequence[Chunk],
     vectors: Sequence[bytes],
     now: datetime,
@@ -193,7 +193,7 @@ def _bring_up_to_date(
     # Before its first scan a client had nothing that anything could be told from.
     documents = {} if is_first else _passages(stored, entries)
     texts = dict(zip(keys, (chunk.text for chunk in chunks), strict=True))
-    hashes = {each.chunk_key: [run.hash for run in winnower.runs(words(texts[each.chunk_key]))] for each in unlike}
+    hashes = {each.chunk_key: [run.hash for run in hasher.runs(words(texts[each.chunk_key]))] for each in unlike}
     upsert_manifest(db, client_id, unlike, found, documents, now, hashes)
 
 

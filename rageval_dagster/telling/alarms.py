@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rageval_dagster.evaluation.leaks import Stray, passages_of_others, stray_chunks
+from rageval_dagster.evaluation.leaks import ANSWER, Stray, passages_of_others, stray_chunks
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.rag.failures import remedy
@@ -137,10 +137,13 @@ def leak(evaluation: Evaluation, leaked: Sequence[Stray]) -> str | None:
     """The passages of other clients that the system returned; None without any."""
     if not leaked:
         return None
-    chunks, questions = sorted({stray.chunk_id for stray in leaked}), sorted({stray.item_id for stray in leaked})
+    chunks, questions = sorted({stray.chunk_id for stray in leaked} - {ANSWER}), sorted({s.item_id for s in leaked})
+    answers = sum(stray.chunk_id == ANSWER for stray in leaked)
+    named_chunks = [f"chunks {named(chunks, MOST_LEAKED)}"] if chunks else []
+    said = [*named_chunks, *([plural(answers, "answer")] if answers else [])]
     return (
-        f"{evaluation.client_id}: LEAK: {_leaked(evaluation, len(chunks), leaked)}: "
-        f"chunks {named(chunks, MOST_LEAKED)}; questions {named(questions, MOST_LEAKED)}"
+        f"{evaluation.client_id}: LEAK: {_leaked(evaluation, len(chunks) + answers, leaked)}: {' and '.join(said)}; "
+        f"questions {named(questions, MOST_LEAKED)}"
     )
 
 

@@ -34,14 +34,15 @@ def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeyp
         ended = run("evaluate", "--client", "acme", "--json")
     assert ended.code == 1
     [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
-    assert "1 passage of another client for 8 questions" in line
+    assert "9 passages of other clients for 8 questions: chunks content:" in line
+    assert " and 8 answers; questions " in line
     assert "assistant returned 1 chunk that the document store does not have" in ended.err
     assert webhook.headlines == ["*Leak: passages of other clients were returned: `acme`*"]
     assert "Orinoco" not in json.dumps(webhook.messages)
     row = json.loads(ended.out)
     assert row["metrics"]["retrieval.foreign_hits"]["mean"] > 0
     [status] = [each for each in json.loads(run("status", "--json").out) if each["client_id"] == "acme"]
-    assert (status["foreign_chunks"], status["unknown_chunks"]) == (1, 1)
+    assert (status["foreign_chunks"], status["unknown_chunks"]) == (9, 1)
     assert [each["kind"] for each in status["incidents"]] == ["leak"], "and not as a failed run, too"
     kept = [path for path in Path(loaded.settings.home).glob("rageval.sqlite3*") if WORDS.encode() in path.read_bytes()]
     shown = run("runs", "show", str(row["run_id"]))

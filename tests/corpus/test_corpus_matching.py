@@ -295,12 +295,14 @@ TEMPLATE = (
 def test_what_several_clients_hold_is_shared_and_what_many_hold_is_nobodys(
     sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore], holders: int, owner: str
 ) -> None:
-    # Which runs are kept is by chance, and depends on what stands around them: many, so that an edge is among them.
+    # Which runs are kept is by chance: many, so that those at an edge are among them.
     templates = [
         TEMPLATE.replace("fourteen", f"{n} working").replace("signed", f"signed by {n * n}") for n in range(60)
     ]
     others = {
-        f"c{client}": [f"Sheet {n} of {client * 7 + n}: {each} Terms {client}." for n, each in enumerate(templates)]
+        f"c{client}": [
+            f"Sheet {n} of {client * 7 + n + 100}: {each} Terms {client}." for n, each in enumerate(templates)
+        ]
         for client in range(holders)
     }
     store = fleet({"acme": ["A text of its own about boats."], **others})

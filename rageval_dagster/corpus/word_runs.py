@@ -1,8 +1,10 @@
 """Runs of words as keyed hashes, a few of each text: what two texts share is found without keeping either.
 
-Winnowing, as in Schleimer, Wilkerson and Aiken, "Winnowing: Local Algorithms for Document Fingerprinting" (SIGMOD
-2003): of every `WINDOW` neighbouring runs of `RUN_WORDS` words the one with the smallest hash is kept. Texts that share
-`SURE_WORDS` words in a row therefore share a hash.
+A run is kept if the pair of neighbouring words with the smallest hash opens or closes it (closed syncmers: Edgar,
+"Syncmers are more sensitive than minimizers for selecting conserved k-mers in biological sequences", PeerJ 2021). So
+whether one is kept depends on its own words alone: all texts that hold it keep it, or none, which could not be said of
+winnowing. Of every `WINDOW` neighbouring runs one at least is kept: texts that share `SURE_WORDS` words in a row share
+a hash.
 """
 
 import hashlib
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 RUN_WORDS = 8
-WINDOW = 6
+PAIR = 2
+WINDOW = RUN_WORDS - PAIR
 SURE_WORDS = RUN_WORDS + WINDOW - 1
 
 _INVISIBLE = re.compile(
@@ -36,7 +39,7 @@ class Run(NamedTuple):
     hash: int
 
 
-class Winnower:
+class RunHasher:
     """Hashes runs by a secret key, so that nobody without it can look up what they guess."""
 
     def __init__(self, key: bytes) -> None:
@@ -51,18 +54,19 @@ class Winnower:
         return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), key=self._key, digest_size=8).digest())
 
     def runs(self, found: list[str]) -> list[Run]:
-        """The kept runs of a text's words, in order; none of a text with fewer than `RUN_WORDS`."""
+        """The kept runs of a text's words, in order: one at least of `SURE_WORDS`, none of fewer than `RUN_WORDS`."""
         import numpy as np
 
         if len(found) < RUN_WORDS:
             return []
-        hashes = self._all_runs(found)
-        window = min(WINDOW, len(hashes))
-        windows = np.lib.stride_tricks.sliding_window_view(hashes, window)
-        starts = np.unique(np.arange(len(windows)) + windows.argmin(axis=1))
+        each = self._words(found)
+        pairs = self._mixed(each, PAIR)
+        within = np.lib.stride_tricks.sliding_window_view(pairs, RUN_WORDS - PAIR + 1)
+        starts = np.flatnonzero(within.min(axis=1) == np.minimum(within[:, 0], within[:, -1]))
+        hashes = (self._mixed(each, RUN_WORDS) >> np.uint64(64 - HASH_BITS)).astype(np.int64)
         return list(map(Run, starts.tolist(), hashes[starts].tolist()))
 
-    def _all_runs(self, found: list[str]) -> "np.ndarray":
+    def _words(self, found: list[str]) -> "np.ndarray":
         import numpy as np
 
         known = self._hashes
@@ -70,15 +74,19 @@ class Winnower:
             known.clear()
         for word in set(found).difference(known):
             known[word] = self._hash(word)
-        each = np.array([known[word] for word in found], dtype=np.uint64)
-        count = len(each) - RUN_WORDS + 1
+        return np.array([known[word] for word in found], dtype=np.uint64)
+
+    def _mixed(self, each: "np.ndarray", length: int) -> "np.ndarray":
+        """The hashes of all neighbours of so many words, uint64 [words - length + 1]."""
+        import numpy as np
+
+        count = len(each) - length + 1
         mixed = np.zeros(count, dtype=np.uint64)
-        for place, factor in enumerate(self._factors):
+        for place, factor in enumerate(self._factors[:length]):
             mixed += each[place : place + count] * factor
-        # The last step of splitmix64: every bit of the sum counts for those that are kept.
+        # The last step of splitmix64: every bit of the sum counts.
         mixed ^= mixed >> np.uint64(30)
         mixed *= np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(27)
         mixed *= np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
-        return (mixed >> np.uint64(64 - HASH_BITS)).astype(np.int64)
+        return mixed ^ (mixed >> np.uint64(31))

@@ -66,6 +66,20 @@ outcomes AS (
         AND m.metric_id = s.metric_id
         AND m.metric_version = s.metric_version
     WHERE l.run_age = 1
+),
+-- By windows instead of groups: a condition on client_id reaches the tables through them on every database.
+categories AS (
+    SELECT
+        o.*,
+        AVG(o.value) OVER w AS mean,
+        COUNT(*) OVER w AS n,
+        COUNT(o.value) OVER w AS n_scored,
+        SUM(CASE WHEN o.status = 'undefined' THEN 1 ELSE 0 END) OVER w AS n_undefined,
+        SUM(CASE WHEN o.status = 'error' THEN 1 ELSE 0 END) OVER w AS n_error,
+        ROW_NUMBER() OVER (PARTITION BY o.client_id, o.evaluation_id, o.category, o.metric_id) AS number
+    FROM outcomes o
+    WHERE o.choice = 1
+    WINDOW w AS (PARTITION BY o.client_id, o.evaluation_id, o.category, o.metric_id)
 )
 SELECT
     client_id,
@@ -76,11 +90,10 @@ SELECT
     finished_at,
     category,
     metric_id,
-    AVG(value) AS mean,
-    COUNT(*) AS n,
-    COUNT(value) AS n_scored,
-    SUM(CASE WHEN status = 'undefined' THEN 1 ELSE 0 END) AS n_undefined,
-    SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS n_error
-FROM outcomes
-WHERE choice = 1
-GROUP BY client_id, dataset_name, dataset_id, system_name, evaluation_id, finished_at, category, metric_id
+    mean,
+    n,
+    n_scored,
+    n_undefined,
+    n_error
+FROM categories
+WHERE number = 1

@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from email.utils import parsedate_to_datetime
 from itertools import accumulate
@@ -123,41 +123,64 @@ class TooDeepError(ValueError):
 
 
 async def bound_response(response: Any) -> None:
-    """For `event_hooks` of an httpx client, or of openai's own: a body ends with TooLargeError at its limit.
+    """For `event_hooks` of an asynchronous httpx client, or of openai's own; `bound_response_sync` for the others.
 
-    A compressed body counts as what it unpacks to, and is unpacked in small pieces: httpx would make 64 MB of a piece
-    of 64 kB before anybody could count them, and other encodings more.
+    A body ends with TooLargeError at its limit. A compressed one counts as what it unpacks to, and is unpacked in small
+    pieces: httpx would make 64 MB of a piece of 64 kB before anybody could count them, and other encodings more.
     """
-    encoding = response.headers.pop("content-encoding", "").strip().lower()
-    # The package that the stream is of looks for its own class.
-    base = next(each for each in type(response.stream).__mro__ if each.__name__ == "AsyncByteStream")
-    stream = response.stream
+    stream, bound = response.stream, _Bound(response.headers.pop("content-encoding", ""))
 
     async def pieces(self: Any) -> AsyncIterator[bytes]:
-        if encoding not in ("", "identity", *_COMPRESSED):
-            raise TooLargeError("compressed by a method that was not asked for")
-        size = 0
-        async for piece in _unpacked(stream) if encoding in _COMPRESSED else stream:
-            size += len(piece)
-            if size > MAX_BYTES:
-                raise TooLargeError(f"more than {MAX_BYTES // 1_000_000} MB")
-            yield piece
+        async for packed in stream:
+            for piece in bound.pieces(packed):
+                yield piece
+        bound.end()
 
     async def close(self: Any) -> None:
         await stream.aclose()
 
-    response.stream = type("Bounded", (base,), {"__aiter__": pieces, "aclose": close})()
+    _replace_stream(response, "AsyncByteStream", {"__aiter__": pieces, "aclose": close})
 
 
-async def _unpacked(stream: Any) -> AsyncIterator[bytes]:
-    decoder = zlib.decompressobj(_AUTOMATIC)
-    async for packed in stream:
-        rest = packed
-        while rest:
-            yield decoder.decompress(rest, _PIECE)
-            rest = decoder.unconsumed_tail
-    if not decoder.eof:
-        raise zlib.error("cut off")
+def bound_response_sync(response: Any) -> None:
+    stream, bound = response.stream, _Bound(response.headers.pop("content-encoding", ""))
+
+    def pieces(self: Any) -> Iterator[bytes]:
+        for packed in stream:
+            yield from bound.pieces(packed)
+        bound.end()
+
+    _replace_stream(response, "SyncByteStream", {"__iter__": pieces, "close": lambda self: stream.close()})
+
+
+def _replace_stream(response: Any, base: str, methods: dict[str, Any]) -> None:
+    # The package that the stream is of looks for its own class.
+    owner = next(each for each in type(response.stream).__mro__ if each.__name__ == base)
+    response.stream = type("Bounded", (owner,), methods)()
+
+
+class _Bound:
+    """Unpacks a body piece by piece and counts what comes of it."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding.strip().lower()
+        self._decoder = zlib.decompressobj(_AUTOMATIC) if self._encoding in _COMPRESSED else None
+        self._size = 0
+
+    def pieces(self, packed: bytes) -> Iterator[bytes]:
+        if self._decoder is None and self._encoding not in ("", "identity"):
+            raise TooLargeError("compressed by a method that was not asked for")
+        while packed:
+            piece = self._decoder.decompress(packed, _PIECE) if self._decoder else packed
+            self._size += len(piece)
+            if self._size > MAX_BYTES:
+                raise TooLargeError(f"more than {MAX_BYTES // 1_000_000} MB")
+            yield piece
+            packed = self._decoder.unconsumed_tail if self._decoder else b""
+
+    def end(self) -> None:
+        if self._decoder and not self._decoder.eof:
+            raise zlib.error("cut off")
 
 
 def parsed_json(body: str | bytes) -> Any:

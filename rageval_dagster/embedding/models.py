@@ -5,6 +5,7 @@ import importlib.util
 import logging
 import os
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.identity import digest
-from rageval_dagster.network import silence_libraries
+from rageval_dagster.network import TooDeepError, TooLargeError, bound_response_sync, parsed_json, silence_libraries
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -426,7 +427,18 @@ class EndpointEmbedder:
         import openai
 
         try:
-            response = self._client.embeddings.create(model=self._model_name, input=texts, encoding_format="float")
+            raw = self._client.embeddings.with_raw_response.create(
+                model=self._model_name, input=texts, encoding_format="float"
+            )
+            # Before the package parses it: its parser has no limit of depth.
+            parsed_json(raw.content)
+            response = raw.parse()
+        except (TooLargeError, ValueError, zlib.error) as error:
+            what = str(error) if isinstance(error, TooLargeError | TooDeepError) else "no JSON, or cut off"
+            raise EmbeddingError(
+                f"embedding model {self._model_name}: {self.host} sends what cannot be used ({what}); "
+                "check OPENAI_BASE_URL"
+            ) from None
         except openai.APIStatusError as error:
             raise EmbeddingError(
                 f"embedding model {self._model_name} at {self.host}: HTTP {error.status_code}; "
@@ -457,5 +469,9 @@ class EndpointEmbedder:
             timeout=self._settings.llm_timeout_s,
             max_retries=self._settings.llm_max_attempts - 1,
             # Texts and keys go to the host that the user named, and to no other.
-            http_client=DefaultHttpxClient(follow_redirects=False, timeout=self._settings.llm_timeout_s),
+            http_client=DefaultHttpxClient(
+                follow_redirects=False,
+                timeout=self._settings.llm_timeout_s,
+                event_hooks={"response": [bound_response_sync]},
+            ),
         )

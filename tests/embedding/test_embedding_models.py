@@ -21,6 +21,7 @@ from rageval_dagster.errors import EmbeddingError
 from rageval_dagster.settings import DEFAULT_EMBEDDING_MODEL, Settings, load_settings
 from tests.llm.scripted_server import Fault, ScriptedServer
 from tests.loopback import free_port
+from tests.rag.hostile_responses import JSON, Hostile, HostileServer, bomb, endless, once
 
 DEFAULT = TransformerEmbedder(DEFAULT_EMBEDDING_MODEL)
 
@@ -202,6 +203,24 @@ def test_an_endpoint_that_fails_is_one_clear_line(fault: Fault, says: str) -> No
         endpoint(server, RAGEVAL_LLM_MAX_ATTEMPTS="1").encode(["a"])
     assert "127.0.0.1" in str(raised.value)
     assert "sk-canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "says"),
+    [
+        (endless(b" " * 65_536), JSON, "more than 10 MB"),
+        (bomb(1, 200_000_000), {**JSON, "Content-Encoding": "gzip"}, "more than 10 MB"),
+        (once("[" * 100_000), JSON, "nested deeper than 100 levels"),
+        (once("hello"), JSON, "no JSON"),
+        (once("hello"), {**JSON, "Content-Encoding": "gzip"}, "cut off"),
+    ],
+    ids=["no end", "a gzip bomb", "deep", "no JSON", "no gzip"],
+)
+def test_a_hostile_endpoint_is_one_clear_line(body: Any, headers: dict[str, str], says: str) -> None:
+    with HostileServer([Hostile(body, None, headers)]) as server:
+        values = {"OPENAI_BASE_URL": f"{server.origin}/0", "OPENAI_API_KEY": "x", "RAGEVAL_LLM_MAX_ATTEMPTS": "1"}
+        with pytest.raises(EmbeddingError, match=says):
+            load_embedder("openai:tiny", load_settings(values)).encode(["a"])
 
 
 def test_an_endpoint_must_be_named() -> None:

@@ -1,5 +1,6 @@
 """The user's own RAG system, of another make, over HTTP: asked, matched, reused or not, and watched for leaks."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import FOREIGN, TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents, holding
+from tests.rag.hostile_responses import HostileServer, responses
 
 ROWS = documents("lighthouse")
 
@@ -147,3 +149,19 @@ def test_questions_that_fail_have_their_kind_and_the_rest_is_scored(loaded: Proj
     assistant.trouble = {}
     again = loaded.report("acme", "command:again")
     assert again.headline()["mrr"].n_scored == 8, "an error is never used again"
+
+
+@pytest.mark.slow
+def test_a_hostile_system_leaves_no_question_without_an_outcome(loaded: Project) -> None:
+    hostile = [each for each in responses().values() if each.stream is None and not each.pause_s]
+    with HostileServer(hostile) as server:
+        Path("rageval.toml").write_text(
+            '[defaults]\nsystem = "assistant"\n[defaults.systems.assistant]\nkind = "http"\n'
+            f'url = "{server.origin}/next"\ntimeout_s = 5\nmax_attempts = 1\nconcurrency = 1\n'
+        )
+        report = loaded.report("acme", "command:hostile")
+    results = [result for _, result in load_results(loaded.database(), report.evaluation.id).values()]
+    assert report.evaluation.status == "complete"
+    assert len(results) == report.evaluation.item_count == 8
+    assert all(re.match("[a-z_]+: ", each.error) if each.error else each.answer for each in results)
+    assert any(each.error for each in results)

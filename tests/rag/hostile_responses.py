@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import cycle, repeat
 from typing import Any
 
 from tests.loopback import LoopbackServer, Quiet
@@ -160,10 +160,10 @@ def responses() -> dict[str, Hostile]:
 
 
 class HostileServer(LoopbackServer):
-    """Serves the responses while the `with` block lasts, each at /NUMBER and below."""
+    """Serves the responses while the `with` block lasts, each at /NUMBER and below, and in turn at /next."""
 
     def __init__(self, all_of_them: list[Hostile]) -> None:
-        server = self
+        server, turns = self, cycle(all_of_them)
 
         class Handler(Quiet):
             protocol_version = "HTTP/1.1"
@@ -171,7 +171,8 @@ class HostileServer(LoopbackServer):
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 self.close_connection = True
-                hostile = all_of_them[int(self.path.split("/")[1])]
+                name = self.path.split("/")[1]
+                hostile = next(turns) if name == "next" else all_of_them[int(name)]
                 with suppress(OSError):  # whoever asked has seen enough
                     self._head(hostile)
                     for piece in hostile.body():

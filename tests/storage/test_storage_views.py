@@ -277,8 +277,9 @@ def test_the_hardest_questions_come_first_and_perfect_ones_not_at_all(db: Databa
     assert {row["evaluation_id"] for row in rows} == {evaluation.id}
 
 
-def test_the_hardest_questions_of_one_client_read_no_other_client_s_rows(sqlite_db: Database) -> None:
-    plan = "EXPLAIN QUERY PLAN SELECT * FROM hardest_questions WHERE client_id = 'acme'"
+@pytest.mark.parametrize("view", ["category_breakdown", "hardest_questions"])
+def test_what_shows_questions_of_one_client_reads_no_other_client_s_rows(sqlite_db: Database, view: str) -> None:
+    plan = f"EXPLAIN QUERY PLAN SELECT * FROM {view} WHERE client_id = 'acme'"
     with sqlite_db.connect() as connection:
         steps = [row[-1] for row in connection.execute(sa.text(plan))]
     assert [step for step in steps if step.startswith(("SCAN r ", "SEARCH r "))] == [

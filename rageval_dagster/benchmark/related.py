@@ -47,7 +47,7 @@ class Related:
     @cached_property
     def facts(self) -> CorpusFacts:
         """What the corpus tells of the sample's chunks."""
-        return read_corpus(self._chunks, self._corpus() if self._corpus else self._chunks, self._language)
+        return read_corpus(self._chunks, self._corpus or (lambda: self._chunks), self._language)
 
     def language(self, chunk: Chunk) -> str | None:
         """The chunk's language as two letters, None where it cannot be told."""

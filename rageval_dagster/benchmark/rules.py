@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rageval_dagster.benchmark.wording import (
-    BLANK,
     CLEAN,
     content_tokens,
     english_rules_hold,
@@ -123,8 +122,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "question_not_copied",
-        "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it; our "
-        "own clozes are sentences of their chunk and not judged by this.",
+        "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it.",
         _BETWEEN,
         {"max_value": 0.75},
     ),
@@ -210,7 +208,6 @@ def measure(pair: Pair) -> dict[str, Value]:
     quotes = [evidence.quote for evidence in item.evidence if evidence.quote]
     # The language of the pair's source tells it more surely than the question.
     language = detect(pair.chunk_text or "") or detect(" ".join(quotes)) or detect(item.question)
-    is_cloze = item.origin == "extractive" and BLANK in item.question
     question_tokens = tokens(item.question)
     answers = [answer for answer in item.answers if answer.strip()] if item.answerable else []
     sources = [] if pair.stays else [*quotes, *([] if pair.chunk_text is None else [pair.chunk_text])]
@@ -223,7 +220,7 @@ def measure(pair: Pair) -> dict[str, Value]:
         "question_length": word_count(question_tokens),
         "question_not_yes_no": not is_yes_no(item.question, answers, language),
         "question_self_contained": _reference(item, language),
-        "question_not_copied": _copied_share(question_tokens, source_tokens) if sources and not is_cloze else None,
+        "question_not_copied": _copied_share(question_tokens, source_tokens) if sources else None,
         "question_keeps_answer": not any(
             longest_common_run(question_tokens, said) == len(said) for said in map(tokens, answers) if said
         ),

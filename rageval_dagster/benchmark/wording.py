@@ -55,9 +55,6 @@ def word_count(found: Sequence[str]) -> int:
 
 # --- questions that yes or no answers ---------------------------------------------------------------------------------
 
-BLANK = "____"
-"""What stands for the answer in a cloze question."""
-
 _AUXILIARIES = frozenset(
     "are can could did do does had has have is may might must shall should was were will would "
     "am isn't aren't wasn't weren't don't doesn't didn't hasn't haven't hadn't can't couldn't won't wouldn't shouldn't "
@@ -252,7 +249,8 @@ _LICENCE = re.compile(
     r"permission is hereby granted, free of charge|redistributions of source code must retain"
     r"|redistribution and use in source and binary forms|without warranties or conditions of any kind"
     r"|the software is provided [\"“'`]*as is|in no event shall the (?:authors?|copyright)"
-    r"|gnu (?:lesser |affero )?general public license as published|unless required by applicable law or agreed to",
+    r"|gnu (?:lesser |affero )?general public license as published|invariant sections|copyright holder gives permission"
+    r"|unless required by applicable law or agreed to",
     re.IGNORECASE,
 )
 _SITE_FURNITURE = re.compile(

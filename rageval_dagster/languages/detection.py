@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rageval_dagster import text as text_rules
-from rageval_dagster.languages.profiles import LANGUAGES
+from rageval_dagster.languages.profiles import LANGUAGES, Questions
 from rageval_dagster.text import CHARACTER_SCRIPTS, is_character
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ MAX_CODE_SHARE = 0.06
 MIN_PROBABILITY = 0.5
 READ = 4_000
 """Characters that are read of a text."""
+
+OPENING_WORDS = 4
+"""A pronoun after these may stand for something before it in its sentence."""
 
 UNKNOWN = ""
 
@@ -71,14 +74,33 @@ def stop_words(language: str | None) -> frozenset[str]:
 
 
 def hangs(sentence: str, language: str | None) -> bool:
-    """Whether a sentence starts with a word that points back at another one, where the language's words are known."""
+    """Whether a sentence points back at another one, as far as the language's words tell."""
     known = LANGUAGES.get(language or "")
-    folded = sentence.casefold()
-    first = next(text_rules.word_spans(folded), None)
-    if known is None or first is None:
+    if known is None:
         return False
-    # Without spaces the first word is where it starts.
-    return any(first.group() == word or (is_character(word) and folded.startswith(word)) for word in known.hanging)
+    folded = sentence.casefold()
+    words = [match.group() for match in text_rules.word_spans(folded)]
+    if not words:
+        return False
+    if is_character(words[0]):  # without spaces a word is where it stands
+        return folded.startswith(tuple(known.hanging)) or any(word in folded for word in known.pointing)
+    return (
+        words[0] in known.hanging
+        or not known.pronouns.isdisjoint(words[:OPENING_WORDS])
+        or not known.pointing.isdisjoint(words)
+    )
+
+
+def articles(language: str | None) -> frozenset[str]:
+    """The words that nouns stand behind, case-folded; none where the language has none, or is not known well."""
+    known = LANGUAGES.get(language or "")
+    return known.articles if known else frozenset()
+
+
+def fixed_questions(language: str | None) -> Questions | None:
+    """The fixed sentences that ask a question; None where the language is not known well."""
+    known = LANGUAGES.get(language or "")
+    return known.questions if known else None
 
 
 def _is_prose(text: str) -> bool:

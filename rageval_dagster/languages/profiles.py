@@ -7,25 +7,42 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class Questions:
+    """The fixed sentences that ask about a topic, about terms, and about terms of a topic; `joint` joins two terms."""
+
+    topic: tuple[str, ...]
+    terms: str
+    terms_of_topic: str
+    joint: str
+
+
+@dataclass(frozen=True)
 class Language:
     """What is known of one language, its words case-folded.
 
-    `stop_words` are no keywords; a sentence that starts with one of `hanging` says little without the one before it;
+    `stop_words` are no keywords. A sentence says little without the one before it that starts with one of `hanging`,
+    has one of `pronouns` among its first words, or one of `pointing` anywhere. Nouns stand behind `articles`.
     `declines` are phrases of who declines to answer (`…` stands for other words).
     """
 
     stop_words: frozenset[str]
-    hanging: tuple[str, ...]
+    hanging: frozenset[str]
+    pronouns: frozenset[str]
+    pointing: frozenset[str]
+    articles: frozenset[str]
     declines: tuple[str, ...]
+    questions: Questions
 
 
-def _language(stop_words: str, hanging: str, declines: str) -> Language:
+def _language(declines: str, questions: str, joint: str, **words: str) -> Language:
     phrases = (phrase.strip() for phrase in declines.replace("\n", "|").split("|"))
-    return Language(
-        frozenset(stop_words.casefold().split()), tuple(hanging.casefold().split()), tuple(filter(None, phrases))
-    )
+    lists = {name: frozenset(words.get(name, "").casefold().split()) for name in _LISTS}
+    *topic, terms, terms_of_topic = questions.strip().split("\n")
+    asking = Questions(tuple(topic), terms, terms_of_topic, joint)
+    return Language(**lists, declines=tuple(filter(None, phrases)), questions=asking)
 
 
+_LISTS = ("stop_words", "hanging", "pronouns", "pointing", "articles")
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 NAMES: Mapping[str, str] = _WORDS.pop("names")
 """English names by ISO 639-1 code."""

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.by_rule.english import SUBJECT_QUESTIONS, subject_of
 from rageval_dagster.benchmark.by_rule.generator import generate
-from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, title
+from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles
+from rageval_dagster.benchmark.by_rule.terms import Surroundings, terms
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate, Chunk, Item
 from tests.language_samples import PARAGRAPHS
@@ -39,13 +39,16 @@ def test_of_a_technical_handbook_only_whole_sentences_that_stand_in_one_document
 
 def test_what_another_document_of_the_corpus_says_too_is_not_asked_about() -> None:
     page = Chunk(
-        "a", "The ferry leaves the harbour of Larvik at nine. The ticket was designed by Ann Lee.", "ferries.md"
+        "a",
+        "The ferry leaves the harbour of Larvik at nine. "
+        "The ticket was designed by Ann Lee in a small workshop. The house of Ann Lee stands nearby.",
+        "ferries.md",
     )
     other = Chunk("b", "Good to know: the *ferry* leaves the\nharbour of Larvik at nine. Bring warm clothes.", "b.md")
     related = Related([page], corpus=lambda: [page, other])
     for seed in range(6):
         (item,) = items(generate([page], seed, {"ferries.md": 9}, facts=related.facts))
-        assert item.evidence[0].quote == "The ticket was designed by Ann Lee."
+        assert "ferry" not in str(item.evidence[0].quote)
     assert Related([page]).facts.repeated == frozenset()
 
 
@@ -58,6 +61,7 @@ def items(candidates: list[Candidate]) -> list[Item]:
     return [candidate.item for candidate in candidates if candidate.item is not None]
 
 
+KEDGE = "The `kedge_tool` hands out berths to ships. Its berths are painted blue by the crew of the old harbour tower."
 BRIDGE = (
     "London Bridge\nLondon Bridge is a bridge in Lake Havasu City, Arizona. It was dismantled in 1967 and relocated. "
     "The bridge was purchased by Robert McCulloch from the City of London."
@@ -78,15 +82,18 @@ def test_a_question_brings_answer_quote_and_category() -> None:
 
 
 def test_another_seed_asks_other_questions_and_the_same_seed_the_same() -> None:
-    chunks = [Chunk("a", BRIDGE, "bridges")]
-    questions = [items(generate(chunks, seed, {"bridges": 9}))[0].question for seed in range(12)]
-    assert len(set(questions)) > 1
-    assert questions == [items(generate(chunks, seed, {"bridges": 9}))[0].question for seed in range(12)]
+    chunks = [Chunk("a", f"{KEDGE} In summer the `stow_tool` fills the holds of all ships with crates of apples.", "b")]
+    asked = [items(generate(chunks, seed, {"b": 9}))[0].question for seed in range(12)]
+    assert len(set(asked)) > 1
+    assert asked == [items(generate(chunks, seed, {"b": 9}))[0].question for seed in range(12)]
 
 
-def test_the_only_chunk_about_a_subject_is_asked_about_in_everyday_words() -> None:
+def test_the_only_chunk_about_a_topic_is_asked_about_it_alone() -> None:
     (item,) = items(generate([Chunk("a", BRIDGE, "9fc13192e660")], 0))
-    assert item.question in {question.format(subject="London Bridge") for question in SUBJECT_QUESTIONS}
+    assert item.question in {
+        "Who or what is London Bridge, and what makes it special?",
+        "What is London Bridge, and what does someone need to know about it?",
+    }
     assert item.answers == ("London Bridge is a bridge in Lake Havasu City, Arizona.",)
 
 
@@ -166,32 +173,6 @@ def test_a_quote_over_two_lines_is_exact_and_its_answer_on_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document_id", "heading", "title", "subject"),
-    [
-        ("assert", 'The "assert" statement', None, "the assert statement"),
-        ("handbook/leave_policy.md", "Scope", None, "leave policy"),
-        ("9fc13192e660", "Popeye", None, "Popeye"),
-        ("0-1", None, None, None),
-        ("pkgs.html", None, "Managing Packages", "Managing Packages"),
-        ("pkgs.html", "5.2. Selecting the upload urgency", "Managing Packages", "Selecting the upload urgency"),
-        ("pkgs.html", "Usage", "Managing Packages", "Managing Packages"),
-        ("greenlet/README.md", None, None, "greenlet"),
-        ("greenlet/README.md", "Getting started", None, "greenlet"),
-        ("chapter-3.html", "Moorings", None, "Moorings"),
-        ("README.md", "Usage", "Contents", None),
-        ("git-config.html", "NAME", "NAME", "git config"),
-        ("git-config.html", "SEE ALSO", None, "git config"),
-        ("git/1.html", "Configuration File", None, "git"),
-        ("faq/node.js.html", None, None, "node.js"),
-    ],
-)
-def test_the_subject_is_the_most_telling_of_heading_title_name_and_folder(
-    document_id: str, heading: str | None, title: str | None, subject: str | None
-) -> None:
-    assert subject_of(document_id, heading, title) == subject
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("6. Best Practices — handbook 12.18 documentation\n\nNavigation\n\nThe text starts here.", "Best Practices"),
@@ -205,84 +186,188 @@ def test_the_subject_is_the_most_telling_of_heading_title_name_and_folder(
     ],
 )
 def test_a_title_is_what_a_document_opens_with(text: str, expected: str | None) -> None:
-    assert title(text) == expected
+    assert titles(text)[:1] == ([expected] if expected else [])
 
 
-def test_a_passage_without_heading_is_asked_about_under_the_title_of_its_document() -> None:
+def questions(chunks: list[Chunk], corpus: list[Chunk] | None = None, language: str | None = None) -> set[str]:
+    """What is asked about the chunks with several seeds, each of the corpus's documents being larger than they are."""
+    facts = Related(chunks, language, corpus=lambda: corpus or chunks).facts
+    sizes = {chunk.document_id: 9 for chunk in chunks}
+    return {item.question for seed in range(8) for item in items(generate(chunks, seed, sizes, language, facts))}
+
+
+def test_a_passage_is_asked_about_under_the_title_of_its_document() -> None:
     opening = Chunk("a", "4. Harbour Rules — handbook 1.0\n\nNavigation\n\nindex", "hbr.html", position=0)
-    passage = Chunk(
-        "b",
-        "The `kedge` tool hands out berths. The berth of the old ferry was painted by Ann Lee.",
-        "hbr.html",
-        position=7,
+    passage = Chunk("b", KEDGE, "hbr.html", position=7)
+    asked = questions([passage], [opening, passage])
+    assert "What should I know about kedge_tool in the context of Harbour Rules?" in asked
+    assert all("Harbour Rules" in each and "hbr" not in each for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "topic"),
+    [
+        ("harbour_tool.md", f"{KEDGE} The harbour tool is free.", "harbour tool"),
+        ("9fc13192e660", KEDGE, None),
+        ("chapter-3.html", KEDGE, None),
+        ("3.html", f"# Where do berths come from?\n\n{KEDGE}", None),
+    ],
+)
+def test_the_topic_is_a_title_or_a_name_that_the_document_speaks_of(name: str, text: str, topic: str | None) -> None:
+    asked = questions([Chunk("a", text, name, position=3)])
+    expected = f" in the context of {topic}?" if topic else "?"
+    assert f"What should I know about kedge_tool{expected}" in asked
+
+
+FILING = """UNITED STATES SECURITIES AND EXCHANGE COMMISSION
+
+English version
+
+Operating income of {name} increased by 50 million or 17% because more ships than before left the harbour of {town}. \
+The board of {name} wants to sell the ferry {ship} Maid to a company from {town} within the next two years."""
+
+
+def test_what_every_document_begins_with_is_no_topic_and_a_name_that_one_is_full_of_is() -> None:
+    names = [("Orvane", "Larvik"), ("Ellwick", "Moss"), ("Umbrel", "Bergen"), ("Quinzel", "Oslo"), ("Tarrow", "Hamar")]
+    filings = [
+        Chunk(f"{n}-{part}", FILING.format(name=f"{name} Shipping", town=town, ship=ship), f"{n}.html", None, part)
+        for n, (name, town) in enumerate(names)
+        for part, ship in enumerate((f"{name} Old", f"{name} New", f"{name} Red"))
+    ]
+    asked = questions([chunk for chunk in filings if chunk.position == 2], filings)
+    assert asked
+    assert not any("SECURITIES" in each or "English version" in each or "____" in each for each in asked)
+    assert all(any(name in each for name, _ in names) for each in asked)
+
+
+def test_a_page_header_is_neither_a_topic_nor_a_part_of_a_sentence() -> None:
+    pages = [
+        Chunk(
+            f"{n}",
+            f"Harbour Handbook, Release 12\nThe crane of dock {n} is kept by\nChapter 5. Docks {n}\nthe crew. "
+            f"The `crane_{word}` tool lifts crates of ships that wait near the {word} dock of the harbour.",
+            "book.pdf",
+            page=n,
+            position=n,
+        )
+        for n, word in enumerate(("amber", "birch", "cedar", "delta", "ember"), 1)
+    ]
+    made = items(generate(pages, 0))
+    assert len(made) == len(pages)
+    for item in made:
+        assert "Release" not in item.question
+        assert item.answers[0].startswith("The `crane_")
+
+
+def test_an_answer_says_more_than_its_question() -> None:
+    text = (
+        "Mars\n\nMars is a fascinating planet. The two moons of Mars were found by Asaph Hall. "
+        "Asaph Hall worked in Washington."
     )
-    for chunks, facts in (
-        ([opening, passage], None),
-        ([passage], Related([passage], corpus=lambda: [opening, passage]).facts),
-    ):
-        for seed in range(4):
-            (item,) = items(generate(chunks, seed, {"hbr.html": 9}, facts=facts))
-            assert "hbr" not in item.question
-            assert item.question.startswith("Regarding Harbour Rules, ") or "kedge" in item.question
+    (item,) = items(generate([Chunk("a", text, "mars.md", position=0)], 0))
+    assert item.answers == ("The two moons of Mars were found by Asaph Hall.",)
 
 
-def test_a_title_that_another_document_has_too_names_neither() -> None:
-    text = "# Harbour Rules\n\nThe {} was painted by Ann Lee. The harbour is a {} place for ships and their crews."
-    north = Chunk("a", text.format("berth of the old ferry", "quiet"), "north.md", position=0)
-    south = Chunk("b", text.format("crane of the new dock", "loud"), "south.md", position=0)
-    for corpus, topic in (([north], "Harbour Rules"), ([north, south], "north")):
-        facts = Related([north], corpus=lambda corpus=corpus: corpus).facts
-        made = {items(generate([north], seed, {"north.md": 1}, facts=facts))[0].question for seed in range(6)}
-        assert made == {question.format(subject=topic) for question in SUBJECT_QUESTIONS}
+def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
+    text = "# Harbour Rules\n\nIn the harbour rules the berth of {} was painted by the crew of the tower last year."
+    north = Chunk(
+        "a",
+        text.format("the old ferry Orvane Maid") + " The Orvane Maid is the pride of the town.",
+        "north.md",
+        position=0,
+    )
+    south = Chunk("b", text.format("the new crane"), "south.md", position=0)
+    asked = {
+        items(generate([north], seed, {"north.md": 1}, facts=Related([north], corpus=lambda: [north, south]).facts))[
+            0
+        ].question
+        for seed in range(6)
+    }
+    assert "What should I know about Orvane Maid in the context of Harbour Rules?" in asked
+    assert not any(each.startswith(("Who or what is", "What is")) for each in asked)
 
 
-def test_a_heading_that_another_document_has_too_names_neither_where_something_else_does() -> None:
-    text = "## Filling the Tanks\n\nIn the harbour of the town, the berth of the old ferry was painted by {}."
-    north = Chunk("a", text.format("Ann Lee"), "north.md", position=3)
-    south = Chunk("b", text.format("John Hall"), "south.md", position=3)
-    unnamed = Chunk("c", text.format("Anna Berg"), "17.md", position=3)
-    for chunk, corpus, topic in (
-        (north, [north], "Filling the Tanks"),
-        (north, [north, south], "north"),
-        (unnamed, [unnamed, south], "Filling the Tanks"),
-    ):
-        facts = Related([chunk], corpus=lambda corpus=corpus: corpus).facts
-        (item,) = items(generate([chunk], 0, {chunk.document_id: 9}, facts=facts))
-        assert item.question.startswith(f"Regarding {topic}, what is said about ")
+def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> None:
+    text = "## Filling the tanks\n\nThe tanks of a ship are filled by the crew of the harbour before it sails."
+    chunk = Chunk("a", text, "north_harbour.md", position=3)
+    opening = Chunk("o", "# North Harbour\n\nThe north harbour is large.", "north_harbour.md", position=0)
+    asked = questions([chunk], [chunk, opening])
+    assert "What should I know about Filling the tanks in the context of North Harbour?" in asked
+    south = Chunk("b", text.replace("The tanks of", "All tanks of"), "south.md", position=3)
+    assert not any("Filling" in each for each in questions([chunk], [chunk, opening, south]))
 
 
 def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_come_in_batches() -> None:
     corpus = [
-        Chunk(str(n), f"In no case may {name} go out to sea without the `retry_count` or so at hand.", f"{name}.md")
+        Chunk(str(n), f"In no case may {name} go out to sea without the `retry_count` or so at hand.", f"{n}")
         for n, name in enumerate(("ferries", "moorings", "barges"))
     ]
+    assert any("retry_count" in each for each in questions(corpus[:1]))
+    assert not any("about retry_count?" in each for each in questions(corpus[:1], corpus))
     sizes = {chunk.document_id: 9 for chunk in corpus}
-    alone = Related(corpus[:1], corpus=lambda: corpus[:1]).facts
-    (item,) = items(generate(corpus[:1], 0, sizes, facts=alone))
-    assert "retry_count" in item.question
     facts = Related(corpus[:1], corpus=lambda: corpus).facts
-    assert items(generate(corpus[:1], 0, sizes, facts=facts)) == items(generate(corpus, 0, sizes)) == []
+    assert items(generate(corpus[:1], 0, sizes, facts=facts)) == items(generate(corpus, 0, sizes))[:1]
 
 
 @pytest.mark.parametrize(
-    ("sentence", "asked"),
+    ("sentence", "named"),
     [
-        ("It may help that `retry_count` is given, and it is there that services exist.", None),
-        ("A better feel of what is going on is given by a wide array of lists.", None),
-        ("Like the `select_one` type, except that it is not so for them.", None),
-        ("In no case may a crew of ours go out to sea at all without the `retry_count` or so at hand.", "retry_count"),
-        ("In no case may a crew of ours go out to sea at all without a POSIX Shell or two at hand.", "POSIX Shell"),
-        ("In no case may a crew of ours go out to sea with git-add--interactive.perl.", "git-add--interactive.perl"),
-        ("In no case has a crew of ours gone out to sea at all in a great storm since 1817.", "1817"),
-        ("In Larvik, a crew may go out to sea with the Old Ferry, run by Ann Lee's father.", "Old Ferry and Ann Lee"),
-        ("In no case may a crew of ours go out to sea at all with (`foo') and data (`?`) or so at hand.", None),
+        ("It helps that `retry_count` is given, and that services exist.", {"identifier": ["retry_count"]}),
+        ("Run git-add--all.perl or the fetchAll method in it.", {"identifier": ["git-add--all.perl", "fetchAll"]}),
+        ("Write foo_bar or example.child into the file.", {}),
+        ("In Larvik, a crew may go with the Old Ferry, run by Ann Lee's father.", {"name": ["Old Ferry", "Ann Lee"]}),
+        ("Sometimes Napoleon went there by ship.", {}),
+        ("Philip II of Spain saw \"The Golden Hind\" there.", {"name": ["Philip II of Spain", "The Golden Hind"]}),
+        ("The 2000 files were read in 1817, and by 1995.", {"year": ["1817", "1995"]}),
+        ("The town has the Mersenne numbers of October 23 and the St. Bernadette.", {}),
     ],
-)
-def test_what_is_said_is_asked_of_code_names_identifiers_and_years(sentence: str, asked: str | None) -> None:
-    made = items(generate([Chunk("a", sentence, "ferry_rules.md", position=3)], 0, {"ferry_rules.md": 9}, "en"))
-    assert [item.question for item in made] == (
-        [] if asked is None else [f"Regarding ferry rules, what is said about {asked}?"]
-    )
+)  # fmt: skip
+def test_what_a_sentence_names(sentence: str, named: dict[str, list[str]]) -> None:
+    around = Surroundings(sentence, "en", {"sometimes", "write", "run"})
+    found = [term for term in terms(sentence, around) if term.kind != "word"]
+    assert {kind: [term.text for term in found if term.kind == kind] for kind in {term.kind for term in found}} == named
+
+
+def test_a_name_of_one_word_is_a_term_where_the_passage_says_it_again() -> None:
+    sentence = "In the end the crew of the ship saw Larvik, and went home."
+    for passage, expected in ((sentence, []), (f"Larvik is a town. {sentence}", ["Larvik"])):
+        found = terms(sentence, Surroundings(passage, "en"))
+        assert [term.text for term in found if term.kind == "name"] == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("de", "Der Hafen von Larvik hat einen Kran. Das Schiff „Alte Fähre“ bringt den Kran im Sommer nach Oslo. "
+         "Die „Alte Fähre“ gehört der Stadt Larvik und ist schon alt.",
+         "Was sollte ich über Alte Fähre wissen?"),
+        ("fr", "Le port de Larvik a une grue. Le bateau « Vieux Bac » porte la grue à Oslo avec des amis. "
+         "Le « Vieux Bac » est lent dans le port de la ville.",
+         "Que faut-il savoir sur Vieux Bac ?"),
+        ("zh", "港口的起重机很大。在拉尔维克港口，起重机由《老渡轮》公司的船员每年夏天运往奥斯陆。"
+         "《老渡轮》公司在拉尔维克很有名。",
+         "关于老渡轮，应该了解什么？"),
+    ],
+)  # fmt: skip
+def test_languages_have_fixed_sentences_of_their_own(language: str, text: str, expected: str) -> None:
+    assert expected in questions([Chunk("a", text, "1")], language=language)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("sv", "Hamnen i Larvik har en stor lyftkran. Varje sommar flyttar hamnens lyftkran över till Larvik och Oslo.",
+         {"lyftkran", "Larvik"}),
+        ("zh", "老渡轮停在港口。起重机每年夏天把老渡轮运往奥斯陆，起重机由船员看管，老渡轮归港口所有。",
+         {"老渡轮", "起重机"}),
+    ],
+)  # fmt: skip
+def test_where_nothing_else_can_be_asked_the_telling_words_are_a_search_query(
+    language: str, text: str, words: set[str]
+) -> None:
+    asked = questions([Chunk("a", text, "1")], language=language)
+    assert any(words <= set(query.split()) for query in asked)
+    assert not any(query.endswith(("?", "？")) for query in asked)
 
 
 WORDS = (
@@ -316,21 +401,6 @@ def test_any_text_gives_one_candidate_whose_quote_and_answer_stand_in_the_chunk(
         assert quote is not None
         assert quote in chunk.text
         assert candidate.item.answers[0] in " ".join(quote.split())
-
-
-def test_a_store_that_names_no_document_is_asked_about_by_rare_words() -> None:
-    places = ["Avonlea", "Brightwater", "Caldera", "Dunmore"]
-    text = (
-        "The lighthouse of {place} was founded in {year} by its engineer, and it has stood there ever since then. "
-        "Visitors are allowed to enter from eight in the morning, and a ticket is sold for twelve crowns at the gate."
-    )
-    chunks = [
-        Chunk(f"{number}", text.format(place=place, year=1801 + number), f"s{number}.html", position=0)
-        for number, place in enumerate(places)
-    ]
-    questions = [candidate.item.question for candidate in generate(chunks, 0, language="en") if candidate.item]
-    assert len(set(questions)) == len(places)
-    assert all(question.startswith("What is said about ") for question in questions)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Questions by rule, without a model: about a topic, about what a passage mentions (known items), and clozes."""
+"""Questions by rule, without a model: about a topic, and about what one sentence of a passage names."""

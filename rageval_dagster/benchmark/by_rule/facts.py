@@ -1,13 +1,56 @@
-"""What only the whole corpus tells of chunks: which sentences and headings stand elsewhere, which words are rare."""
+"""What only the whole corpus tells of chunks: what is furniture or stands elsewhere, what documents are about."""
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import PurePosixPath
 
-from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, clean_heading, prose, title, words
+from rageval_dagster.benchmark.by_rule.prose import (
+    READ_CHARACTERS,
+    Sentence,
+    clean_heading,
+    line_key,
+    prose,
+    titles,
+    words,
+)
+from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, terms
+from rageval_dagster.languages import articles
+from rageval_dagster.languages.profiles import LANGUAGES
 from rageval_dagster.records import Chunk
+from rageval_dagster.text import word_spans
 
-_EDGES = "\"'`*_.,;:()[]\u2018\u2019\u201a\u201c\u201d\u201e"
+FURNITURE = 3
+"""A line that stands in so many chunks is no part of what any of them says: a page header, a menu, a standing heading.
+Neighbours that overlap share a line by twos."""
+
+FEW, FEW_SHARE = 2, 0.1
+"""In more documents, and in a larger share of them, a title or heading is nobody's topic."""
+
+NAMED, NAMED_SHARE = 3, 0.3
+"""In so many chunks of one document, and such a share of them, and in no other's, a name is what it is about."""
+
+BEHIND = 0.1
+"""A noun stands behind an article so often, by the chunks that have it; a verb seldom."""
+
+COMMON, COMMON_SHARE = 100, 0.05
+"""A term whose rarest word is in more chunks, and in a larger share of them, is not looked for: it tells too little."""
+
+
+ALL_ARTICLES = frozenset[str]().union(*(known.articles for known in LANGUAGES.values()))
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A chunk as it is read: its language, its sentences with what they name, and how often they have each word that
+    carries meaning."""
+
+    chunk: Chunk
+    language: str | None
+    sentences: Sequence[tuple[Sentence, Sequence[Term]]]
+    words: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -15,47 +58,104 @@ class CorpusFacts:
     """What the corpus tells of some of its chunks.
 
     Attributes:
+        passages: those chunks by content key, read without the lines that many chunks have.
         repeated: wordings of their sentences that stand in several documents: a question about one has several right
             places, and counts one.
-        titles: their documents' titles by document id, but those that two documents have.
-        shared_headings: their headings that are lines of several documents.
-        chunks_with: in how many chunks of the corpus each of their words stands, as `spaced_words` finds them.
+        titles: their documents' titles by document id, and how many documents have each.
+        names: of their documents, by document id, a name that they speak of again and again, and no other does.
+        headings: in how many documents each heading of theirs stands.
+        spoken: of their documents, by document id, the words of the title that stand in their text; and whole, in lower
+            case, the names of file and folder that do.
+        places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
+            corpus. Common ones are left out.
+        documents: the document id of each chunk of the corpus.
+        few: what more documents have than so many is nobody's topic.
     """
 
+    passages: Mapping[str, Passage]
     repeated: frozenset[str]
-    titles: Mapping[str, str]
-    shared_headings: frozenset[str]
-    chunks_with: Mapping[str, int]
+    titles: Mapping[str, tuple[str, int]]
+    names: Mapping[str, str]
+    headings: Mapping[str, int]
+    spoken: Mapping[str, frozenset[str]]
+    places: Mapping[str, frozenset[int]]
+    documents: Sequence[str]
+    few: int
 
 
-def read_corpus(chunks: Sequence[Chunk], corpus: Iterable[Chunk], language: str | None = None) -> CorpusFacts:
-    """Reads the corpus once; the chunks are among it.
+def read_corpus(
+    chunks: Sequence[Chunk], corpus: Callable[[], Iterable[Chunk]], language: str | None = None
+) -> CorpusFacts:
+    """Reads the corpus twice; the chunks are among it.
 
     Args:
         language: of all chunks; without it, each one's is detected.
     """
-    sources = [(chunk, sentence) for chunk in chunks for sentence in prose(chunk, language)[1]]
-    repeated = _Repeated(sources)
-    headings = {sentence.heading for _, sentence in sources if sentence.heading}
-    vocabulary = {word for chunk in chunks for word in spaced_words(chunk.text)}
-    documents = {chunk.document_id for chunk in chunks}
-    under: dict[str, set[str]] = defaultdict(set)
-    titled: dict[str, set[str]] = defaultdict(set)
+    lines = _Lines({line_key(line) for chunk in chunks for line in _lines(chunk)})
+    vocabulary = {word for chunk in chunks for word in words(chunk.text[:READ_CHARACTERS])}
     chunks_with: Counter[str] = Counter()
-    for chunk in corpus:
-        repeated.look_in(chunk)
-        chunks_with.update(vocabulary & spaced_words(chunk.text))
-        if chunk.has_document:
-            for heading in headings & {clean_heading(line) for line in chunk.text.split("\n") if len(line) <= 100}:
-                under[heading].add(chunk.document_id)
-        if chunk.position == 0 and (name := title(chunk.text[:READ_CHARACTERS])):
-            titled[name].add(chunk.document_id)
-    return CorpusFacts(
-        repeated=repeated.found(),
-        titles={next(iter(ids)): name for name, ids in titled.items() if len(ids) == 1 and ids <= documents},
-        shared_headings=frozenset(heading for heading, ids in under.items() if len(ids) > 1),
-        chunks_with=chunks_with,
+    opening: dict[str, str] = {}
+    size = 0
+    behind: Counter[str] = Counter()
+    known = articles(language) or ALL_ARTICLES
+    for chunk in corpus():
+        size += 1
+        found = words(chunk.text)
+        chunks_with.update(vocabulary.intersection(found))
+        behind.update(word for article, word in pairwise(found) if article in known)
+        lines.look_in(chunk)
+        if (chunk.position or 0) == 0:
+            opening.setdefault(chunk.document_id, chunk.text[:READ_CHARACTERS])
+    few = max(FEW, int(FEW_SHARE * len(opening)))
+    furniture = lines.furniture(few)
+    in_lower_case = frozenset(
+        match.group()
+        for chunk in chunks
+        for match in word_spans(chunk.text[:READ_CHARACTERS])
+        if match.group().islower()
     )
+    behind_articles = frozenset(word for word, count in behind.items() if count >= BEHIND * chunks_with[word])
+    around = Surroundings("", language, in_lower_case, behind_articles)
+    passages = {chunk.content_key: _read(chunk, furniture, around) for chunk in chunks}
+    looked = _Wordings(chunks_with, max(COMMON, int(COMMON_SHARE * size)))
+    for passage in passages.values():
+        for sentence, found in passage.sentences:
+            looked.want(wording(sentence.text))
+            for term in found:
+                looked.want(wording(term.text))
+    named = _titles(opening, {chunk.document_id for chunk in chunks}, furniture)
+    headings = {sentence.heading for passage in passages.values() for sentence, _ in passage.sentences} - {None}
+    under: dict[str | None, set[str]] = defaultdict(set)
+    spoken: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
+    about = {each: frozenset(content_words(named.get(each, ("", 0))[0], None)) for each in spoken}
+    for chunk in corpus():
+        looked.look_in(chunk)
+        for heading in headings & {clean_heading(line) for line in _lines(chunk)}:
+            under[heading].add(chunk.document_id)
+        if chunk.document_id in spoken:
+            title = named.get(chunk.document_id, ("", 0))[0]
+            text = "\n".join(line for line in chunk.text.split("\n") if not title or title not in line)
+            spoken[chunk.document_id] |= about[chunk.document_id].intersection(content_words(text, None))
+            folded = text.casefold()
+            names = file_names(chunk.document_id)
+            spoken[chunk.document_id].update(name for name in names if name.casefold() in folded)
+    return CorpusFacts(
+        passages=passages,
+        repeated=frozenset(key for key, found in looked.places.items() if len(looked.documents_of(found)) > 1),
+        titles=named,
+        names=_names(passages.values(), looked),
+        headings={str(heading): len(ids) for heading, ids in under.items()},
+        spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
+        places={key: frozenset(found) for key, found in looked.places.items()},
+        documents=looked.documents,
+        few=few,
+    )
+
+
+def file_names(document_id: str) -> list[str]:
+    """The names of the file and the folder that a document id is the path of."""
+    path = PurePosixPath(document_id.replace("\\", "/"))
+    return [" ".join(re.split(r"[\s_]+", part)).strip() for part in (path.stem, path.parent.name)]
 
 
 def wording(text: str) -> str:
@@ -63,34 +163,97 @@ def wording(text: str) -> str:
     return " ".join(words(text))
 
 
-def spaced_words(text: str) -> set[str]:
-    """The words of a text as spaces part them: a path is one of its own, whatever words it is made of."""
-    return {word.strip(_EDGES).removesuffix("'s").removesuffix("\u2019s").lower() for word in text.split()}
+def _lines(chunk: Chunk) -> list[str]:
+    return [line for line in chunk.text[:READ_CHARACTERS].split("\n") if 0 < len(line) <= 120]
 
 
-class _Repeated:
-    """Finds sentences in documents beside their own: looked for only where their longest word stands."""
+def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Passage:
+    language, found = prose(chunk, around.language, furniture)
+    around = replace(around, text=" ".join(sentence.text for sentence in found), language=language)
+    return Passage(chunk, language, [(sentence, terms(sentence.text, around)) for sentence in found], around.stems)
 
-    def __init__(self, sources: Iterable[tuple[Chunk, Sentence]]) -> None:
+
+def _titles(opening: Mapping[str, str], documents: set[str], furniture: frozenset[str]) -> dict[str, tuple[str, int]]:
+    """The title of each of the documents that has one, and how many documents have it."""
+    titled: dict[str, set[str]] = defaultdict(set)
+    first: dict[str, str] = {}
+    for document_id, text in opening.items():
+        for title in titles(text, furniture):
+            titled[title].add(document_id)
+            first.setdefault(document_id, title)
+    return {each: (title, len(titled[title])) for each, title in first.items() if each in documents}
+
+
+def _names(passages: Iterable[Passage], looked: "_Wordings") -> dict[str, str]:
+    """The name that most chunks of each document hold, and no other document."""
+    sizes = Counter(looked.documents)
+    best: dict[str, tuple[int, str]] = {}
+    for passage in passages:
+        document_id = passage.chunk.document_id
+        for term in [term for _, found in passage.sentences for term in found if term.kind == "name"]:
+            where = looked.places.get(wording(term.text), ())
+            least = max(NAMED, NAMED_SHARE * sizes[document_id])
+            if len(where) >= least and looked.documents_of(where) == {document_id}:
+                best[document_id] = max(best.get(document_id, (0, "")), (len(where), term.text))
+    return {document_id: name for document_id, (_, name) in best.items()}
+
+
+class _Lines:
+    """Counts lines over the corpus."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self._wanted = wanted
+        self._chunks: Counter[str] = Counter()
+        self._opening: Counter[str] = Counter()
         self._documents: dict[str, set[str]] = defaultdict(set)
-        for chunk, sentence in sources:
-            self._documents[wording(sentence.text)].add(_document(chunk))
-        self._by_word: dict[str, list[str]] = defaultdict(list)
-        for each in self._documents:
-            self._by_word[max(each.split(), key=len, default="")].append(each)
+
+    def look_in(self, chunk: Chunk) -> None:
+        keys = [line_key(line) for line in _lines(chunk) if line.strip()]
+        self._opening.update(self._wanted.intersection(keys[:1]))
+        for key in self._wanted.intersection(keys):
+            self._chunks[key] += 1
+            self._documents[key].add(chunk.document_id)
+
+    def furniture(self, few: int) -> frozenset[str]:
+        """The lines that are no part of what any chunk says, unless they open a few documents of one chunk each: such
+        a line is their title."""
+        return frozenset(
+            key
+            for key, count in self._chunks.items()
+            if count >= FURNITURE and not count == self._opening[key] == len(self._documents[key]) <= few
+        )
+
+
+@dataclass
+class _Wordings:
+    """Finds wordings in chunks: each is looked for only where its rarest word stands."""
+
+    chunks_with: Mapping[str, int]
+    most: int
+    places: dict[str, list[int]] = field(default_factory=dict)
+    documents: list[str] = field(default_factory=list)
+    _by_word: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _undocumented: set[str] = field(default_factory=set)
+
+    def want(self, key: str) -> None:
+        if key and key not in self.places:
+            rarest = min(key.split(), key=lambda word: (self.chunks_with.get(word, 0), word))
+            if self.chunks_with.get(rarest, 0) <= self.most:
+                self.places[key] = []
+                self._by_word[rarest].append(key)
 
     def look_in(self, chunk: Chunk) -> None:
         held = words(chunk.text)
         text = f" {' '.join(held)} "
+        self.documents.append(chunk.document_id)
+        if not chunk.has_document:
+            self._undocumented.add(chunk.document_id)
         for word in self._by_word.keys() & set(held):
-            for each in self._by_word[word]:
-                if f" {each} " in text:
-                    self._documents[each].add(_document(chunk))
+            for key in self._by_word[word]:
+                if f" {key} " in text:
+                    self.places[key].append(len(self.documents) - 1)
 
-    def found(self) -> frozenset[str]:
-        return frozenset(each for each, documents in self._documents.items() if len(documents) > 1)
-
-
-def _document(chunk: Chunk) -> str:
-    """Chunks without a document count as one: evidence in one of them stands for all that hold it."""
-    return chunk.document_id if chunk.has_document else ""
+    def documents_of(self, places: Iterable[int]) -> set[str]:
+        """The documents of chunks. Those without one count as one: evidence in one of them stands for all that hold
+        it."""
+        return {"" if each in self._undocumented else each for each in map(self.documents.__getitem__, places)}

@@ -1,28 +1,35 @@
-"""The keyless question generator: questions by rule about chunks, their answers exact spans of them."""
+"""The keyless question generator: questions by rule, each about one passage, answered by a sentence of it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from math import log
 
-from rageval_dagster.benchmark.by_rule.clozes import KINDS, clozes
-from rageval_dagster.benchmark.by_rule.english import (
-    SUBJECT_QUESTIONS,
-    known_item,
-    names_subject,
-    stands_alone,
-    subject_of,
-)
-from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, read_corpus, wording
-from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, prose
+from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, read_corpus, wording
+from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words
+from rageval_dagster.benchmark.by_rule.topics import Topic, document_topic, section_topic
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
+from rageval_dagster.languages import fixed_questions, hangs, stop_words
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 
-REVISION = 7
+REVISION = 8
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
+MIN_NEW_WORDS = 3
+"""An answer says at least so much that its question does not."""
+RARE = 2
+"""What is asked about stands together in no more chunks: neighbours that overlap are two."""
+NAMES = 2
+"""A question names so many of a sentence's identifiers, names and years at most."""
+KEYWORDS = 3
+"""A search query has so many words besides its topic, and one more where it needs it."""
+BEST = 3
+"""So many sentences of a passage, those that tell most, may become its query."""
+QUERIES = 8
+"""One question of so many is put as people type into a search box."""
 
 
 def generator_name(seed: int, language: str | None = None) -> str:
@@ -38,15 +45,18 @@ def generate(
 ) -> list[Candidate]:
     """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
 
-    A question repeats no more of the chunk's words than it takes to single the chunk out:
+    The questions test whether the passage is found. There are few kinds (known-item questions, Azzopardi et al. 2007):
 
-    - A chunk that is the only one about its subject is asked about by the subject alone, in everyday words.
-    - Of others, a known-item question names what a sentence mentions and few chunks do (Azzopardi et al. 2007), and
-      the subject, unless no chunk has any.
-    - In other languages, and where the language is not known, a sentence becomes a cloze (`by_rule.clozes`).
+    - about a topic: that of a document of one passage, or of a section that begins in the passage;
+    - about what one sentence names: identifiers and names that together stand in no more than `RARE` chunks;
+    - a search query: the words of one sentence that tell most of its passage. In languages without fixed sentences,
+      and where a sentence names nothing, it is all there is.
 
-    No sentence is asked about that stands in several documents. Categories: `factual_lookup`, `entity_specific`, and
-    `temporal` where a year is asked about or blanked out; never `multi_hop`.
+    Where the document has a topic, the question tells it.
+
+    The expected answer is the sentence. No sentence is asked about that stands in several documents, points back at
+    another one, or names nothing. Categories: `entity_specific` where a name is asked about, `temporal` where a year
+    is, else `factual_lookup`; never `multi_hop`, which is left to a model.
 
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
     substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
@@ -60,15 +70,12 @@ def generate(
         language: of all chunks; without it, each one's is detected.
         facts: what the corpus tells of the chunks; without it, `chunks` are the corpus.
     """
-    facts = facts or read_corpus(chunks, chunks, language)
-    sources = [_Source.read(chunk, language, facts) for chunk in chunks]
+    facts = facts or read_corpus(chunks, lambda: chunks, language)
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
-    subjects = Counter(source.subject for source in sources)
     found: list[Candidate] = []
-    nameless = not any(subjects)
-    for chunk, source in zip(chunks, sources, strict=True):
-        alone = subjects[source.subject] == 1 and sizes.get(chunk.document_id, 1) <= 1
-        item, reason = _write(source, seed, alone, nameless)
+    for chunk in chunks:
+        is_alone = sizes.get(chunk.document_id, 1) <= 1
+        item, reason = _write(facts.passages[chunk.content_key], facts, seed, is_alone)
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
@@ -82,96 +89,163 @@ def generate(
     return found
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A chunk as it is read: its complete sentences, those of them that no other document has, and their subject."""
-
-    chunk: Chunk
-    language: str | None
-    sentences: Sequence[Sentence]
-    own: Sequence[Sentence]
-    title: str | None
-    facts: CorpusFacts
-
-    @classmethod
-    def read(cls, chunk: Chunk, language: str | None, facts: CorpusFacts) -> "_Source":
-        language, sentences = prose(chunk, language)
-        own = [sentence for sentence in sentences if wording(sentence.text) not in facts.repeated]
-        chunk = replace(chunk, text=chunk.text[:READ_CHARACTERS])
-        return cls(chunk, language, sentences, own, facts.titles.get(chunk.document_id), facts)
-
-    @property
-    def subject(self) -> str | None:
-        """What the whole chunk is about."""
-        return self.subject_under(None) or (self.subject_under(self.own[0].heading) if self.own else None)
-
-    def subject_under(self, heading: str | None) -> str | None:
-        # The id of a chunk without a document names nothing.
-        document_id = self.chunk.document_id if self.chunk.has_document else ""
-        return subject_of(document_id, heading, self.title, heading in self.facts.shared_headings)
-
-    def draft(self, question: str, answer: str, quote: str, category: str) -> Item:
-        evidence = Evidence(self.chunk.document_id, self.chunk.page, quote)
-        return Item(question, (answer,), (evidence,), category, origin="extractive")
-
-
-def _write(source: _Source, seed: int, alone: bool, nameless: bool) -> tuple[Item | None, str]:
+def _write(passage: Passage, facts: CorpusFacts, seed: int, is_alone: bool) -> tuple[Item | None, str]:
     """The first draft that meets the rules, or why there is none."""
-    if not eligible(source.chunk.text):
+    text = passage.chunk.text[:READ_CHARACTERS]
+    if not eligible(text):
         return None, "too_little_prose"
-    if not source.own:
-        return None, "stands_elsewhere" if source.sentences else "no_complete_sentence"
+    own = [(sentence, named) for sentence, named in passage.sentences if wording(sentence.text) not in facts.repeated]
+    if not own:
+        return None, "stands_elsewhere" if passage.sentences else "no_complete_sentence"
     # No question about it would meet the rules, and there may be thousands.
-    if noise_kind(source.chunk.text) != CLEAN:
+    if noise_kind(text) != CLEAN:
         return None, "no_question"
-    for drafts in _kinds_of_drafts(source, alone, nameless):
-        for item in sorted(drafts, key=lambda draft: digest(str(seed), source.chunk.text_hash, draft.question)):
-            if not broken_rules(measure(Pair(item.item_id, item, "generated", source.chunk.text))):
+    own = [
+        (sentence, named)
+        for sentence, named in own
+        if len(sentence.text) <= MAX_ANSWER_CHARACTERS and not hangs(sentence.text, passage.language)
+    ]
+    is_query = int(digest(str(seed), passage.chunk.text_hash)[:8], 16) % QUERIES == 0
+    kinds = (_topics, _named, _queries)
+    for kind in kinds[::-1] if is_query else kinds:
+        for item in sorted(
+            kind(passage, own, facts, is_alone),
+            key=lambda draft: digest(str(seed), passage.chunk.text_hash, draft.question),
+        ):
+            if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
                 return item, ""
     return None, "no_question"
 
 
-def _kinds_of_drafts(source: _Source, alone: bool, nameless: bool) -> Iterator[list[Item]]:
-    """Drafts kind by kind, the preferred kind first."""
-    if source.language == "en":
-        if alone:
-            yield _subject_questions(source)
-        yield _known_items(source, nameless)
+_Named = tuple[Sentence, Sequence[Term]]
+
+
+def _tells_more(item: Item, passage: Passage) -> bool:
+    asked = set(content_words(item.question, passage.language))
+    return len(set(content_words(item.answers[0], passage.language)) - asked) >= MIN_NEW_WORDS
+
+
+def _topics(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
+    """What the only passage about a topic says of it, or the section that begins in a passage."""
+    asked, language = fixed_questions(passage.language), passage.language
+    if asked is None:
         return
-    of_sentences = [(sentence, clozes(sentence.text, source.language)) for sentence in source.own]
-    for kind in range(KINDS):
-        yield [
-            source.draft(cloze.question, cloze.answer, sentence.quote, cloze.category)
-            for sentence, kinds in of_sentences
-            for cloze in kinds[kind]
+    document = document_topic(passage, facts)
+    if is_alone and document and document.document_id and own:
+        sentence = _opening(own, document.text, language)
+        # "London Bridge" is somebody or something, "imaginary literals" are not.
+        is_name = all(
+            word[0].isupper() for word in document.text.split() if word.casefold() not in stop_words(language)
+        )
+        form = asked.topic[0 if is_name else -1]
+        category = "entity_specific" if is_name else "factual_lookup"
+        yield _item(passage, sentence, form.format(topic=document.text), category)
+        return
+    for sentence, _ in own:
+        section = section_topic(sentence.heading, passage, facts) if sentence.opens else None
+        meant = set(content_words(section or "", language))
+        if section and 2 * len(meant.intersection(content_words(sentence.text, language))) >= len(meant):
+            if document and not meant.issuperset(content_words(document.text, language)):
+                question = asked.terms_of_topic.format(terms=section, topic=document.text)
+            else:
+                question = asked.topic[-1].format(topic=section)
+            yield _item(passage, sentence, question, "factual_lookup")
+
+
+def _opening(own: Sequence[_Named], topic: str, language: str | None) -> Sentence:
+    """The first sentence that names a topic, or half of it; else the first."""
+    meant = set(content_words(topic, language))
+    for sentence, _ in own:
+        if 2 * len(meant.intersection(content_words(sentence.text, language))) >= len(meant):
+            return sentence
+    return own[0][0]
+
+
+def _named(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
+    """What a sentence says of the identifiers and names in it."""
+    asked = fixed_questions(passage.language)
+    if asked is None:
+        return
+    topic = document_topic(passage, facts)
+    for sentence, found in own:
+        ranked = [
+            term for term in _new(found, topic, passage) if term.kind != "word" and facts.places.get(wording(term.text))
         ]
+        ranked.sort(key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
+        chosen = _telling(ranked, NAMES, NAMES, topic, facts)
+        # A name that is said but once may stand there by the way.
+        if any(term.kind == "identifier" or _is_said_again(term, passage) for term in chosen):
+            texts = asked.joint.join(term.text for term in chosen)
+            question = asked.terms_of_topic.format(terms=texts, topic=topic.text) if topic else None
+            yield _item(passage, sentence, question or asked.terms.format(terms=texts), _category(chosen))
 
 
-def _subject_questions(source: _Source) -> list[Item]:
-    """Answered by the first sentence that names the subject, or opens the document."""
-    subject = source.subject
-    if subject is None:
-        return []
-    whole = [sentence for sentence in source.own if stands_alone(sentence.text)]
-    # The beginning of a document speaks of its subject, named or not.
-    opening = whole[:1] if not source.chunk.position else []
-    answering = [sentence for sentence in whole if names_subject(sentence.text, subject)] + opening
-    category = "entity_specific" if subject[0].isupper() and not subject.isupper() else "factual_lookup"
-    return [
-        source.draft(question.format(subject=subject), sentence.text, sentence.quote, category)
-        for sentence in answering[:1]
-        if len(sentence.text) <= MAX_ANSWER_CHARACTERS
-        for question in SUBJECT_QUESTIONS
-    ]
+def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
+    """The words of a sentence that tell most of its passage, often there and seldom in the corpus (tf-idf); of the
+    sentences that tell most."""
+    of_document = document_topic(passage, facts)
+    drafts: list[tuple[float, Item]] = []
+    for sentence, found in own:
+        section = section_topic(sentence.heading, passage, facts)
+        topic = Topic(section, passage.chunk.document_id) if section else of_document
+        weights: dict[Term, float] = {}
+        for term in _new(found, topic, passage):
+            places = facts.places.get(wording(term.text))
+            times = min((passage.words.get(word, 1) for word in content_words(term.text, passage.language)), default=1)
+            # A word that is said but once may stand there by the way.
+            if places and (times >= AGAIN or term.kind in ("identifier", "name")):
+                weights[term] = times * log(1 + len(facts.documents) / len(places))
+        ranked = sorted(weights, key=lambda term: (-weights[term], term.start))
+        chosen = _telling(ranked, KEYWORDS, KEYWORDS + 1, topic, facts)
+        # Common words alone say too little of a whole book.
+        is_rare = any(term.kind != "word" or len(facts.places[wording(term.text)]) <= RARE for term in chosen)
+        if len(chosen) >= (KEYWORDS - 1 if topic else KEYWORDS) and (section or is_rare):
+            question = " ".join([*([topic.text] if topic else []), *(term.text for term in chosen)])
+            score = sum(map(weights.__getitem__, chosen))
+            drafts.append((score, _item(passage, sentence, question, _category(chosen))))
+    yield from (item for _, item in sorted(drafts, key=lambda draft: -draft[0])[:BEST])
 
 
-def _known_items(source: _Source, nameless: bool) -> list[Item]:
-    """Answered by the whole sentence; where no chunk has a subject (`nameless`), asked for by rare words alone."""
-    drafts: list[Item] = []
-    for sentence in source.own:
-        subject = source.subject_under(sentence.heading)
-        if not (subject or nameless) or len(sentence.text) > MAX_ANSWER_CHARACTERS or not stands_alone(sentence.text):
-            continue
-        if asked := known_item(sentence.text, subject, source.facts.chunks_with):
-            drafts.append(source.draft(asked[0], sentence.text, sentence.quote, asked[1]))
-    return drafts
+def _is_said_again(term: Term, passage: Passage) -> bool:
+    said = content_words(term.text, passage.language)
+    return term.kind == "name" and all(passage.words.get(word, 0) >= AGAIN for word in said)
+
+
+def _category(chosen: Sequence[Term]) -> str:
+    kinds = {term.kind for term in chosen}
+    return "temporal" if "year" in kinds else "entity_specific" if "name" in kinds else "factual_lookup"
+
+
+def _new(found: Sequence[Term], topic: Topic | None, passage: Passage) -> list[Term]:
+    """The terms of a sentence that say something beside the topic and each other."""
+    known = set(content_words(topic.text, passage.language)) if topic else set()
+    new: list[Term] = []
+    for term in sorted(found, key=lambda term: -len(term.text)):
+        said = content_words(term.text, passage.language)
+        if not known.issuperset(said):
+            known.update(said)
+            new.append(term)
+    return new
+
+
+def _telling(ranked: Sequence[Term], wanted: int, most: int, topic: Topic | None, facts: CorpusFacts) -> list[Term]:
+    """The first `wanted` terms, or up to `most`, that together stand in no more than `RARE` chunks, in their order in
+    the sentence; none where there are no such. Of a topic that one document has, only its chunks count."""
+    chosen: list[Term] = []
+    left: set[int] = set()
+    for term in ranked:
+        places = facts.places[wording(term.text)]
+        if topic and topic.document_id:
+            places = {place for place in places if facts.documents[place] == topic.document_id}
+        fewer = left & places if chosen else set(places)
+        if len(chosen) < wanted or len(fewer) < len(left):
+            chosen.append(term)
+            left = fewer
+        if len(chosen) == most or (len(chosen) >= wanted and len(left) <= RARE):
+            break
+    return sorted(chosen, key=lambda term: term.start) if 0 < len(left) <= RARE else []
+
+
+def _item(passage: Passage, sentence: Sentence, question: str, category: str) -> Item:
+    evidence = Evidence(passage.chunk.document_id, passage.chunk.page, sentence.quote)
+    return Item(question, (sentence.text,), (evidence,), category, origin="extractive")

@@ -1,11 +1,12 @@
 """Prose in a chunk: its headings, and its complete sentences with the exact text they stand in."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.benchmark.wording import word_count
 from rageval_dagster.languages import detect
+from rageval_dagster.languages.profiles import LANGUAGES
 from rageval_dagster.records import Chunk
 from rageval_dagster.text import is_character, letter_share, segments, word_spans
 
@@ -14,6 +15,8 @@ READ_CHARACTERS = 50_000
 
 MIN_CHARACTERS = 60
 MIN_LETTER_SHARE = 0.65
+MIN_FUNCTION_WORDS = 0.2
+"""The share of a sentence's words that are stop words, where the language has some."""
 MIN_SENTENCE_WORDS = 5
 MAX_SENTENCE_WORDS = 60
 MAX_CASELESS_TITLE_WORDS = 8
@@ -31,12 +34,21 @@ _NOISE = re.compile(
 )
 """Links, code and markup: no plain sentence or heading holds them."""
 
+_POINTS = re.compile(r": | = |\b[^\W\d_]+ \d+\.\d|\[[^\]]*\d\]|\[[^\]]+\],|^\[")
+"""What introduces something else, code, and references to sections, figures and literature."""
+_TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
+"""A word torn at the end of a line, or a file's name at its dots."""
+
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
     r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++"
-    r"|\d{1,2}(?:\.\d{1,2})*\. ++|\d{1,2}(?:\.\d{1,2})+ ++)(?=\W*+[A-Z])"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+ ++)(?=\W*+[A-Z])"
 )
+_NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
+"""A heading that a sentence was torn into."""
+_CAPTION = re.compile(r"[^\W\d_]+ \d+(?:[.-]\d+)*[.:]")
+"""As of a figure."""
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
 """Code spans, and the dots that a path or a file name starts with ("./src", ".npmrc"): no sentence ends there."""
@@ -48,11 +60,15 @@ _CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence: `quote` is the exact substring of the chunk, `text` the same with single spaces."""
+    """One sentence: `quote` is the exact substring of the chunk, `text` the same with single spaces.
+
+    `opens` is whether it is the first under its heading.
+    """
 
     quote: str
     text: str
     heading: str | None
+    opens: bool = False
 
 
 def words(text: str) -> list[str]:
@@ -68,38 +84,51 @@ def eligible(text: str) -> bool:
     return length >= MIN_CHARACTERS and letter_share(dense) >= MIN_LETTER_SHARE
 
 
-def sentences(text: str, language: str | None = None) -> list[Sentence]:
+def sentences(text: str, language: str | None = None, furniture: Collection[str] = ()) -> list[Sentence]:
     """The complete prose sentences of a chunk in order; headings, code, lists, tables and links are left out.
 
-    Of scripts that do not mark the end of sentences, runs of clauses. `language` decides the abbreviations; without it
-    they are English. Total: any text gives a list, perhaps an empty one.
+    Of scripts that do not mark the end of sentences, runs of clauses. Total: any text gives a list, perhaps an empty
+    one.
+
+    Args:
+        language: decides the abbreviations; without it they are English.
+        furniture: the `line_key`s of lines that say nothing.
     """
     found: list[Sentence] = []
     heading: str | None = None
-    for block in _blocks(text):
+    opens = False
+    for block in _blocks(text, furniture):
         own_heading, body = _split_heading(block)
-        heading = own_heading or heading
+        heading, opens = own_heading or heading, opens or own_heading is not None
         for quote in _pieces(body, language or "en"):
             sentence = " ".join(quote.split())
-            if _is_prose(sentence) and quote in text:
-                found.append(Sentence(quote, sentence, heading))
+            if _is_prose(sentence, language) and quote in text:
+                found.append(Sentence(quote, sentence, heading, opens))
+            opens = False
     return found
 
 
-def title(text: str) -> str | None:
-    """The heading that a document opens with, without the name of its site; None where it opens with prose.
+def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
+    """The headings that a document opens with, without the name of its site; none where it opens with prose.
 
     Args:
         text: the beginning of a document.
+        furniture: the `line_key`s of lines that are no heading.
     """
+    found: list[str] = []
     # With its number it would look like the item of a list.
-    for block in _blocks(without_number(text)):
+    for block in _blocks(without_number(text), furniture):
         heading, body = _split_heading(block)
-        if heading:
-            return _SITE_NAME.split(heading)[0].strip() or None
+        if heading and (name := _SITE_NAME.split(heading)[0].strip()):
+            found.append(name)
         if _ends(body):
-            return None
-    return None
+            break
+    return found
+
+
+def line_key(line: str) -> str:
+    """What two lines have in common that differ only in numbers, case and white space: "Page 3", "page  12"."""
+    return re.sub(r"\d+", "0", " ".join(line.split()).casefold())
 
 
 def without_number(heading: str) -> str:
@@ -116,9 +145,11 @@ def clean_heading(line: str) -> str:
     return " ".join(re.sub(r"[*`#]+", "", line).split()).rstrip(":¶ ")
 
 
-def _blocks(text: str) -> list[str]:
+def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
     """The paragraphs of running text: what a list item or a cell says is said of something that stands elsewhere."""
     lines = _without_code(_FRONT_MATTER.sub("", text)).split("\n")
+    if furniture:
+        lines = ["" if line_key(line) in furniture else line for line in lines]
     kept: list[str] = []
     item_indent: int | None = None
     for number, line in enumerate(lines):
@@ -128,8 +159,23 @@ def _blocks(text: str) -> list[str]:
             item_indent = indent
         elif item_indent is not None and line.strip() and not lines[number - 1].strip() and indent <= item_indent:
             item_indent = None
-        kept.append("" if item_indent is not None or _TABLE_ROW.match(line) else line)
+        if item_indent is not None or _TABLE_ROW.match(line):
+            kept.append("")
+        elif _opens_section(lines, number):
+            kept += ["", line]
+        else:
+            kept.append(line)
     return [block for block in re.split(r"\n[ \t]*\n", "\n".join(kept)) if block.strip()]
+
+
+def _opens_section(lines: Sequence[str], number: int) -> bool:
+    """Whether a line within a paragraph is a numbered heading: the text of a PDF has no blank lines around them."""
+    return (
+        number + 1 < len(lines)
+        and _NUMBERING.match(lines[number]) is not None
+        and _looks_like_title(lines[number])
+        and _starts_anew(lines[number + 1])
+    )
 
 
 def _without_code(text: str) -> str:
@@ -165,6 +211,7 @@ def _looks_like_title(line: str) -> bool:
         and len(line.split()) <= 10
         and (line[0].isupper() or line[0].isdigit() or _is_short_and_caseless(line))
         and not line.endswith(_NO_TITLE_END)
+        and not _CAPTION.match(line)
         and not _NOISE.search(line)
         and letter_share(line) >= MIN_LETTER_SHARE
     )
@@ -193,32 +240,52 @@ def _pieces(body: str, language: str) -> Iterator[str]:
             yield quote
 
 
-def _is_prose(sentence: str) -> bool:
+def _is_prose(sentence: str, language: str | None) -> bool:
+    found = words(sentence)
     return (
-        MIN_SENTENCE_WORDS <= word_count(words(sentence)) <= MAX_SENTENCE_WORDS
-        # In lower case it may be the rest of another sentence.
-        and not sentence[0].islower()
+        MIN_SENTENCE_WORDS <= word_count(found) <= MAX_SENTENCE_WORDS
+        and _starts(sentence)
         and (_ends(sentence) or _UNMARKED.search(sentence) is not None)
         # What is open is a torn piece.
         and sentence.count("`") % 2 == 0
         and all(sentence.count(left) == sentence.count(right) for left, right in ("()", "[]"))
         and not _NOISE.search(sentence)
+        and not _TORN.search(sentence)
+        and not _NUMBERED.match(sentence)
+        and not _POINTS.search(sentence)
         and letter_share(sentence) >= MIN_LETTER_SHARE
+        and _has_function_words(found, language)
     )
+
+
+def _starts(sentence: str) -> bool:
+    """Whether a sentence begins as one: in lower case it may be the rest of another."""
+    first = sentence.lstrip("\"'(“„«‘¿¡「『《[")[:1]
+    return first == "`" or (first.isalnum() and not first.islower())
+
+
+def _has_function_words(found: Sequence[str], language: str | None) -> bool:
+    """Whether enough words of a sentence are such as every sentence has: code, lists and tables have few."""
+    if language is None or language not in LANGUAGES or not LANGUAGES[language].stop_words:
+        return True
+    return sum(word in LANGUAGES[language].stop_words for word in found) >= MIN_FUNCTION_WORDS * len(found)
 
 
 def _ends(sentence: str) -> bool:
     return sentence.rstrip("\"'”’“»」』）)` ").endswith(_END)
 
 
-def prose(chunk: Chunk, language: str | None = None) -> tuple[str | None, list[Sentence]]:
+def prose(
+    chunk: Chunk, language: str | None = None, furniture: Collection[str] = ()
+) -> tuple[str | None, list[Sentence]]:
     """The language of what is read of a chunk, as far as it is known, and its complete sentences.
 
     Args:
         language: the chunk's; without it, it is detected.
+        furniture: the `line_key`s of lines that say nothing.
     """
     text = chunk.text[:READ_CHARACTERS]
     language = language or detect(text)
-    found = sentences(text, language) if eligible(text) else []
+    found = sentences(text, language, furniture) if eligible(text) else []
     # Code around them may hide the sentences' language.
     return language or detect(" ".join(sentence.text for sentence in found)), found

@@ -1,0 +1,97 @@
+"""What a sentence is about: the heading, title, file name or name that tells its document from others."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, file_names
+from rageval_dagster.benchmark.by_rule.prose import without_number, words
+from rageval_dagster.benchmark.by_rule.terms import content_words
+
+MAX_WORDS = 8
+MAX_CHARACTERS = 80
+SPOKEN = 0.5
+"""The share of a heading's words that its passage says, or of a file name's that its document says."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a passage is about, and the document that alone has that topic, if one does."""
+
+    text: str
+    document_id: str | None
+
+
+def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts) -> str | None:
+    """The heading, where it tells by itself what stands under it: it has two words or more that carry meaning, no
+    other document has it, and the passage speaks of it."""
+    topic = _within_a_sentence(heading or "", passage)
+    is_own = facts.headings.get(heading or "", 1) == 1
+    if not is_own or not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
+        return None
+    return topic if _share(topic, passage.words, passage.language) >= SPOKEN else None
+
+
+def document_topic(passage: Passage, facts: CorpusFacts) -> Topic | None:
+    """The first that tells what the document is about: its title, its file's or folder's name, a name that it is full
+    of; or a heading in the passage that few documents have."""
+    return next(_document_topics(passage, facts), None)
+
+
+def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
+    chunk, language = passage.chunk, passage.language
+    title, documents = facts.titles.get(chunk.document_id, ("", 1))
+    spoken = facts.spoken.get(chunk.document_id, frozenset())
+    name = _within_a_sentence(title, passage)
+    # What is all in capitals is more often a page's header.
+    is_title = not name.isupper() or _share(name, spoken, None) >= SPOKEN
+    if _tells(name, language) and documents <= facts.few and is_title:
+        yield Topic(name, chunk.document_id if documents == 1 else None)
+    if chunk.has_document:
+        for place, name in enumerate(file_names(chunk.document_id)):
+            if _is_readable(name) and _tells(name, language) and name in spoken:
+                yield Topic(name, chunk.document_id if place == 0 else None)
+    if chunk.document_id in facts.names:
+        yield Topic(facts.names[chunk.document_id], chunk.document_id)
+    for heading in dict.fromkeys(sentence.heading for sentence, _ in passage.sentences if sentence.heading):
+        name, documents = _within_a_sentence(heading, passage), facts.headings.get(heading, 1)
+        if _tells(name, language) and documents <= facts.few and _share(name, passage.words, language) >= SPOKEN:
+            yield Topic(name, chunk.document_id if documents == 1 else None)
+
+
+def _share(topic: str, said: Collection[str], language: str | None) -> float:
+    """The share of a topic's words that are said."""
+    meant = set(content_words(topic, language))
+    return sum(word in said for word in meant) / len(meant) if meant else 0.0
+
+
+def _within_a_sentence(heading: str, passage: Passage) -> str:
+    """A heading as it reads within a sentence: without its number and quotation marks, in lower case where the passage
+    has it so."""
+    topic = " ".join(re.sub(r"[\"“”`*\[\]]|''", "", without_number(heading)).split())
+    first, _, rest = topic.partition(" ")
+    topic = f"{first.lower()} {rest}" if rest and first in {"A", "An", "The"} else topic
+    lower = topic[:1].lower() + topic[1:]
+    return lower if any(lower in sentence.text for sentence, _ in passage.sentences) else topic
+
+
+def _is_readable(name: str) -> bool:
+    """Whether a file's or folder's name reads as a name, not as a number or a hash."""
+    return (
+        re.search(r"[^\W\d_]{2}", name) is not None
+        and not re.fullmatch(r"[0-9a-f]{8,}", name.replace(" ", ""))
+        and sum(character.isdigit() for character in name) <= 0.3 * len(name)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _tells(topic: str, language: str | None) -> bool:
+    """Whether a topic reads as one: no question, no sentence, no number."""
+    return (
+        any(not word.isdigit() for word in content_words(topic, language))
+        and len(words(topic)) <= MAX_WORDS * (1 if " " in topic else 3)
+        and len(topic) <= MAX_CHARACTERS
+        and not topic.endswith(("?", "!", ".", "()", ":", ",", "？", "。"))
+        and topic.count("(") == topic.count(")")
+    )

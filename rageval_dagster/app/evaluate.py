@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rageval_dagster.app.clients import chosen_clients
 from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.benchmark.coverage import LACKS
-from rageval_dagster.benchmark.due import BenchmarkSpec
+from rageval_dagster.benchmark.due import BenchmarkSpec, specs_of
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.forecast import forecast
@@ -285,8 +285,12 @@ def _check_settings(settings: Settings, client_id: str, plan: Plan, asking: bool
 
 
 def _check_plan(settings: Settings, db: Database, client_ids: Sequence[str], plan: Plan) -> None:
-    """Refuses a wrong dataset, system or strategy before anything runs."""
-    BenchmarkSpec.from_settings(settings, size=plan.sample_size, strategy=plan.strategy)
+    """Refuses a wrong dataset, system, size or strategy before anything runs."""
+    spec = BenchmarkSpec.from_settings(settings, size=plan.sample_size, strategy=plan.strategy)
+    if plan.dataset_ids and (plan.sample_size or plan.strategy):
+        raise RagevalError("--dataset evaluates a dataset as it is: it goes without --sample-size and --strategy")
+    for client_id in client_ids:
+        specs_of(db, client_id, spec)
     for name in plan.systems:
         for client_id in client_ids:
             check_system_name(name, settings.for_client(client_id))

@@ -140,19 +140,24 @@ def _draw(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpe
     if not entries:
         raise DatasetError(f"client {client_id!r} has no chunks with text: ingest documents first")
     documents = {entry.chunk_key: entry.document_id for entry in entries}
+    spent = _spent(db, client_id, spec, renewal)
     keys = draw_sample(
         entries,
         size=renewal.size,
         strategy=strategy,
         seed=spec.seed,
         vectors=lambda drawn: store.vectors(client_id, [entry.chunk_id for entry in drawn]),
-        spare=renewal.size * (SAMPLE_SHARE - 1) + _spent(db, client_id, spec, renewal),
+        spare=renewal.size * (SAMPLE_SHARE - 1) + len(spent),
     )
     if dataset is not None and renewal.extent != "draw" and strategy != "recent":
-        # What the dataset does not ask about yet comes first, so that with time it asks about all documents.
+        # What the dataset asks least about comes first, so that with time it asks about all documents.
         items = benchmark_storage.dataset_items(db, dataset.id)
-        touched = {document_id for item in items for document_id in item.document_ids}
-        keys.sort(key=lambda key: documents[key] in touched)
+        touched = Counter(document_id for item in items for document_id in item.document_ids)
+        turns: dict[str, int] = {}
+        for key in keys:
+            turns[key] = touched[documents[key]]
+            touched[documents[key]] += key not in spent
+        keys.sort(key=turns.__getitem__)
     sample = Sample(
         sample_id=_sample_id(db, client_id, spec, renewal, dataset),
         client_id=client_id,
@@ -195,14 +200,13 @@ def _used(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal) -
     return frozenset(benchmark_storage.used_items(db, client_id, spec.name))
 
 
-def _spent(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal) -> int:
-    """How many chunks have given all their questions: so many more are drawn, so that there are some to ask about."""
+def _spent(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal) -> set[str]:
+    """The chunks that have given all their questions: so many more are drawn, so that there are some to ask about."""
     if renewal.extent == "draw":
-        return 0
+        return set()
     used = _used(db, client_id, spec, renewal)
     candidates = benchmark_storage.list_candidates(db, client_id, generator=spec.generator)
-    usable = {each.chunk_key for each in candidates if _is_usable(each, used)}
-    return len({each.chunk_key for each in candidates} - usable)
+    return {each.chunk_key for each in candidates} - {each.chunk_key for each in candidates if _is_usable(each, used)}
 
 
 def renew_candidates(

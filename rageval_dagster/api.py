@@ -121,12 +121,12 @@ class DatasetResponse(BaseModel):
 
 
 class RunRequest(BaseModel):
-    """Which dataset to evaluate, at which cutoff."""
+    """Which dataset to evaluate, at which cutoff; without one, at that of the client's settings."""
 
     model_config = ConfigDict(extra="forbid")
 
     dataset_id: Annotated[_Id, BeforeValidator(_number)]
-    k: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_number)] = 5
+    k: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_number)] | None = None
 
 
 class RunResponse(BaseModel):
@@ -305,7 +305,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
             system = load_settings().for_client(dataset.client_id).system[0]  # what the worker will read
         except SettingsError as error:
             raise HTTPException(503, f"rageval: {showable(str(error))}") from None
-        done = _done(evaluate, dataset.client_id, Plan([dataset.id], [system], request.k))
+        done = _done(evaluate, dataset.client_id, Plan([dataset.id], [system], request.k or 0))
         newest = done.found[-1]
         if done.answered_nothing and not newest.leaked:
             raise HTTPException(503, showable(failed_questions(newest.report.evaluation, newest.failures) or ""))

@@ -126,6 +126,28 @@ def test_what_is_refused_says_why(
     assert said in answer.text
 
 
+def test_a_named_dataset_is_evaluated_as_it_is_and_no_other_beside_it(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 004's requests, with the client's own k; then a night."""
+    project = loaded.given(monkeypatch, EVALUATION_DEFAULT_K="3")
+    db = project.database()
+    app = make_app(project.settings, db, SecretStr(TOKEN))
+    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
+    asked = {"client_id": "acme", "name": "my-test-dataset", "sample_size": 4}
+    made = client.post(f"{PREFIX}/generate", json=asked).json()
+    assert (made["name"], made["qa_count"]) == ("my-test-dataset", 4)
+    # Its quotes go, but who names a dataset wants that one.
+    project.ingest("acme", documents("castle"))
+    run = client.post(f"{PREFIX}/runs", json={"dataset_id": made["dataset_id"]}).json()
+    assert (run["dataset_id"], run["k"], run["status"]) == (made["dataset_id"], 3, "complete")
+    assert [each.id for each in current_datasets(db, "acme")] == [made["dataset_id"]]
+    assert project.evaluate("acme", "night 1").message is None
+    [renewed] = current_datasets(db, "acme")
+    assert renewed.name == "my-test-dataset"
+    assert renewed.id != made["dataset_id"]
+
+
 def test_a_client_that_is_worked_on_is_not_evaluated_beside_it(client: TestClient, evaluated: Project) -> None:
     db = evaluated.database()
     [dataset] = current_datasets(db, "acme")

@@ -95,16 +95,18 @@ def retire(settings: Settings, db: Database, client: str, name: str, undo: bool 
     """Stops evaluating a dataset, in whatever version, or takes that back.
 
     Raises:
-        RagevalError: there is no such dataset, or the next evaluation would write it anew.
+        RagevalError: there is no such dataset, or the next evaluation would write another.
     """
     versions = list_datasets(db, client)
     dataset = next((each for each in versions if each.name == name), None)
     if dataset is None:
         known = ", ".join(sorted({each.name for each in versions})) or "none"
         raise RagevalError(f"client {client!r} has no dataset {name!r}; it has: {known}")
-    if dataset.kind == "generated" and settings.for_client(client).auto_generate_datasets and not undo:
+    others = [each for each in current_datasets(db, client) if each.kind == "generated" and each.name != name]
+    automatic = settings.for_client(client).auto_generate_datasets
+    if dataset.kind == "generated" and automatic and not others and not undo:
         raise RagevalError(
-            f"{name!r} is generated, and would be written anew by the next evaluation: set "
+            f"{name!r} is the only generated one, and the next evaluation would write another: set "
             "EVALUATION_AUTO_GENERATE_DATASETS=false for this client first"
         )
     retire_dataset(db, dataset, retired=not undo)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rageval_dagster.app.clients import chosen_clients
 from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.benchmark.coverage import LACKS
-from rageval_dagster.benchmark.due import BenchmarkSpec
+from rageval_dagster.benchmark.due import BenchmarkSpec, specs_of
+from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.forecast import forecast
@@ -66,7 +67,8 @@ class Found:
     `gate.judging.visible_drop` gives of a first run that was just made. `failures` counts the questions that the
     system failed on by reason, `metric_failures` those that only a metric failed on; `too_many` names the metrics
     among these with more errors than the client allows. `flagged` are the dataset's questions that break a rule or
-    lack evidence, of which `lost` have evidence that stands nowhere in the documents.
+    lack evidence, of which `lost` have evidence that stands nowhere in the documents. `shortage` is why a generated
+    dataset has fewer questions than it was to have.
     """
 
     report: EvaluationReport
@@ -79,6 +81,7 @@ class Found:
     leaked: Sequence[Stray]
     lost: int
     flagged: int
+    shortage: str | None
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,8 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     first = just_made and judged.judgement.verdict == "first"
     by_metric = metric_failures(db, report)
     too_many = with_too_many_errors(report, own.max_error_share)
-    flagged = get_dataset(db, evaluation.dataset_id).flagged
+    dataset = get_dataset(db, evaluation.dataset_id)
+    flagged = dataset.flagged
     failing = set(judged.judgement.newly_failing)
     items = remaining_items(db, evaluation.dataset_id) if failing else []
     return Found(
@@ -231,6 +235,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         leaked=stray_chunks(db, [evaluation], "foreign"),
         lost=sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()),
         flagged=len(flagged),
+        shortage=shortage(db, dataset),
     )
 
 
@@ -285,8 +290,12 @@ def _check_settings(settings: Settings, client_id: str, plan: Plan, asking: bool
 
 
 def _check_plan(settings: Settings, db: Database, client_ids: Sequence[str], plan: Plan) -> None:
-    """Refuses a wrong dataset, system or strategy before anything runs."""
-    BenchmarkSpec.from_settings(settings, size=plan.sample_size, strategy=plan.strategy)
+    """Refuses a wrong dataset, system, size or strategy before anything runs."""
+    spec = BenchmarkSpec.from_settings(settings, size=plan.sample_size, strategy=plan.strategy)
+    if plan.dataset_ids and (plan.sample_size or plan.strategy):
+        raise RagevalError("--dataset evaluates a dataset as it is: it goes without --sample-size and --strategy")
+    for client_id in client_ids:
+        specs_of(db, client_id, spec)
     for name in plan.systems:
         for client_id in client_ids:
             check_system_name(name, settings.for_client(client_id))

@@ -1,8 +1,8 @@
-"""What a client's generated dataset should be, and when and how far it is renewed."""
+"""What a client's generated datasets should be, and when and how far each is renewed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from rageval_dagster.benchmark.generators import generator_name, shares_of
 from rageval_dagster.benchmark.mix import Shares
@@ -18,9 +18,10 @@ DEFAULT_NAME = "synthetic"
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """What the generated dataset should be. `size` questions are drawn at first; with age it grows to `target`.
+    """What a generated dataset should be. `size` questions are drawn at first; with age it grows to `target`.
 
-    `exact` is whether that size was asked for: one that only the settings have makes no dataset smaller.
+    `exact` is whether that size was asked for: one that only the settings have makes no dataset smaller, nor changes
+    one that was asked for. `every` is whether all generated datasets that the client has are meant, see `specs_of`.
     """
 
     name: str
@@ -37,12 +38,22 @@ class BenchmarkSpec:
     """Of the kinds of questions; None where the generator asks what it can."""
     target: int = 0
     exact: bool = False
+    every: bool = False
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, name: str = "", size: int = 0, strategy: str = "", always: bool = False
+        cls,
+        settings: Settings,
+        name: str = "",
+        size: int = 0,
+        strategy: str = "",
+        always: bool = False,
+        automatic: bool = True,
     ) -> "BenchmarkSpec":
-        """The settings' spec, with what was named for this run.
+        """The settings' spec, with what was named for this run; without a name of all generated datasets.
+
+        Args:
+            automatic: whether datasets are renewed by themselves, unless the settings forbid that.
 
         Raises:
             SettingsError: an unknown strategy, or shares of questions that are together more than 1.
@@ -55,14 +66,32 @@ class BenchmarkSpec:
             strategy=strategy or None,
             generator=generator_name(settings, cls.seed),
             max_age_days=settings.dataset_max_age_days,
-            automatic=settings.auto_generate_datasets,
+            automatic=automatic and settings.auto_generate_datasets,
             always=always,
             language=settings.language,
             embedding_models=(settings.embedding_model, settings.metric_embedding_model),
             shares=shares_of(settings),
             target=settings.target_items,
             exact=bool(size),
+            every=not name,
         )
+
+
+def specs_of(db: Database, client_id: str, spec: BenchmarkSpec) -> list[BenchmarkSpec]:
+    """The spec of each dataset that is meant: all that are generated, or the first one there will be.
+
+    Raises:
+        DatasetError: a size or a strategy was asked for, and there are several.
+    """
+    if not spec.every:
+        return [spec]
+    names = [each.name for each in current_datasets(db, client_id) if each.kind == "generated"] or [spec.name]
+    if len(names) > 1 and (spec.exact or spec.strategy):
+        raise DatasetError(
+            f"client {client_id!r} has several generated datasets ({', '.join(names)}): to change the size or the "
+            "strategy of one, name it: rageval datasets generate --client NAME --name DATASET"
+        )
+    return [replace(spec, name=name, every=False) for name in names]
 
 
 Extent = Literal["draw", "repair", "rotate"]
@@ -84,6 +113,7 @@ class Renewal:
 def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime | None = None) -> Renewal | None:
     """The renewal that is due, None if the current dataset will do."""
     dataset = current_dataset(db, client_id, spec)
+    spec = _with_asked_size(spec, dataset)
     reason = _draw_due(dataset, spec)
     if reason is not None:
         # What was drawn larger by hand, or has grown, becomes smaller by hand only.
@@ -111,7 +141,7 @@ def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
     if dataset is None:
         return "there is no dataset yet"
     before = planned_size(dataset)
-    if spec.size > before or (spec.exact and spec.size not in (before, dataset.stats["sample_size"])):
+    if spec.size > before or (spec.exact and spec.size != before):
         return f"{spec.size} questions are wanted, {before} were before"
     if spec.strategy not in (None, dataset.stats.get("strategy")):
         return f"the strategy is {spec.strategy} now"
@@ -122,9 +152,18 @@ def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
     return None
 
 
-def asked_size(dataset: Dataset | None, spec: BenchmarkSpec) -> int:
-    """How many questions the dataset is asked to have, before it grows: what was asked for by hand stays so."""
-    return spec.size if dataset is None or spec.exact else max(spec.size, dataset.stats["sample_size"])
+def _with_asked_size(spec: BenchmarkSpec, dataset: Dataset | None) -> BenchmarkSpec:
+    """The spec with the size that was asked for, now or when the dataset was drawn: it stays, and does not grow."""
+    if dataset is not None and not spec.exact and dataset.stats.get("size_asked"):
+        spec = replace(spec, size=dataset.stats["sample_size"], exact=True)
+    return replace(spec, target=spec.size) if spec.exact else spec
+
+
+def size_stats(spec: BenchmarkSpec, dataset: Dataset | None) -> dict[str, Any]:
+    """What is noted of the size that the dataset is to have before it grows, and whether somebody asked for it."""
+    spec = _with_asked_size(spec, dataset)
+    least = 0 if dataset is None or spec.exact else dataset.stats["sample_size"]
+    return {"sample_size": max(spec.size, least), "size_asked": spec.exact}
 
 
 def planned_size(dataset: Dataset) -> int:

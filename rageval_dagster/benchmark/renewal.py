@@ -1,7 +1,7 @@
-"""Renewing a generated dataset: chunks are drawn, questions written about them, those that pass the rules frozen."""
+"""Renewing generated datasets: chunks are drawn, questions written about them, those that pass the rules frozen."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 from rageval_dagster.benchmark.coverage import difficulty_stats, note_corpus, with_difficulty
 from rageval_dagster.benchmark.critics import UNSEEN, was_turned_down
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD
-from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, asked_size, current_dataset, renewal_due
+from rageval_dagster.benchmark.due import (
+    BenchmarkSpec,
+    Renewal,
+    current_dataset,
+    planned_size,
+    renewal_due,
+    size_stats,
+    specs_of,
+)
 from rageval_dagster.benchmark.generators import Generator
 from rageval_dagster.benchmark.mix import MODEL_FAILED, QuestionKind, Task, kind_of, plan, within
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.benchmark.rotation import items_of, may_be_drawn, panel_of, renewed, revived
-from rageval_dagster.benchmark.rules import RuleResult
+from rageval_dagster.benchmark.rules import RuleResult, merged
 from rageval_dagster.benchmark.sampling import draw_sample
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError
@@ -83,48 +91,84 @@ class StageReport:
 def renew_sample(
     db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, now: datetime | None = None
 ) -> StageReport:
-    """Draws the chunks to write questions about, if a renewal is due.
+    """Draws the chunks to write questions about, for each dataset of which a renewal is due.
 
-    Where only the documents changed and every item's quote still stands, the dataset stays as it is; items that a
-    person has verified stay also without their quote.
+    Where only the documents changed, every item's quote still stands and the dataset lacks no question, it stays as it
+    is; items that a person has verified stay also without their quote.
+
+    Raises:
+        DatasetError: the client has no chunks, or a size was asked for that may be meant for any of several datasets.
     """
+    return _of_each(db, client_id, spec, lambda each: _draw(db, store, client_id, each, now))
+
+
+def _of_each(
+    db: Database, client_id: str, spec: BenchmarkSpec, stage: Callable[[BenchmarkSpec], StageReport]
+) -> StageReport:
+    """What a stage did for each dataset that is meant, together; of several each by its name."""
+    reports = {each.name: stage(each) for each in specs_of(db, client_id, spec)}
+    if len(reports) == 1:
+        return next(iter(reports.values()))
+    made = [report.made for report in reports.values() if report.made]
+    return StageReport(
+        "; ".join(f"{name}: {report.reason}" for name, report in reports.items()),
+        {f"{name}/{key}": value for name, report in reports.items() for key, value in report.counts.items()},
+        merged(rule for report in reports.values() for rule in report.rules),
+        "; ".join(made) or None,
+    )
+
+
+def _draw(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpec, now: datetime | None) -> StageReport:
     renewal = renewal_due(db, client_id, spec, now)
     dataset = current_dataset(db, client_id, spec)
     if renewal is None:
+        if dataset is not None and spec.exact:
+            benchmark_storage.save_stats(db, dataset.id, {**dataset.stats, **size_stats(spec, dataset)})
         return StageReport(_kept(dataset))
     client = client_storage.get_client(db, client_id)
     if (
         dataset is not None
         and renewal.extent == "repair"
+        and dataset.qa_count >= renewal.size
         and not panel_of(db, store, client_id, dataset, spec, renewal).retiring
     ):
         # Unchanged, it also fits the present corpus.
         benchmark_storage.save_stats(db, dataset.id, {**dataset.stats, "corpus_version": client.corpus_version})
         return StageReport("the documents changed, and no question has to be replaced")
-    strategy = spec.strategy or (dataset.stats.get("strategy") if dataset else None) or DEFAULT_STRATEGY
+    strategy = _strategy(spec, dataset)
     entries = [entry for page in corpus_storage.iter_manifest(db, client_id) for entry in page]
     if not entries:
         raise DatasetError(f"client {client_id!r} has no chunks with text: ingest documents first")
+    documents = {entry.chunk_key: entry.document_id for entry in entries}
+    spent = _spent(db, client_id, spec, renewal)
     keys = draw_sample(
         entries,
-        size=renewal.size * SAMPLE_SHARE,
+        size=renewal.size,
         strategy=strategy,
         seed=spec.seed,
         vectors=lambda drawn: store.vectors(client_id, [entry.chunk_id for entry in drawn]),
+        spare=renewal.size * (SAMPLE_SHARE - 1) + len(spent),
     )
-    version = client.corpus_version or ""
+    if dataset is not None and renewal.extent != "draw" and strategy != "recent":
+        # What the dataset asks least about comes first, so that with time it asks about all documents.
+        items = benchmark_storage.dataset_items(db, dataset.id)
+        touched = Counter(document_id for item in items for document_id in item.document_ids)
+        turns: dict[str, int] = {}
+        for key in keys:
+            turns[key] = touched[documents[key]]
+            touched[documents[key]] += key not in spent
+        keys.sort(key=turns.__getitem__)
     sample = Sample(
-        sample_id=digest(client_id, version, strategy, str(spec.seed), str(renewal.size))[:32],
+        sample_id=_sample_id(db, client_id, spec, renewal, dataset),
         client_id=client_id,
-        corpus_version=version,
+        corpus_version=client.corpus_version or "",
         strategy=strategy,
         seed=spec.seed,
         size=renewal.size,
         chunk_keys=tuple(keys),
     )
     benchmark_storage.save_sample(db, sample)
-    documents = {entry.chunk_key: entry.document_id for entry in entries}
-    languages = _languages(_sampled_chunks(db, store, client_id), spec)
+    languages = _languages(_sampled_chunks(db, store, sample), spec)
     return StageReport(
         renewal.reason,
         {
@@ -139,6 +183,32 @@ def renew_sample(
     )
 
 
+def _strategy(spec: BenchmarkSpec, dataset: Dataset | None) -> str:
+    return spec.strategy or (dataset.stats.get("strategy") if dataset else None) or DEFAULT_STRATEGY
+
+
+def _sample_id(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal, dataset: Dataset | None) -> str:
+    """The same in all stages of a renewal."""
+    version = client_storage.get_client(db, client_id).corpus_version or ""
+    return digest(client_id, spec.name, version, _strategy(spec, dataset), str(spec.seed), str(renewal.size))[:32]
+
+
+def _used(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal) -> frozenset[str]:
+    """The ids of the items that the dataset has, or had before they made room; none where all are drawn anew."""
+    if renewal.extent == "draw":
+        return frozenset()
+    return frozenset(benchmark_storage.used_items(db, client_id, spec.name))
+
+
+def _spent(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal) -> set[str]:
+    """The chunks that have given all their questions: so many more are drawn, so that there are some to ask about."""
+    if renewal.extent == "draw":
+        return set()
+    used = _used(db, client_id, spec, renewal)
+    candidates = benchmark_storage.list_candidates(db, client_id, generator=spec.generator)
+    return {each.chunk_key for each in candidates} - {each.chunk_key for each in candidates if _is_usable(each, used)}
+
+
 def renew_candidates(
     db: Database,
     store: "ChromaStore",
@@ -150,17 +220,30 @@ def renew_candidates(
 ) -> StageReport:
     """Writes questions about the sampled chunks, in their order, until there are enough; each batch is stored.
 
-    A chunk whose text was asked about before by the same generator is not asked about again.
+    A chunk whose text was asked about before by the same generator is not asked about again: the question that it gave
+    counts in its place, unless the dataset had it before.
 
     Raises:
         LanguageModelError: the generator's model refuses, or does not answer (BudgetReachedError: its budget is spent);
             the batches before are stored, and what it said since is in its cache.
     """
+    return _of_each(db, client_id, spec, lambda each: _write(db, store, client_id, each, generator, progress, now))
+
+
+def _write(
+    db: Database,
+    store: "ChromaStore",
+    client_id: str,
+    spec: BenchmarkSpec,
+    generator: Generator,
+    progress: Progress | None,
+    now: datetime | None,
+) -> StageReport:
     renewal = renewal_due(db, client_id, spec, now)
     dataset = current_dataset(db, client_id, spec)
     if renewal is None:
         return StageReport(_kept(dataset))
-    chunks = _sampled_chunks(db, store, client_id)
+    chunks = _sampled_chunks(db, store, _sample_of(db, client_id, spec, renewal, dataset))
     asked: dict[str, list[Candidate]] = {}
     for candidate in benchmark_storage.list_candidates(
         db, client_id, chunk_keys=[chunk.content_key for chunk in chunks], generator=generator.name
@@ -172,35 +255,42 @@ def renew_candidates(
     known = {
         key: found for key, found in asked.items() if not any(_failed_with(candidate, again) for candidate in found)
     }
-    missing = [
-        # What was rejected before the model failed stays as it is.
-        Task(chunk, attempt=next((c.attempt for c in asked.get(chunk.content_key, ()) if _failed_with(c, again)), 0))
-        for chunk in chunks
-        if chunk.content_key not in known
-    ]
     panel = panel_of(db, store, client_id, dataset, spec, renewal, chunks)
     remaining = panel.remaining()
     lacking = max(renewal.size, len(panel.staying)) - len(remaining)
     wanted = round(lacking * SPARE) + 1 if lacking else 0
     related = Related(chunks, spec.language, spec.seed, lambda: _corpus(db, store, client_id))
-    in_the_way = panel.not_drawn(renewal)
-    usable = [each for found in known.values() for each in found if _is_usable(each, in_the_way)]
-    if dataset is not None and spec.shares is not None and spec.shares != dataset.stats.get("shares"):
-        # What there is too much of for them stands for nothing of which there is too little.
-        usable = [usable[place] for place in within([each.item for each in usable if each.item], wanted, spec.shares)]
+    in_the_way = panel.not_drawn(renewal) | _used(db, client_id, spec, renewal)
+    # What there is too much of for other shares stands for nothing of which there is too little.
+    reshaped = spec.shares if dataset is not None and spec.shares != dataset.stats.get("shares") else None
     gave_question = sum(any(map(may_be_drawn, found)) for found in known.values())
+    usable: list[Candidate] = []
     written: list[Candidate] = []
-    done = fruitless = 0
-    while missing and len(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):
-        size = _batch_size(spec, wanted - len(usable), gave_question, len(known) + done)
-        batch, missing = _planned(missing[:size], [*remaining, *items_of(usable)], spec, related), missing[size:]
-        told = _counted_from(done, len(batch), wanted, progress)
-        found = generator.generate(batch, related, told)
+    place = done = fruitless = 0
+    while place < len(chunks) and len(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):
+        tasks: list[Task] = []
+        # In the order of the strategy, so that what it puts first is asked about, whatever is known of the rest.
+        while place < len(chunks) and len(tasks) < _batch_size(
+            spec, wanted - len(usable), gave_question, len(known) + done
+        ):
+            key = chunks[place].content_key
+            if key in known:
+                usable += [each for each in known[key] if _is_usable(each, in_the_way)]
+                if reshaped is not None:
+                    fitting = within([each.item for each in usable if each.item], wanted, reshaped)
+                    usable = [usable[each] for each in fitting]
+            else:
+                # What was rejected before the model failed stays as it is.
+                attempt = next((each.attempt for each in asked.get(key, ()) if _failed_with(each, again)), 0)
+                tasks.append(Task(chunks[place], attempt=attempt))
+            place += 1
+        tasks = _planned(tasks, [*remaining, *items_of(usable)], spec, related)
+        found = generator.generate(tasks, related, _counted_from(done, len(tasks), wanted, progress)) if tasks else []
         benchmark_storage.save_candidates(db, client_id, found)
         good = [candidate for candidate in found if _is_usable(candidate, in_the_way)]
-        done, written, usable = done + len(batch), [*written, *found], [*usable, *good]
+        done, written, usable = done + len(tasks), [*written, *found], [*usable, *good]
         gave_question += len(good)
-        fruitless = 0 if good else fruitless + len(batch)
+        fruitless = 0 if good else fruitless + len(tasks)
     return StageReport(
         renewal.reason,
         {
@@ -216,6 +306,23 @@ def renew_candidates(
     )
 
 
+def shortage(db: Database, dataset: Dataset) -> str | None:
+    """Why a generated dataset has fewer questions than it was to have; None where it has as many, or was imported."""
+    if dataset.kind != "generated" or dataset.qa_count >= planned_size(dataset) or "passages" not in dataset.stats:
+        return None
+    found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
+    reasons = _commonest(each for each in found if each.status in ("failed", "rejected"))
+    left = dataset.stats["passages_left"]
+    why = f"the next renewal asks about {left} more" if left else "the documents give no more until there are more"
+    of = f"{plural(dataset.stats['passages'], 'passage')} gave {plural(dataset.qa_count, 'question')}"
+    return f"{of} of the {planned_size(dataset)} wanted{f' (without one: {reasons})' if reasons else ''}; {why}"
+
+
+def _commonest(drafts: Iterable[Candidate]) -> str:
+    reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
+    return ", ".join(f"{reason} {count}" for reason, count in reasons)
+
+
 def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:
     return any(reason.startswith(reasons) for reason in candidate.reasons)
 
@@ -228,9 +335,9 @@ def _is_usable(candidate: Candidate, in_the_way: Collection[str]) -> bool:
 def _batch_size(spec: BenchmarkSpec, lacking: int, gave_question: int, asked: int) -> int:
     """About how many chunks to ask, so that the questions lacking come of them as often as of those before."""
     if spec.shares is None:
-        return WRITE_BATCH
+        return WRITE_BATCH if lacking > 0 else 0
     share = max(gave_question / asked, LEAST_YIELD) if asked else 1.0
-    return min(ceil(lacking / min(share, 1.0)), MODEL_BATCH)
+    return min(ceil(max(lacking, 0) / min(share, 1.0)), MODEL_BATCH)
 
 
 def _planned(tasks: Sequence[Task], items: Iterable[Item], spec: BenchmarkSpec, related: Related) -> list[Task]:
@@ -253,8 +360,7 @@ def no_question(db: Database, client_id: str, generator: str | None = None) -> s
     """Why a generator, or any of them, has written no question: the number of drafts, and their commonest reasons."""
     candidates = benchmark_storage.list_candidates(db, client_id, generator=generator)
     drafts = [each for each in candidates if each.status in ("failed", "rejected")]
-    reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
-    named = ", ".join(f"{reason} {count}" for reason, count in reasons)
+    named = _commonest(drafts)
     return f"of {len(drafts)} drafts none became a question" + (f" ({named})" if named else "")
 
 
@@ -283,31 +389,29 @@ def renew_dataset(
     Of all the client's current datasets it is noted what the corpus, as it is now, lacks of them, and how much of it
     they touch.
     """
-    renewal = renewal_due(db, client_id, spec, now)
-    dataset = current_dataset(db, client_id, spec)
-    if renewal is None:
-        rules = [RuleResult.from_row(row) for row in dataset.stats.get("rules", ())] if dataset else []
-        report = StageReport(_kept(dataset), {}, rules)
-    else:
-        report = _frozen(db, store, client_id, spec, embedder, renewal, dataset, now or datetime.now(UTC))
+    moment = now or datetime.now(UTC)
+    report = _of_each(db, client_id, spec, lambda each: _freeze(db, store, client_id, each, embedder, moment))
     note_corpus(db, store, client_id, benchmark_storage.current_datasets(db, client_id))
     return replace(report, counts={**_counts(db, client_id, spec), **report.counts})
 
 
-def _frozen(
+def _freeze(
     db: Database,
     store: "ChromaStore",
     client_id: str,
     spec: BenchmarkSpec,
     embedder: "Embedder",
-    renewal: Renewal,
-    dataset: Dataset | None,
     now: datetime,
 ) -> StageReport:
     from rageval_dagster.benchmark.validation import validate
 
-    sample = _latest_sample(db, client_id)
-    chunks = _sampled_chunks(db, store, client_id)
+    renewal = renewal_due(db, client_id, spec, now)
+    dataset = current_dataset(db, client_id, spec)
+    if renewal is None:
+        rules = [RuleResult.from_row(row) for row in dataset.stats.get("rules", ())] if dataset else []
+        return StageReport(_kept(dataset), {}, rules)
+    sample = _sample_of(db, client_id, spec, renewal, dataset)
+    chunks = _sampled_chunks(db, store, sample)
     panel = panel_of(db, store, client_id, dataset, spec, renewal, chunks)
     retired = [replace(candidate, status="retired", reasons=(RETIRED,)) for candidate in panel.retiring]
     benchmark_storage.save_candidates(db, client_id, retired)
@@ -315,7 +419,11 @@ def _frozen(
     written = benchmark_storage.list_candidates(db, client_id, chunk_keys=list(order), generator=spec.generator)
     in_the_way = panel.not_drawn(renewal)
     drawn = revived(db, store, client_id, [each for each in written if may_be_drawn(each, in_the_way)])
-    used = benchmark_storage.used_items(db, client_id, spec.name) if renewal.extent != "draw" else set()
+    used = _used(db, client_id, spec, renewal)
+    passages = {each.chunk_key for each in written if not _failed_with(each, (MODEL_FAILED,))}
+    if len(passages) < len(chunks):
+        # What made room comes back only when there is nothing else to ask about.
+        drawn = [each for each in drawn if each.item is None or each.item.item_id not in used]
     drawn.sort(
         key=lambda each: (each.item is not None and each.item.item_id in used, order[each.chunk_key], each.attempt)
     )
@@ -353,8 +461,10 @@ def _frozen(
             "sample_id": sample.sample_id,
             "strategy": sample.strategy,
             "languages": _languages(chunks, spec),
-            "sample_size": asked_size(dataset, spec),
+            **size_stats(spec, dataset),
             "planned": renewal.size,
+            "passages": len(passages),
+            "passages_left": len(chunks) - len(passages),
             "renewed_at": renewed_at.isoformat(),
             "generator": spec.generator,
             "shares": spec.shares,
@@ -379,15 +489,16 @@ def _frozen(
 
 def _kept(dataset: Dataset | None) -> str:
     if dataset is None:
-        return "no dataset is generated (EVALUATION_AUTO_GENERATE_DATASETS is false)"
+        return "no dataset is generated: EVALUATION_AUTO_GENERATE_DATASETS is false, or the run names its datasets"
     return f"dataset {dataset.id} is recent: kept"
 
 
 def _counts(db: Database, client_id: str, spec: BenchmarkSpec) -> dict[str, Any]:
-    """The generated dataset in numbers, and the coverage of all that the client has now."""
+    """The one generated dataset that is meant in numbers, and the coverage of all that the client has now."""
     counts: dict[str, Any] = {}
+    names = [each.name for each in specs_of(db, client_id, spec)]
     for dataset in benchmark_storage.current_datasets(db, client_id):
-        if dataset.name == spec.name:
+        if [dataset.name] == names:
             counts |= {
                 "dataset_id": dataset.id,
                 "dataset_version": dataset.dataset_version,
@@ -413,22 +524,21 @@ def _texts_of_evidence(
     return {chunk.content_key: chunk.text for chunk in store.get(client_id, sorted(ids))}
 
 
-def _latest_sample(db: Database, client_id: str) -> Sample:
-    sample = benchmark_storage.latest_sample(db, client_id)
+def _sample_of(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renewal, dataset: Dataset | None) -> Sample:
+    sample = benchmark_storage.get_sample(db, client_id, _sample_id(db, client_id, spec, renewal, dataset))
     if sample is None:
         raise DatasetError(
-            f"client {client_id!r} has no sample of chunks yet: materialize chunk_sample first, or run "
+            f"client {client_id!r} has no sample of its present chunks yet: materialize chunk_sample first, or run "
             "`rageval evaluate --client NAME`"
         )
     return sample
 
 
-def _sampled_chunks(db: Database, store: "ChromaStore", client_id: str) -> list[Chunk]:
-    """The chunks of the latest sample that the store still has, in the order drawn."""
-    keys = _latest_sample(db, client_id).chunk_keys
-    entries = corpus_storage.manifest_lookup(db, client_id, keys)
-    ids = [entries[key].chunk_id for key in keys if key in entries]
-    chunks = {chunk.id: chunk for chunk in store.get(client_id, ids)}
+def _sampled_chunks(db: Database, store: "ChromaStore", sample: Sample) -> list[Chunk]:
+    """The chunks of a sample that the store still has, in the order drawn."""
+    entries = corpus_storage.manifest_lookup(db, sample.client_id, sample.chunk_keys)
+    ids = [entries[key].chunk_id for key in sample.chunk_keys if key in entries]
+    chunks = {chunk.id: chunk for chunk in store.get(sample.client_id, ids)}
     return [chunks[chunk_id] for chunk_id in ids if chunk_id in chunks]
 
 

@@ -143,7 +143,7 @@ def _to_review(db: Database, client_id: str, dataset_id: int | None) -> Dataset:
 
 def _rejected(db: Database, client_id: str, dataset: Dataset) -> list[Candidate]:
     """The candidates from the dataset's sample that rules or critics kept out, and no person has judged."""
-    sample = benchmark_storage.latest_sample(db, client_id)
+    sample = benchmark_storage.get_sample(db, client_id, dataset.stats.get("sample_id", ""))
     if sample is None:
         return []
     keys = {entry.content_key for entry in manifest_lookup(db, client_id, sample.chunk_keys).values()}

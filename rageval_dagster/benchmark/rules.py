@@ -102,6 +102,22 @@ class RuleResult:
         return cls(**{**row, **ids})
 
 
+def merged(results: Iterable[RuleResult]) -> list[RuleResult]:
+    """What came of each rule for several benchmarks together."""
+    found: dict[str, RuleResult] = {}
+    for each in results:
+        other = found.get(each.rule_id, RuleResult(each.rule_id, success=True, blocking=False, checked=0))
+        found[each.rule_id] = RuleResult(
+            each.rule_id,
+            success=each.success and other.success,
+            blocking=each.blocking or other.blocking,
+            checked=each.checked + other.checked,
+            failed_ids=(*other.failed_ids, *each.failed_ids),
+            rejected_ids=(*other.rejected_ids, *each.rejected_ids),
+        )
+    return list(found.values())
+
+
 _TRUE = {"value_set": [True]}
 
 RULES: tuple[Rule, ...] = (

@@ -39,6 +39,7 @@ def draw_sample(
     strategy: str,
     seed: int,
     vectors: VectorSource | None = None,
+    spare: int = 0,
 ) -> list[str]:
     """Draws the chunks that questions are generated from.
 
@@ -55,9 +56,10 @@ def draw_sample(
     Args:
         entries: the manifest of one client, in any order.
         size: how many chunks are wanted; fewer come back from a smaller corpus.
+        spare: how many more are drawn after them, by the same quota, for where some give no question.
         strategy: one of `STRATEGIES`.
         seed: another seed, another sample (of `recent`: only its ties).
-        vectors: needed by `diverse`; called once, with at most max(4000, 2 * size) entries.
+        vectors: needed by `diverse`; called once, with at most max(4000, 2 * (size + spare)) entries.
 
     Returns:
         Chunk keys in the order of drawing.
@@ -73,6 +75,7 @@ def draw_sample(
         # A stable sort: the seeded order decides between chunks of the same moment.
         ranked.sort(key=_age, reverse=True)
     ranked = _with_quota(ranked, quota)
+    size = max(size, 0) + spare
     if strategy == "diverse" and len(ranked) > size:
         if vectors is None:
             raise ValueError("the diverse strategy needs the vectors of the chunks")
@@ -80,7 +83,7 @@ def draw_sample(
         ranked = [
             pool[index] for index in _facility_location(vectors(pool), [entry.document_id for entry in pool], size)
         ]
-    return [entry.chunk_key for entry in ranked[: max(size, 0)]]
+    return [entry.chunk_key for entry in ranked[:size]]
 
 
 def _distinct_by_hash(entries: "Sequence[ManifestEntry]", seed: int) -> "list[ManifestEntry]":

@@ -46,10 +46,13 @@ def generate(
 ) -> None:
     """Writes a new version of a generated dataset, without evaluating anything."""
     from rageval_dagster.app.datasets import generate_dataset
+    from rageval_dagster.benchmark.renewal import shortage
 
     settings, db = open_all()
     dataset = generate_dataset(settings, db, client, name, sample_size or 0, strategy or "", say)
     print_json(dataset_row(dataset)) if as_json else _print_datasets([dataset], {dataset.id})
+    if lacking := shortage(db, dataset):
+        say(lacking)
 
 
 @app.command("list")

@@ -99,6 +99,9 @@ def evaluate(
     unknown = [unknown_chunks(each.report.evaluation) for each in done.found]
     for line in filter(None, (*failing, *erring, *leaking, *unknown)):
         say(line)
+    if sample_size is not None:
+        for each in {each.report.evaluation.dataset_id: each for each in done.found if each.shortage}.values():
+            say(f"{each.report.evaluation.client_id} / {each.report.evaluation.dataset_name}: {each.shortage}")
     if done.failed:
         say(f"{plural(done.failed, 'client')} of {done.chosen} failed")
     verdict = say_gate(settings, db, [each.judged for each in done.found]) if gated else 0

@@ -132,6 +132,7 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]") -> 
 def gate_lines(settings: Settings, db: "Database", found: "Found") -> Iterator[str]:
     """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
     from rageval_dagster.gate.spec import seen_from
+    from rageval_dagster.storage.benchmark import get_dataset
     from rageval_dagster.telling.verdicts import sentence, verdict_of
 
     judged, visible_drop = found.judged, found.visible_drop
@@ -140,10 +141,15 @@ def gate_lines(settings: Settings, db: "Database", found: "Found") -> Iterator[s
     if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
         seen = "no drop" if visible_drop is None else f"no drop smaller than {seen_from(visible_drop):.2f}"
         count = plural(judged.evaluation.item_count, "question")
-        more = f"rageval datasets generate --client {shlex.quote(judged.evaluation.client_id)} --sample-size N"
+        dataset = get_dataset(db, judged.evaluation.dataset_id)
+        named_so = f" --name {shlex.quote(dataset.name)}" if dataset.kind == "generated" else ""
+        client = shlex.quote(dataset.client_id)
+        more = f"rageval datasets generate --client {client}{named_so} --sample-size N, or import more"
+        if found.shortage is not None:
+            more = f"add documents or import questions ({found.shortage})"
         yield (
             f"{count} are few: the scores of a later run would show {seen} for sure; to see one of "
-            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): {more}, or import more, best about other documents: "
+            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): {more}, best about other documents: "
             "questions about one count as one group"
         )
 

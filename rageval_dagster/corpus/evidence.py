@@ -1,9 +1,9 @@
 """From evidence to chunks: which chunks of the corpus as it is now hold an item's exact words."""
 
 import difflib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from typing import Generic, TypeVar
 
@@ -43,7 +43,8 @@ def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: 
     """Resolves every item's evidence in the client's corpus as last scanned; item id -> its resolution.
 
     Evidence with a quote stands for the chunks of its document that contain the quote, whitespace aside; if none does,
-    for those that overlap half of it (of a quote longer than two chunks: that lie within it by half). Where it
+    for those that overlap half of it (of a quote longer than two chunks: that lie within it by half). What such a chunk
+    lacks of the quote has to stand in others: a heading that the quote begins with is not what followed it. Where it
     names a page and the quote is found there, chunks of other pages do not count. Evidence without a quote
     stands for its document alone.
 
@@ -90,7 +91,7 @@ def _resolve_in(
     for chunk in store.get(client_id, [entry.chunk_id for name in quoted for entry in named[name]]):
         by_document.setdefault(chunk.document_id, []).append(chunk)
     for name, own in quoted.items():
-        for evidence, chunk_ids in find_quotes(own, by_document.get(name, [])).items():
+        for evidence, chunk_ids in _find_whole(own, partial(by_document.get, name, [])).items():
             resolved[evidence] = (chunk_ids, frozenset([name])) if chunk_ids else None
     return resolved
 
@@ -101,9 +102,12 @@ def _resolve_anywhere(
     """What evidence stands for among all chunks without a document, which are read once for all of it."""
     if not asked:
         return {}
-    pages = iter_manifest(db, client_id, without_document=True)
-    chunks = (chunk for page in pages for chunk in store.get(client_id, [entry.chunk_id for entry in page]))
-    return {evidence: (ids, ids) if ids else None for evidence, ids in find_quotes(asked, chunks).items()}
+
+    def chunks() -> Iterator[Chunk]:
+        for page in iter_manifest(db, client_id, without_document=True):
+            yield from store.get(client_id, [entry.chunk_id for entry in page])
+
+    return {evidence: (ids, ids) if ids else None for evidence, ids in _find_whole(asked, chunks).items()}
 
 
 def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None]) -> Resolution:
@@ -178,16 +182,53 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Match:
-    """How much of a quote a chunk holds at an edge (spaces aside), or all of it (`contains`)."""
+    """How much of a quote a chunk holds at an edge (spaces aside), or all of it (`contains`).
+
+    `start` and `end` are where that stands in the quote, `lacks` are the parts of the quote before and after it.
+    """
 
     chunk: Chunk
     length: int
     overlap: int
     contains: bool
+    start: int = 0
+    end: int = 0
+    lacks: tuple[str, ...] = ()
+
+    def holds_more(self, other: "_Match") -> bool:
+        """Whether it holds all that the other one does of the quote, and more."""
+        return self.start <= other.start and other.end <= self.end and self.overlap > other.overlap
 
 
 def find_quotes(asked: Iterable[Evidence], chunks: Iterable[Chunk]) -> dict[Evidence, frozenset[str]]:
-    """The ids of the chunks that hold each evidence's quote, by the rules of `resolve`, whatever their document."""
+    """The ids of the chunks that hold each evidence's quote, or half of it, whatever their document."""
+    return {evidence: _ids(matches) for evidence, matches in _matches(asked, chunks).items()}
+
+
+def _find_whole(asked: Iterable[Evidence], chunks: Callable[[], Iterable[Chunk]]) -> dict[Evidence, frozenset[str]]:
+    """As `find_quotes`, but what a chunk lacks of a quote has to stand in these chunks, too, cut or not.
+
+    Of chunks that hold the same part those that hold more of it count.
+    """
+    found = _matches(asked, chunks())
+    lacking = {Evidence("", quote=part) for matches in found.values() for match in matches for part in match.lacks}
+    standing = {each.quote for each, ids in (_find_whole(lacking, chunks) if lacking else {}).items() if ids}
+    return {
+        evidence: _ids(
+            match
+            for match in matches
+            if standing.issuperset(match.lacks) and not any(other.holds_more(match) for other in matches)
+        )
+        for evidence, matches in found.items()
+    }
+
+
+def _ids(matches: Iterable[_Match]) -> frozenset[str]:
+    return frozenset(match.chunk.id for match in matches)
+
+
+def _matches(asked: Iterable[Evidence], chunks: Iterable[Chunk]) -> dict[Evidence, Sequence[_Match]]:
+    """The chunks that stand for each evidence's quote."""
     quotes = {evidence: _Words(evidence.quote or "") for evidence in asked}
     matches: dict[Evidence, list[_Match]] = {evidence: [] for evidence in quotes}
     index = None
@@ -206,10 +247,7 @@ def find_quotes(asked: Iterable[Evidence], chunks: Iterable[Chunk]) -> dict[Evid
             match = _match(quotes[evidence], chunk, text)
             if match is not None:
                 matches[evidence].append(match)
-    return {
-        evidence: frozenset(match.chunk.id for match in _chosen(quotes[evidence], evidence.page, found))
-        for evidence, found in matches.items()
-    }
+    return {evidence: _chosen(quotes[evidence], evidence.page, found) for evidence, found in matches.items()}
 
 
 def _match(quote: _Words, chunk: Chunk, text: _Words) -> _Match | None:
@@ -218,12 +256,20 @@ def _match(quote: _Words, chunk: Chunk, text: _Words) -> _Match | None:
     # What counts has half of the shorter one, at its own edge: so the other has its head or its tail.
     if shorter.head not in longer.text and shorter.tail not in longer.text:
         return None
-    contains = quote.text in text.text
-    overlap = shorter.length
-    if not contains and text.text not in quote.text:
+    if quote.text in text.text:
+        return _Match(chunk, text.length, quote.length, True)
+    start = quote.text.find(text.text)
+    end = start + len(text.text)
+    if start < 0:
         ending, starting = _seam(text.text, quote.text, shorter.half), _seam(quote.text, text.text, shorter.half)
-        overlap = max(_length(quote.text[:ending]), _length(quote.text[len(quote.text) - starting :]))
-    return _Match(chunk, text.length, overlap, contains) if overlap else None
+        start, end = max(
+            (0, ending),
+            (len(quote.text) - starting, len(quote.text)),
+            key=lambda span: _length(quote.text[slice(*span)]),
+        )
+    overlap = _length(quote.text[start:end])
+    lacks = tuple(part for part in (quote.text[:start].strip(), quote.text[end:].strip()) if part)
+    return _Match(chunk, text.length, overlap, False, start, end, lacks) if overlap else None
 
 
 def _chosen(quote: _Words, page: int | None, matches: Sequence[_Match]) -> Sequence[_Match]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, current_dataset, planned_size, renewal_due
+from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, current_dataset, planned_size, renewal_due, specs_of
 from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, SPARE
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.llm.budgets import cost_of
@@ -58,27 +58,28 @@ def forecast(
     `probe` is the document store's present one: where it moved since the last scan, the documents may have changed.
     What is stored or cached already is not looked up, and counted.
     """
-    spec = BenchmarkSpec.from_settings(settings, size=sample_size, strategy=strategy)
+    spec = BenchmarkSpec.from_settings(settings, size=sample_size, strategy=strategy, automatic=not dataset_ids)
     request = make_request(settings, client_id, "forecast", k or None, systems, dataset_ids)
     built_in = [name for name in request.systems if name in BUILT_IN_SYSTEMS]
     chunks = _chunk_count(db, client_id, probe)
-    renewal = renewal_due(db, client_id, spec)
-    current = current_dataset(db, client_id, spec)
-    if renewal is None and spec.automatic and chunks is None and current is not None:
-        reason = "perhaps: the documents changed since the last scan"
-        renewal = Renewal(reason, "repair", planned_size(current))
-    if renewal and not dataset_ids:
-        datasets = [dataset for dataset in current_datasets(db, client_id) if dataset.name != spec.name]
+    renewals = {
+        each.name: renewal
+        for each in specs_of(db, client_id, spec)
+        if (renewal := _renewal(db, client_id, each, is_scanned=chunks is not None)) is not None
+    }
+    if renewals:
+        datasets = [dataset for dataset in current_datasets(db, client_id) if dataset.name not in renewals]
     else:
         datasets = chosen_datasets(db, request)
-    questions = sum(dataset.qa_count for dataset in datasets) + (renewal.size if renewal and not dataset_ids else 0)
+    sizes = [renewal.size for renewal in renewals.values()]
+    questions = sum(dataset.qa_count for dataset in datasets) + sum(sizes)
     answers = questions * len(built_in)
     own = [name for name in request.systems if name not in BUILT_IN_SYSTEMS]
     again = questions * (TIMES - 1) * len(set(own) - settings.recorded)
     judge = judge_calls(settings, request.k)
     judged = questions * len(request.systems) * judge
     calls: dict[Role, Calls] = {
-        "generator": generator_calls(settings, renewal.size, chunks) if renewal else Calls(),
+        "generator": generator_calls(settings, sizes, chunks),
         "answer": Calls(answers * 2 if settings.verification_enabled else answers, answers),
         "judge": Calls(judged + again * judge, judged),
     }
@@ -87,7 +88,7 @@ def forecast(
     costs = [each["cost_usd"] for each in work if each["cost_usd"] is not None]
     return {
         "client": client_id,
-        "new dataset": renewal.reason if renewal else "no",
+        "new dataset": "; ".join(dict.fromkeys(each.reason for each in renewals.values())) or "no",
         "questions": questions,
         "systems": ", ".join(request.systems),
         "retrievals": questions * len(built_in),
@@ -101,8 +102,17 @@ def forecast(
     }
 
 
-def generator_calls(settings: Settings, size: int, chunk_count: int | None) -> Calls:
-    """What a model is asked for a new dataset of so many questions; `chunk_count` is None where it is not known."""
+def _renewal(db: Database, client_id: str, spec: BenchmarkSpec, is_scanned: bool) -> Renewal | None:
+    """The renewal of a dataset that is due, or may be once the documents are scanned."""
+    renewal = renewal_due(db, client_id, spec)
+    current = current_dataset(db, client_id, spec)
+    if renewal is None and spec.automatic and not is_scanned and current is not None:
+        return Renewal("perhaps: the documents changed since the last scan", "repair", planned_size(current))
+    return renewal
+
+
+def generator_calls(settings: Settings, sizes: Sequence[int], chunk_count: int | None) -> Calls:
+    """What a model is asked for new datasets of so many questions; `chunk_count` is None where it is not known."""
     from rageval_dagster.benchmark.by_model import DRAFTS
     from rageval_dagster.benchmark.mix import MOST_TIMES
 
@@ -110,8 +120,9 @@ def generator_calls(settings: Settings, size: int, chunk_count: int | None) -> C
     usual = SINGLE_CALLS + (MULTI_HOP_CALLS - SINGLE_CALLS) * multi_hop
     most = SINGLE_CALLS + (MULTI_HOP_CALLS - SINGLE_CALLS) * min(MOST_TIMES * multi_hop, 1.0)
     usual -= (SINGLE_CALLS - UNANSWERABLE_CALLS) * unanswerable
-    chunks = size * SAMPLE_SHARE if chunk_count is None else min(size * SAMPLE_SHARE, chunk_count)
-    return Calls(ceil(chunks * DRAFTS * most), ceil(min(chunks, size * SPARE + 1) * usual))
+    drawn = [min(size * SAMPLE_SHARE, size * SAMPLE_SHARE if chunk_count is None else chunk_count) for size in sizes]
+    well = sum(min(chunks, size * SPARE + 1) for chunks, size in zip(drawn, sizes, strict=True))
+    return Calls(ceil(sum(drawn) * DRAFTS * most), ceil(well * usual))
 
 
 def judge_calls(settings: Settings, k: int) -> int:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from rageval_dagster.languages import asks_for_list, declines_version, is_fallback
+from rageval_dagster.languages import asks_for_list, declines_version, detect, is_fallback
 from rageval_dagster.metrics.citation_marks import without_code
 from rageval_dagster.metrics.cited_answers import CitedResult, read_citations
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Rows, Tools, gave_answer, scored
 from rageval_dagster.records import Outcome, Result
 
 VERSION = "1"
+LIST_VERSION = "2"
 REFUSAL_VERSION = "2"
 
 SHORT_LIST = 12
@@ -25,8 +26,13 @@ _LIST_LINE = re.compile(
 )
 _INLINE_NUMBER = re.compile(r"(?<!\w)\(?(?:\d{1,2}|[a-h])\)\s")
 _SEPARATOR = re.compile(r"[,;؛،]\s|[，；、،]")
-_AND = r"\s(?:and|or|und|oder|et|ou|y|e|o|en|of|i|oraz|lub|и|или|و|और)\s|和|及|以及|と"
-_LAST_SEPARATOR = re.compile(rf"(?:{_AND}|&)", re.IGNORECASE)
+_AND = re.compile(r"\s(?:and|or|und|oder|ou|y|oraz|lub|и|или|و|और)\s|和|及|以及|と|&", re.IGNORECASE)
+_AND_IN = {
+    language: re.compile(rf"\s(?:{words})\s", re.IGNORECASE)
+    for languages, words in {"nl": "en|of", "fr": "et", "es it": "e|o", "pt": "e", "pl hr sr bs sl ca": "i"}.items()
+    for language in languages.split()
+}
+"""What is `and` or `or` in these languages, and another word in others: the English "of", the Spanish "en"."""
 _SENTENCE_END = re.compile(r"[.!?。！？।](?:\s|$)")
 
 
@@ -83,15 +89,16 @@ def metrics(options: MetricOptions) -> list[Metric]:
         ),
         declare(
             id="quality.list_formatted",
+            version=LIST_VERSION,
             description="For questions that ask for a list: 1 if the answer is one, else 0.",
             edge_cases="A question asks for a list by its wording ('List all', 'What are the', 'Which ... are'; in 12 "
             "languages); others are undefined. A list has bullets, numbers, rows of a table, "
             "three lines, three things parted by commas or semicolons, or, in answers of at most "
-            f"{SHORT_LIST} words, two joined by 'and'. Empty answer: 0.",
+            f"{SHORT_LIST} words, two joined by 'and' in the language of question and answer. Empty answer: 0.",
         ),
         declare(
             id="quality.passed",
-            version=f"{VERSION};{phrases};{wanted};citation_required={str(required).lower()}",
+            version=f"{LIST_VERSION};{phrases};{wanted};citation_required={str(required).lower()}",
             unanswerable="scored",
             description="1 if every check of this family that applies is passed, else 0"
             + ("." if required else "; has_citation does not count (RAG__CITATION_REQUIRED is false)."),
@@ -141,7 +148,7 @@ def check(result: Result, cited: CitedResult, minimum: float | None) -> Checks:
         has_citation=cited.has_citations,
         no_fallback_phrase=answer is None or not (answer.declined or is_fallback(text)),
         retrieval_score_above_minimum=_reaches(result, minimum),
-        list_formatted=is_list(text) if _asks_for_list(result.item.question) else None,
+        list_formatted=is_list(text, result.item.question) if _asks_for_list(result.item.question) else None,
     )
 
 
@@ -160,20 +167,31 @@ def _reaches(result: Result, minimum: float | None) -> bool | None:
     return max(scores) >= minimum if any(scores) else None
 
 
-def is_list(text: str) -> bool:
-    """Whether a text lists things: by lines, numbers, or within a sentence."""
+def is_list(text: str, question: str = "") -> bool:
+    """Whether a text lists things: by lines, numbers, or within a sentence.
+
+    Words that are `and` in some languages only count where that is the language of question and text together.
+    """
     text = without_code(text).strip()
     if _LIST_LINE.search(text) or len(text.splitlines()) - text.splitlines().count("") >= 3:
         return True
     if len(_INLINE_NUMBER.findall(text)) >= 2:
         return True
-    if len(text.split()) <= SHORT_LIST and _LAST_SEPARATOR.search(text):
-        return True
     for sentence in _SENTENCE_END.split(text):
         separators = len(_SEPARATOR.findall(sentence))
-        if separators >= 2 or (separators == 1 and _LAST_SEPARATOR.search(sentence)):
+        if separators >= 2 or (separators == 1 and _joins(sentence, question)):
             return True
-    return False
+    return len(text.split()) <= SHORT_LIST and _joins(text, question)
+
+
+def _joins(text: str, question: str) -> bool:
+    """Whether two things are joined by `and` or `or`."""
+    if _AND.search(text):
+        return True
+    if not any(words.search(text) for words in _AND_IN.values()):
+        return False
+    words = _AND_IN.get(detect(f"{question} {text}") or "")
+    return words is not None and words.search(text) is not None
 
 
 _NOT_APPLICABLE = {

@@ -14,12 +14,14 @@ class EvaluationPlan(dg.ConfigurableResource):
     settings: dg.ResourceDependency[RunSettings]
 
     trigger: str = Field(default="", description="What started the evaluation; empty: this run.")
-    dataset_ids: list[int] = Field(default=[], description="Datasets to evaluate; empty: all current ones.")
+    dataset_ids: list[int] = Field(
+        default=[], description="Datasets to evaluate, as they are; empty: all current ones, renewed where that is due."
+    )
     systems: list[str] = Field(default=[], description="Systems to evaluate, by name; empty: those of the settings.")
     k: int = Field(default=0, ge=0, description="The cutoff of the metrics; 0: EVALUATION_DEFAULT_K.")
     sample_size: int = Field(default=0, ge=0, description="Questions wanted; 0: EVALUATION_DEFAULT_SAMPLE_SIZE.")
     strategy: str = Field(default="", description="random, diverse or recent; empty: that of the current dataset.")
-    dataset_name: str = Field(default="", description="The generated dataset's name; empty: synthetic.")
+    dataset_name: str = Field(default="", description="The dataset to generate; empty: all generated ones.")
     renew: bool = Field(default=False, description="Make a new dataset even if the current one is recent.")
     only_if_changed: bool = Field(default=False, description="End early if the scan finds no change.")
 
@@ -40,4 +42,5 @@ class EvaluationPlan(dg.ConfigurableResource):
             size=self.sample_size,
             strategy=self.strategy,
             always=self.renew,
+            automatic=not self.dataset_ids,
         )

@@ -112,20 +112,15 @@ _CANDIDATE_COLUMNS = [
 
 
 def save_sample(db: Database, sample: Sample) -> None:
-    """Stores a sample and makes it its client's latest one, also where it was stored before."""
+    """Stores a sample, in place of the one of its id."""
     row = {**asdict(sample), "chunk_keys": list(sample.chunk_keys), "drawn_at": utc_now()}
     db.upsert(chunk_samples, [row], update=["chunk_keys", "drawn_at"])
 
 
-def latest_sample(db: Database, client_id: str) -> Sample | None:
-    """The sample that was saved last."""
-    newest = (
-        sa.select(*_SAMPLE_COLUMNS)
-        .where(chunk_samples.c.client_id == client_id)
-        .order_by(chunk_samples.c.drawn_at.desc(), chunk_samples.c.sample_id)
-        .limit(1)
-    )
-    for row in db.rows(newest):
+def get_sample(db: Database, client_id: str, sample_id: str) -> Sample | None:
+    """A sample of the client, None where there is none of this id (any more)."""
+    is_this = sa.and_(chunk_samples.c.client_id == client_id, chunk_samples.c.sample_id == sample_id)
+    for row in db.rows(sa.select(*_SAMPLE_COLUMNS).where(is_this)):
         return Sample(**{**row._mapping, "chunk_keys": tuple(row.chunk_keys)})
     return None
 

@@ -171,6 +171,24 @@ def test_with_age_the_mix_stays_and_only_new_questions_are_paid_for(loaded: Proj
         assert report.counts["written"] <= SPARE * len(after - before) + 1
 
 
+@pytest.mark.parametrize("strategy", ["recent", "random"])
+def test_recent_asks_about_what_is_newest_whatever_was_written_before(
+    loaded: Project, model: Model, strategy: str
+) -> None:
+    """Old questions are no reason not to ask about new chunks."""
+    server, _ = model
+    chain = Chain(loaded, server, RAGEVAL_MULTI_HOP_SHARE="0", RAGEVAL_UNANSWERABLE_SHARE="0")
+    chain.spec = replace(chain.spec, strategy=strategy, size=4)
+    chain.write()
+    chain.freeze()
+    loaded.ingest("acme", [*documents("lighthouse"), *documents("castle")])
+    chain.store = open_store(chain.settings)
+    chain.write()
+    chain.freeze()
+    topics = {document.partition("-")[0] for item in chain.items() for document in item.document_ids}
+    assert topics == ({"castle"} if strategy == "recent" else {"lighthouse", "castle"})
+
+
 def test_what_critics_turn_down_is_kept_with_its_reason_and_never_drawn(loaded: Project, model: Model) -> None:
     server, says = model
     says["critic"] = lambda user: FINE if "river" in user else {**FINE, "self_contained": False}

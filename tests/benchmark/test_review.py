@@ -184,7 +184,7 @@ def benchmark(sqlite_db: Database, tmp_path: Path) -> Benchmark:
 
 
 def generated(db: Database, name: str, items: list[Item], kind: Any = "generated") -> Dataset:
-    stats = {"generator": "rules 1", "sample_size": 8, "flagged": {}}
+    stats = {"generator": "rules 1", "sample_size": 8, "sample_id": "s1", "flagged": {}}
     return save_dataset(db, "acme", name, kind, items, "rules 1", "corpus", True, {}, stats)
 
 

@@ -142,7 +142,8 @@ def test_questions_stay_however_the_text_around_their_quotes_is_edited_renamed_o
         Item(f"Q{number}?", evidence=(Evidence(each.document_id, None, each.text),))
         for number, each in enumerate(first)
     ]
-    before = corpus.generated(items, first)
+    spec = replace(SPEC, size=len(items))
+    before = corpus.generated(items, first, sample_size=spec.size)
     for generation, documents in enumerate(versions):
         chunks = [
             each
@@ -150,9 +151,9 @@ def test_questions_stay_however_the_text_around_their_quotes_is_edited_renamed_o
             for each in document.chunks(number, quotes[number], generation, named)
         ]
         corpus.hold(*chunks)
-        renew_sample(corpus.db, corpus.store, "acme", SPEC)
+        renew_sample(corpus.db, corpus.store, "acme", spec)
         # Nothing is due any more: no question has to be replaced.
-        assert renewal_due(corpus.db, "acme", SPEC) is None
+        assert renewal_due(corpus.db, "acme", spec) is None
         dataset = corpus.dataset("synthetic")
         assert dataset.id == before.id
         assert dataset_items(corpus.db, dataset.id) == items

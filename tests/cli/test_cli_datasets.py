@@ -11,7 +11,7 @@ from rageval_dagster.records import Chunk, Evidence, Item
 from rageval_dagster.storage.benchmark import current_datasets, save_dataset
 from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused, stock
-from tests.pipeline.small_project import Project
+from tests.pipeline.small_project import Project, documents
 
 QUOTE = "The ferry leaves from the old harbour at nine."
 
@@ -57,6 +57,23 @@ def test_a_dataset_that_nobody_wants_any_more_is_not_evaluated(project: Project,
     refused(run("datasets", "retire", "mine", "--client", "acme"), "'mine'", "it has: own")
     assert run("datasets", "import", path, "--client", "acme").code == 0, "whoever imports it again wants it"
     assert [each.id for each in current_datasets(project.database(), "acme")] == [1]
+
+
+def test_that_the_documents_give_fewer_questions_than_were_asked_for_is_said(project: Project, run: Run) -> None:
+    project.ingest("acme", documents("lighthouse"))
+    ended = run("datasets", "generate", "--client", "acme", "--name", "mine", "--sample-size", "100")
+    assert "of the 100 wanted" in ended.err
+    assert "the documents give no more until there are more" in ended.err
+    refused(
+        run("evaluate", "--client", "acme", "--dataset", "1", "--sample-size", "9"),
+        "a dataset as it is",
+        "--sample-size",
+    )
+    first = run("evaluate", "--client", "acme", "--sample-size", "100")
+    assert "mine: " in first.err
+    assert "of the 100 wanted" in first.err
+    assert "add documents or import questions" in first.out
+    assert "--sample-size" not in first.out, "a larger one cannot help"
 
 
 def test_a_generated_dataset_that_would_come_back_is_not_retired(

@@ -100,6 +100,39 @@ def test_resolving_items(corpus: ChromaStore, db: Database) -> None:
     }
 
 
+HEADING, SENTENCE = "# The museum of Brightwater", "The museum of Brightwater was founded in 1808"
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ([HEADING, f"{SENTENCE} by a baker."], {1}),
+        # What followed the heading is gone, whatever stands there now.
+        ([HEADING, "The museum of Brightwater was founded in 1809 by a baker."], None),
+        ([f"Opening hours. {HEADING}", "It is closed."], None),
+        ([HEADING[2:], "It is closed."], None),
+        # A cut within the quote is none within the text.
+        ([HEADING, "The museum of Brightwater was founded", "in 1808 by a baker."], {1}),
+        ([HEADING, "The museum of Brightwater was founded", "in 1809 by a baker."], None),
+        (["The museum of Brightwater was", "founded", "in 1808 by a baker."], {0}),
+    ],
+)
+def test_a_heading_is_not_what_followed_it(
+    store: ChromaStore, db: Database, embedder, texts: list[str], found: set[int] | None, named: bool
+) -> None:
+    chunks = [Chunk(f"c{n}", text, "museum.md" if named else f"c{n}") for n, text in enumerate(texts)]
+    store.ensure_client("acme")
+    metadatas = [{"document_id": each.document_id} if named else {"n": 1} for each in chunks]
+    store.upsert("acme", chunks, embedder.encode(texts), metadatas)
+    scan_corpus(db, store, "acme")
+    evidence = Evidence("museum.md" if named else "was", quote=SENTENCE)
+    item = Item("When was the museum of Brightwater founded?", ("1808",), (evidence,))
+    resolution = resolve([item], db, store, "acme")[item.item_id]
+    assert resolution.chunks == (None if found is None else {f"c{n}" for n in found})
+    assert resolution.unresolved == ((evidence,) if found is None else ())
+
+
 def test_a_document_may_have_the_name_of_one_of_its_chunks(store: ChromaStore, db: Database, embedder) -> None:
     chunks = [Chunk("report", "It begins here.", "report"), Chunk("report-2", "And here it ends.", "report")]
     store.ensure_client("acme")

@@ -144,7 +144,7 @@ def test_a_new_dataset_counts_drafts_and_their_critics(sqlite_db: Database, tmp_
     usual = 0.7 * SINGLE_CALLS + 0.2 * MULTI_HOP_CALLS + 0.1 * UNANSWERABLE_CALLS
     assert by_role(found)["generator"]["calls_if_all_goes_well"] == round(13 * usual + 0.5)
     assert found["questions"] == 10
-    assert generator_calls(settings, 10, 4).most == round(8 * 3.8 + 0.5), "there are but 4 chunks"
+    assert generator_calls(settings, [10], 4).most == round(8 * 3.8 + 0.5), "there are but 4 chunks"
 
 
 @pytest.mark.parametrize(

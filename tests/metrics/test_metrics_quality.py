@@ -190,6 +190,26 @@ def test_which_answers_are_lists(answer: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("What are the opening hours of the library?", "See section 4 of the plan.", False),
+        ("List all the requirements.", "These are the duties of members, see annex.", False),
+        ("What are the rules?", "Part i of the plan.", False),
+        ("¿Cuáles son las reglas de la biblioteca?", "Se publican en el plan anual.", False),
+        ("Quali sono le regole della biblioteca?", "Si vedano i documenti del piano.", False),
+        ("Welke landen zijn lid van de vereniging?", "Noorwegen en Zweden.", True),
+        ("Jakie są zasady przyjmowania do biblioteki?", "Wniosek i opłata.", True),
+        ("Quais são as regras da biblioteca municipal?", "Silêncio e respeito.", True),
+        ("Quelles sont les règles de la bibliothèque ?", "Silence et respect.", True),
+    ],
+)
+def test_a_word_that_joins_in_one_language_only_makes_no_list_in_another(
+    question: str, answer: str, expected: bool
+) -> None:
+    assert is_list(answer, question) is expected
+
+
+@pytest.mark.parametrize(
     ("answer", "expected"),
     [
         ("Unable to generate an answer.", True),

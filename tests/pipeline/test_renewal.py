@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -14,6 +14,7 @@ from rageval_dagster.benchmark.renewal import (
     renew_candidates,
     renew_dataset,
     renew_sample,
+    shortage,
 )
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.embedding.models import load_embedder
@@ -21,6 +22,7 @@ from rageval_dagster.errors import DatasetError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.records import Item
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
+from rageval_dagster.storage.clients import get_client
 from tests.pipeline.small_project import Project, documents
 
 
@@ -109,16 +111,71 @@ def test_a_retired_question_is_asked_again_once_its_quote_is_back(loaded: Projec
     assert all(candidate.status != "retired" for candidate in list_candidates(loaded.database(), "acme"))
 
 
-def test_sample_sizes_back_and_forth_give_the_same_datasets(loaded: Project) -> None:
+def test_a_size_that_was_asked_for_stays_until_another_is(loaded: Project) -> None:
+    db = loaded.database()
     renew(loaded, spec_of(loaded))
-    [first] = current_datasets(loaded.database(), "acme")
+    [first] = current_datasets(db, "acme")
     renew(loaded, spec_of(loaded, size=4, exact=True))
-    [small] = current_datasets(loaded.database(), "acme")
+    [small] = current_datasets(db, "acme")
     assert (first.qa_count, small.qa_count) == (8, 4)
     renew(loaded, spec_of(loaded))
-    [again] = current_datasets(loaded.database(), "acme")
+    [kept] = current_datasets(db, "acme")
+    assert (kept.id, kept.checked_at) == (small.id, small.checked_at)
+    # Nor does it grow with age.
+    later = kept.renewed_at + timedelta(days=8)
+    assert renewal_due(db, "acme", spec_of(loaded), later) == Renewal("the dataset is older than 7 days", "rotate", 4)
+    renew(loaded, spec_of(loaded, size=8, exact=True))
+    [again] = current_datasets(db, "acme")
     assert again.id == first.id
-    assert renewal_due(loaded.database(), "acme", spec_of(loaded), datetime.now(UTC)) is None
+    # As many as there were by themselves are asked for, too.
+    assert renewal_due(db, "acme", spec_of(loaded, size=20)) is None
+
+
+def test_a_named_dataset_is_the_client_s_recent_one(loaded: Project) -> None:
+    """Seed 004's own request names one: no second one is drawn beside it, and it lives as any other does."""
+    db = loaded.database()
+    renew(loaded, spec_of(loaded, name="my-test-dataset", size=4, exact=True, every=False, always=True))
+    renew(loaded, spec_of(loaded))
+    [dataset] = current_datasets(db, "acme")
+    assert (dataset.name, dataset.qa_count) == ("my-test-dataset", 4)
+    # A question whose quote goes is replaced.
+    [gone, *_] = items_of(loaded).values()
+    loaded.ingest("acme", [row for row in documents("lighthouse") if row["id"] not in gone.document_ids])
+    renew(loaded, spec_of(loaded))
+    [repaired] = current_datasets(db, "acme")
+    assert (repaired.name, repaired.qa_count) == ("my-test-dataset", 4)
+    assert gone.item_id not in items_of(loaded)
+    report = renew(loaded, spec_of(loaded), repaired.renewed_at + timedelta(days=8))
+    assert report.reason == "the dataset is older than 7 days"
+
+
+def test_each_of_several_generated_datasets_is_renewed(loaded: Project) -> None:
+    db = loaded.database()
+    for name, size in (("small", 3), ("large", 6)):
+        renew(loaded, spec_of(loaded, name=name, size=size, exact=True, every=False, always=True))
+    loaded.ingest("acme", documents("lighthouse")[3:])
+    report = renew(loaded, spec_of(loaded))
+    assert report.reason == "large: the documents changed; small: the documents changed"
+    for dataset in current_datasets(db, "acme"):
+        assert dataset.stats["corpus_version"] == get_client(db, "acme").corpus_version
+        assert not dataset.flagged
+        assert dataset.qa_count == {"small": 3, "large": 6}[dataset.name]
+    # A size without a name may be meant for either.
+    with pytest.raises(DatasetError, match=r"several generated datasets .large, small.*--name DATASET"):
+        renew(loaded, spec_of(loaded, size=5, exact=True))
+
+
+def test_a_dataset_that_lacks_questions_grows_when_documents_are_added(loaded: Project) -> None:
+    spec = spec_of(loaded, size=40)
+    renew(loaded, spec)
+    [short] = current_datasets(loaded.database(), "acme")
+    said = shortage(loaded.database(), short) or ""
+    assert f"gave {short.qa_count} questions of the 40 wanted" in said
+    assert "the documents give no more until there are more" in said
+    before = items_of(loaded)
+    loaded.ingest("acme", [*documents("lighthouse"), *documents("castle")])
+    renew(loaded, spec)
+    assert before.keys() < items_of(loaded).keys()
 
 
 def test_generated_and_imported_datasets_do_not_take_each_others_names(loaded: Project) -> None:
@@ -128,4 +185,4 @@ def test_generated_and_imported_datasets_do_not_take_each_others_names(loaded: P
         import_dataset(loaded.database(), "acme", "synthetic", path, "native")
     import_dataset(loaded.database(), "acme", "human", path, "native")
     with pytest.raises(DatasetError, match="'human' is the name of an imported dataset"):
-        renew(loaded, spec_of(loaded, name="human", always=True))
+        renew(loaded, spec_of(loaded, name="human", every=False, always=True))

@@ -13,15 +13,16 @@ from rageval_dagster.storage.benchmark import Coverage, Sample
 from rageval_dagster.storage.database import Database
 
 
-def test_the_sample_saved_last_is_the_latest_also_when_it_comes_back(db: Database) -> None:
+def test_a_sample_is_found_by_its_id_and_drawn_anew_in_place(db: Database) -> None:
     first = Sample("s1", "acme", "corpus 1", "random", 2**40, 2, (digest("b"), digest("a")))
     second = replace(first, sample_id="s2", corpus_version="corpus 2")
-    assert benchmark.latest_sample(db, "acme") is None
-    for sample in (first, second, first):
+    anew = replace(first, chunk_keys=(digest("c"),))
+    for sample in (first, second, anew):
         benchmark.save_sample(db, sample)
-        assert benchmark.latest_sample(db, "acme") == sample
     assert row_counts(db)["chunk_samples"] == 2
-    assert benchmark.latest_sample(db, "other") is None
+    assert benchmark.get_sample(db, "acme", "s1") == anew
+    assert benchmark.get_sample(db, "acme", "s2") == second
+    assert benchmark.get_sample(db, "other", "s1") is None
 
 
 def test_a_candidate_gets_its_item_once_and_changes_its_verdict_only(db: Database) -> None:

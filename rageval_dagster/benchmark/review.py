@@ -69,7 +69,7 @@ def write_review(db: Database, client_id: str, path: Path, dataset_id: int | Non
     """
     dataset = _to_review(db, client_id, dataset_id)
     items = benchmark_storage.dataset_items(db, dataset.id)
-    found = {
+    found: dict[str, tuple[Item, str, Sequence[str]]] = {
         item.item_id: (item, "reviewed" if item.human_verified else "accepted", dataset.flagged.get(item.item_id, ()))
         for item in items
     }

@@ -26,7 +26,13 @@ def test_it_is_imported_and_evaluated_on_the_demo_s_documents(
 ) -> None:
     sys.path.insert(0, str(ROOT / "demo"))
     rows = import_module("documents").python_language()
-    stock(project.settings, "python", *(Chunk(row["id"] + "::0", row["text"], row["id"]) for row in rows))
+    chunks = [
+        Chunk(f"{row['id']}::{start}", row["text"][start : start + 800], row["id"])
+        for row in rows
+        for start in range(0, len(row["text"]), 800)
+    ]
+    stock(project.settings, "python", *chunks)
+    Path("rageval.toml").write_text('[defaults]\nmetrics = "retrieval.*"\n', encoding="utf-8")
     monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
     ended = run("datasets", "import", SAMPLE, "--client", "python", "--format", "test-cases", "--json")
     found = json.loads(ended.out)

@@ -1,4 +1,4 @@
--- One row: a finished evaluation with seed 004's columns. faithfulness is claims.faithfulness, null without a judge; the
+-- One row: a finished evaluation with seed 004's columns, and its hit rate. faithfulness is claims.faithfulness, null without a judge; the
 -- numbers of retrieval are at document level where nothing is known at chunk level.
 -- order by: run_id DESC
 WITH numbers AS (
@@ -20,7 +20,12 @@ WITH numbers AS (
         MAX(CASE WHEN s.metric_id = REPLACE('retrieval.recall_at_#', '#', CAST(r.k AS CHAR(10))) THEN s.mean END)
             AS recall_at_k,
         MAX(CASE WHEN s.metric_id = REPLACE('retrieval.document_recall_at_#', '#', CAST(r.k AS CHAR(10))) THEN s.mean END)
-            AS document_recall_at_k
+            AS document_recall_at_k,
+        MAX(CASE WHEN s.metric_id = REPLACE('retrieval.hit_rate_at_#', '#', CAST(r.k AS CHAR(10))) THEN s.mean END)
+            AS hit_rate_at_k,
+        MAX(
+            CASE WHEN s.metric_id = REPLACE('retrieval.document_hit_rate_at_#', '#', CAST(r.k AS CHAR(10))) THEN s.mean END
+        ) AS document_hit_rate_at_k
     FROM evaluation_runs r
     LEFT JOIN metric_summaries s ON s.evaluation_id = r.id
     WHERE r.status = 'complete'
@@ -34,6 +39,7 @@ SELECT
     n.system_name,
     CASE WHEN n.mrr IS NULL THEN n.document_precision_at_k ELSE n.precision_at_k END AS precision_at_k,
     CASE WHEN n.mrr IS NULL THEN n.document_recall_at_k ELSE n.recall_at_k END AS recall_at_k,
+    CASE WHEN n.mrr IS NULL THEN n.document_hit_rate_at_k ELSE n.hit_rate_at_k END AS hit_rate_at_k,
     CASE WHEN n.mrr IS NULL THEN n.document_mrr ELSE n.mrr END AS mrr,
     n.faithfulness,
     n.k,

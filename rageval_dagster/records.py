@@ -38,6 +38,7 @@ class Chunk:
     """One passage of a document as the store holds it.
 
     `position` is the chunk's place in its document (0-based), `page` its 1-based page where the source has pages.
+    `title` is what people call the document, where the store says so: nothing is told apart by it.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Chunk:
     page: int | None = None
     position: int | None = None
     added_at: datetime | None = None
+    title: str | None = None
 
     @cached_property
     def text_hash(self) -> str:

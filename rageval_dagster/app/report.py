@@ -5,7 +5,7 @@ from pathlib import Path
 from rageval_dagster.app.clients import require_client
 from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.metrics.registry import declared_metrics, generic_id, nearest_id, options_of
+from rageval_dagster.metrics.registry import SHORT_NAMES, declared_metrics, generic_id, nearest_id, options_of
 from rageval_dagster.report.files import write_client_report, write_fleet_report
 from rageval_dagster.report.leaderboard import OBJECTIVE
 from rageval_dagster.settings import Settings
@@ -35,7 +35,8 @@ def write_reports(
 
     Args:
         redact: numbers and ids only: no texts of documents.
-        objective: the metric by which several systems are ranked, `k` in its id standing for the settings' cutoff.
+        objective: the metric by which several systems are ranked, `k` in its id standing for the settings' cutoff;
+            also by one of seed 001's plain names.
 
     Raises:
         RagevalError: there is no such client or metric, or the folder of reports cannot be written.
@@ -46,7 +47,8 @@ def write_reports(
     metric_id = OBJECTIVE
     if objective is not None:
         metrics = declared_metrics(settings, options_of(settings, settings.k))
-        named = [each.id for each in metrics if objective in (each.id, generic_id(each.id, settings.k))]
+        meant = SHORT_NAMES.get(objective, objective)
+        named = [each.id for each in metrics if meant in (each.id, generic_id(each.id, settings.k))]
         if not named:
             near = nearest_id(objective, metrics, settings.k)
             raise RagevalError(f"--objective: there is no metric {objective!r}{near}")

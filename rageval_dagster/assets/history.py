@@ -27,6 +27,7 @@ VIEW_DESCRIPTIONS = {
     "run_against_baseline": "Each evaluation against its baseline: every metric on shared questions, and the verdict.",
     "run_against_previous": "Each evaluation beside the one before it: what changed, and by how much.",
     "hardest_questions": "The questions that score worst, by id.",
+    "hard_for_every_system": "The questions that no system finds at once, by id, hardest first.",
     "category_breakdown": "The headline metrics of each category of questions, with their number.",
     "dataset_overview": "The datasets of each client, with size, validity and use.",
     "fleet_overview": "All clients in one table, worst first.",

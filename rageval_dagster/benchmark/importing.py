@@ -81,7 +81,8 @@ def import_dataset(
     """Imports a file as a dataset of a client; importing the same rows again gives the same dataset.
 
     Where the file names a chunk in place of a document, the evidence is the chunk's text, quoted from its document: it
-    survives splitting anew.
+    survives splitting anew. Where it names a document that the corpus does not have, and the quote stands in exactly
+    one that it has, this one is meant.
 
     Args:
         store: where the client's documents are, and what is redacted. Without it, or if it does not have the client,
@@ -175,6 +176,7 @@ class _Corpus:
         for document_id in self._chunk_ids:
             if key := self._key(document_id):
                 self._by_key.setdefault(key, []).append(document_id)
+        self._by_quote = self._documents_with([evidence for item in report.items for evidence in item.evidence])
 
     def placed(self, item: Item) -> Item:
         """The item with the evidence that the file's ids stand for."""
@@ -191,7 +193,7 @@ class _Corpus:
             return Evidence(chunk.document_id, evidence.page, evidence.quote or chunk.text)
         if document_id in self._chunk_ids:
             return evidence
-        meant = self._meant(document_id)
+        meant = self._meant(document_id) or self._by_quote.get(evidence, [])
         return replace(evidence, document_id=meant[0]) if len(meant) == 1 else evidence
 
     def unresolved(self, items: Sequence[Item]) -> list[Unresolved]:
@@ -247,6 +249,21 @@ class _Corpus:
     def _chunks(self) -> Iterator[Chunk]:
         for page in self._store.scan(self._client_id, with_vectors=False):
             yield from page.chunks
+
+    def _documents_with(self, evidence: Sequence[Evidence]) -> dict[Evidence, list[str]]:
+        """The documents that hold the quote of evidence whose own document the corpus does not have."""
+        known = {*self._chunk_ids, *self._named}
+        lost = [
+            each for each in evidence if each.quote and not (each.document_id in known or self._meant(each.document_id))
+        ]
+        if not lost:
+            return {}
+        document_of = {chunk_id: name for name, chunk_ids in self._chunk_ids.items() for chunk_id in chunk_ids}
+        named = (chunk for chunk in self._chunks() if chunk.has_document)
+        return {
+            each: sorted({document_of[chunk_id] for chunk_id in chunk_ids})
+            for each, chunk_ids in find_quotes(lost, named).items()
+        }
 
     def _key(self, document_id: str) -> str | None:
         """What the pattern finds in an id."""

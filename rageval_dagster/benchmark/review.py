@@ -20,7 +20,7 @@ from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Candidate, CandidateStatus, Item
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
-from rageval_dagster.storage.corpus import manifest_lookup
+from rageval_dagster.storage.corpus import document_names, manifest_lookup
 from rageval_dagster.storage.database import Database
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ REJECTED = "rejected_by_reviewer"
 EDITED = "edited_by_reviewer"
 
 _EDITABLE = ("question", "answer", "document_id", "quote", "category", "answerable")
-COLUMNS = ("item_id", "decision", *_EDITABLE, "status", "reasons")
+COLUMNS = ("item_id", "decision", *_EDITABLE, "title", "status", "reasons")
 
 DECISIONS = ("accept", "edit", "reject")
 
@@ -69,15 +69,16 @@ def write_review(db: Database, client_id: str, path: Path, dataset_id: int | Non
     """
     dataset = _to_review(db, client_id, dataset_id)
     items = benchmark_storage.dataset_items(db, dataset.id)
-    rows = [
-        _row(item, "reviewed" if item.human_verified else "accepted", dataset.flagged.get(item.item_id, ()))
+    found: dict[str, tuple[Item, str, Sequence[str]]] = {
+        item.item_id: (item, "reviewed" if item.human_verified else "accepted", dataset.flagged.get(item.item_id, ()))
         for item in items
-    ]
-    shown = {item.item_id for item in items}
+    }
     for candidate in _rejected(db, client_id, dataset):
-        if candidate.item and candidate.item.item_id not in shown:
-            shown.add(candidate.item.item_id)
-            rows.append(_row(candidate.item, candidate.status, candidate.reasons))
+        if candidate.item:
+            found.setdefault(candidate.item.item_id, (candidate.item, candidate.status, candidate.reasons))
+    documents = (document_id for item, *_ in found.values() for document_id in item.document_ids)
+    names = document_names(db, client_id, documents)
+    rows = [_row(*each, names) for each in found.values()]
     with written_whole(path, force) as draft:
         write_table(draft, COLUMNS, rows)
     return len(rows)
@@ -154,8 +155,11 @@ def _rejected(db: Database, client_id: str, dataset: Dataset) -> list[Candidate]
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _row(item: Item, status: str, reasons: Sequence[str]) -> dict[str, str]:
-    return {"item_id": item.item_id, **_cells(item), "status": status, "reasons": "; ".join(reasons)}
+def _row(item: Item, status: str, reasons: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
+    """A question as it stands in the file; `names` is what people call the documents, by id."""
+    titles = [names[evidence.document_id] for evidence in item.evidence]
+    told = {"title": "; ".join(dict.fromkeys(titles)), "status": status, "reasons": "; ".join(reasons)}
+    return {"item_id": item.item_id, **_cells(item), **told}
 
 
 def _cells(item: Item) -> dict[str, str]:
@@ -188,7 +192,7 @@ def _split(cell: str, name: str) -> list[str]:
 
 def _read_decisions(path: Path, known: Mapping[str, Item]) -> _Decisions:
     advice = "write the file to review anew, with --out"
-    table = read_table(path, {}, COLUMNS[:-2], COLUMNS.__contains__, advice)
+    table = read_table(path, {}, COLUMNS[: 2 + len(_EDITABLE)], COLUMNS.__contains__, advice)
     decisions = _Decisions()
     for number, row in table.rows:
         try:

@@ -79,6 +79,7 @@ def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
     """Shows a dataset: its questions, answers, evidence, and which of them break a rule or have lost their evidence."""
     from rageval_dagster.benchmark.rules import RULES
     from rageval_dagster.storage.benchmark import current_datasets, dataset_items, get_dataset
+    from rageval_dagster.storage.corpus import document_names
 
     _, db = open_all()
     dataset = get_dataset(db, dataset_id)
@@ -117,6 +118,7 @@ def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
         print("It is not valid: while it breaks a blocking rule, it is not evaluated. Other rules only warn.")
     if deleted is not None:
         print(deleted)
+    names = document_names(db, dataset.client_id, (name for item in items for name in item.document_ids))
     for item in items:
         marks = ["" if item.answerable else "unanswerable", "human-verified" if item.human_verified else ""]
         marks += dataset.flagged.get(item.item_id, [])
@@ -128,7 +130,8 @@ def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
             print(f"  A: {cell(answer)}")
         for evidence in item.evidence:
             page = f", page {evidence.page}" if evidence.page is not None else ""
-            print(f"  from {cell(evidence.document_id)}{page}" + (f": {evidence.quote!r}" if evidence.quote else ""))
+            quote = f": {evidence.quote!r}" if evidence.quote else ""
+            print(f"  from {cell(names[evidence.document_id])}{page}{quote}")
 
 
 @app.command("import")

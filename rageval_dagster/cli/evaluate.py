@@ -82,7 +82,10 @@ def evaluate(
         _print_rescored(*app.rescore(settings, db, client, plan, say), as_json)
         return
     if dry_run:
-        _print_forecasts(*app.forecasts(settings, db, client, plan, say), as_json)
+        rows, failed = app.forecasts(settings, db, client, plan, say)
+        print_forecasts(rows, as_json)
+        if failed:
+            raise typer.Exit(DONE_IN_PART)
         return
     if resume is not None:
         run = app.unfinished(settings, db, resume)
@@ -115,7 +118,7 @@ def evaluate(
         raise typer.Exit(verdict)
 
 
-def _print_forecasts(rows: list[dict[str, Any]], failed: int, as_json: bool) -> None:
+def print_forecasts(rows: list[dict[str, Any]], as_json: bool) -> None:
     """What a run would do for each client, and what its models would be asked."""
     from rageval_dagster.evaluation.forecast import GUESS
 
@@ -124,21 +127,18 @@ def _print_forecasts(rows: list[dict[str, Any]], failed: int, as_json: bool) -> 
         print_json(rows)
     else:
         print_table(rows, [name for name in rows[0] if name not in FORECAST_TOTALS], "nothing to evaluate")
-        if any(row["asked again"] for row in rows):
+        if any(row.get("asked again") for row in rows):
             print("\nAsked again: each question twice more that is new, or turned from right to wrong or back.")
         models = [_model_row(row["client"], each) for row in rows for each in row["models"]]
         print()
         print_table(models, list(models[0]) if models else [], "no language model would be asked")
         if models:
-            print(
-                "\nUpper bounds: every draft of a question is rejected once, every answer improved. Replies that are "
-                "kept"
-            )
-            print("from earlier calls cost nothing; they were not looked up, and are counted here.")
+            print()
+            if any(each["role"] != "judge" for each in models):
+                print("Upper bounds: every draft of a question is rejected once, every answer improved.")
+            print("Replies kept from earlier calls cost nothing; they were not looked up, and are counted here.")
         if any(each["tokens and time by"] == GUESS for each in models):
             print("A guess: 2 s a call, chunks of 800 characters; better numbers come with this client's first calls.")
-    if failed:
-        raise typer.Exit(DONE_IN_PART)
 
 
 def _model_row(client_id: str, work: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def compare(
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
     from rageval_dagster.gate.comparing_runs import compare_runs
+    from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.telling.verdicts import what_changed
 
     settings, db = open_all()
@@ -64,9 +65,11 @@ def compare(
     print(f"{found.pair.now.client_id}: {' and '.join(runs)}\n")
     for said in what_changed(found.changes, worse=True):
         print(cell(f"{said[0].upper()}{said[1:]}"))
+    hits = (hit for each in found.worse[:worst] for result in (each.before, each.now) for hit in result.hits)
+    names = document_names(db, found.pair.now.client_id, [*found.documents, *(hit.document_id for hit in hits)])
     for what in ("new", "rewritten", "changed", "removed"):
-        if names := [name for name, change in found.documents.items() if change.what == what]:
-            print(f"  documents {what}: {named(names)}")
+        if which := [names[document_id] for document_id, change in found.documents.items() if change.what == what]:
+            print(f"  documents {what}: {named(which)}")
     for each in found.gone[:worst]:
         print(f"  gone: {each.item.item_id}  {cell(each.item.question)} ({each.why})")
     if len(found.gone) > worst:
@@ -90,7 +93,7 @@ def compare(
         print("\nQuestions that got worse; a passage with * holds the evidence, or is of its document where only that")
         print("is known:")
     for each in found.worse[:worst]:
-        _print_worse(each)
+        _print_worse(each, names)
     if (left := len(found.worse) - worst) > 0:
         print(f"\n{plural(left, 'question')} more got worse: --worst {len(found.worse)}")
 
@@ -205,7 +208,7 @@ def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
     }
 
 
-def _print_worse(each: "WorseItem") -> None:
+def _print_worse(each: "WorseItem", names: Mapping[str, str]) -> None:
     falls = ", ".join(f"{name} {before:.2f} -> {now:.2f}" for name, (before, now) in each.falls.items())
     print(f"\n{each.item.item_id}  {falls}\n  Q: {cell(each.item.question)}")
     for name, result in (("before", each.before), ("now", each.now)):
@@ -213,4 +216,4 @@ def _print_worse(each: "WorseItem") -> None:
         print(f"  {name:6} answered: {cell(said)}")
         for hit in result.hits[: result.k]:
             mark = "*" if result.is_relevant(hit) else " "
-            print(f"  {hit.rank:>9}{mark} {cell(hit.document_id)}  {cell(hit.text)[:100]}")
+            print(f"  {hit.rank:>9}{mark} {cell(names[hit.document_id])}  {cell(hit.text)[:100]}")

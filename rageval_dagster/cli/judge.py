@@ -20,6 +20,7 @@ from rageval_dagster.cli.console import (
     say_usage,
     score_rows,
 )
+from rageval_dagster.cli.evaluate import print_forecasts
 from rageval_dagster.cli.score import AnswersOption, ColumnsOption, QueriesOption, read_file
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 
 
 def judge(
-    output: Annotated[Path, typer.Option(help="Where the result is written; an earlier result is replaced.")],
     file: Annotated[
         Path | None, typer.Argument(help="What a system said: questions with answers, contexts, references.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where the result is written; an earlier result is replaced.")
     ] = None,
     test_results: Annotated[
         Path | None, typer.Option("--test-results", "--test_results", help="FILE by another name.")
@@ -50,6 +53,10 @@ def judge(
         typer.Option("--format", help="As for `rageval score`; default: what the fields of the rows say."),
     ] = None,
     columns: ColumnsOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be asked and what it costs, and ask nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> None:
     """Judges recorded answers with a language model: five dimensions with reasons, and their weighted mean.
 
@@ -58,7 +65,13 @@ def judge(
     """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.llm.client import ChatClient
-    from rageval_dagster.recorded.judging import file_shape, judge_outputs, judge_settings, may_be_replaced
+    from rageval_dagster.recorded.judging import (
+        file_shape,
+        judge_forecast,
+        judge_outputs,
+        judge_settings,
+        may_be_replaced,
+    )
     from rageval_dagster.recorded.scoring import FILES_CLIENT, new_run_id, redacted_outputs
     from rageval_dagster.settings import load_settings
 
@@ -67,7 +80,11 @@ def judge(
     file = file or test_results
     if file is None:
         raise RagevalError("which file? rageval judge FILE --output OUT")
-    if not may_be_replaced(output):
+    if as_json and not dry_run:
+        raise RagevalError("--json goes with --dry-run: what was judged stands in --output as JSON")
+    if output is None and not dry_run:
+        raise RagevalError("where to? rageval judge FILE --output OUT")
+    if output is not None and not may_be_replaced(output):
         raise RagevalError(f"--output {output} is there already, and no result of `rageval judge`: write elsewhere")
     settings = load_settings()
     settings = judge_settings(settings if client is None else settings.for_client(client), model)
@@ -76,6 +93,10 @@ def judge(
     if not report.rows:
         raise RagevalError(f"{file} has no row that can be judged")
     outputs = redacted_outputs(report.rows[:limit], settings)
+    if output is None or dry_run:
+        _, db = open_all()
+        print_forecasts([judge_forecast(db, settings, client or FILES_CLIENT, outputs)], as_json)
+        return
     _make_folder(output.parent)
     _, db = open_all()
     chat = ChatClient(settings, "judge", db, client or FILES_CLIENT, new_run_id())

@@ -13,7 +13,8 @@ def report(
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     redact: Annotated[bool, typer.Option("--redact", help="Numbers and ids only: no texts of documents.")] = False,
     objective: Annotated[
-        str | None, typer.Option(help="The metric by which several systems are ranked; default: overlap.faithfulness.")
+        str | None,
+        typer.Option(help="The metric by which several systems are ranked; default: faithfulness (overlap)."),
     ] = None,
 ) -> None:
     """Writes the report of a client, or of all: each one HTML file that needs nothing else. Prints their paths."""

@@ -88,6 +88,7 @@ def show(
     from rageval_dagster.cli.evaluate import evaluation_json
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
+    from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.storage.evaluations import get_evaluation
     from rageval_dagster.telling.alarms import (
         failed_questions,
@@ -107,13 +108,14 @@ def show(
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     if question_ids and broken_down is None:
-        _print_questions(_asked_for(db, report, question_ids), all_texts=True)
+        _print_questions(db, report, _asked_for(db, report, question_ids), all_texts=True)
         return
     row = _row(report.evaluation) | _in_words(report.evaluation)
     print_table([row], list(row), "")
     print()
     if broken_down is not None:
-        _print_breakdown(broken_down)
+        names = document_names(db, report.evaluation.client_id, broken_down.groups if by == "document" else ())
+        _print_breakdown(broken_down, names)
         return
     told = {name: each for name, each in report.summaries.items() if each.n_scored}
     print_table(_metric_rows(told), SCORE_COLUMNS, "no metric has a value")
@@ -136,7 +138,7 @@ def show(
         print("\nEvery question that has evidence found it first, and no answer was found to be wrong.")
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
-    _print_questions(questions, all_texts=False)
+    _print_questions(db, report, questions, all_texts=False)
 
 
 def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[str]) -> "list[Question]":
@@ -157,7 +159,14 @@ def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[st
     return questions
 
 
-def _print_questions(questions: "Sequence[Question]", all_texts: bool) -> None:
+def _print_questions(
+    db: "Database", report: "EvaluationReport", questions: "Sequence[Question]", all_texts: bool
+) -> None:
+    from rageval_dagster.storage.corpus import document_names
+
+    names = document_names(
+        db, report.evaluation.client_id, (hit.document_id for question in questions for hit in question.hits)
+    )
     if questions:
         print("\nA passage with * holds the evidence, or is of its document where only that is known.")
     for question in questions:
@@ -169,7 +178,7 @@ def _print_questions(questions: "Sequence[Question]", all_texts: bool) -> None:
         print(f"  answered: {cell(question.answer)}")
         for hit in question.hits:
             mark = "*" if hit.rank in question.relevant else " "
-            print(f"  {hit.rank:>3}{mark} {cell(hit.document_id)}  {cell(hit.chunk_id)}")
+            print(f"  {hit.rank:>3}{mark} {cell(names[hit.document_id])}  {cell(hit.chunk_id)}")
             if all_texts:
                 print(f"       {cell(hit.text) or '(its text is not kept)'}")
         for metric_id, outcome in question.verdicts.items():
@@ -275,9 +284,10 @@ def _metric_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
     return score_rows({metric_id: vars(summary) for metric_id, summary in summaries.items()})
 
 
-def _print_breakdown(broken_down: "Breakdown") -> None:
+def _print_breakdown(broken_down: "Breakdown", names: Mapping[str, str]) -> None:
+    """A line for each group and metric; `names` is what documents are called, by id."""
     rows = [
-        {broken_down.by: group, **row}
+        {broken_down.by: names.get(group, group), **row}
         for group, summaries in broken_down.groups.items()
         for row in _metric_rows(summaries)
     ]

@@ -13,6 +13,9 @@ from rageval_dagster.storage.types import storable
 DEFAULT_DOCUMENT_FIELD = "document_id"
 FALLBACK_DOCUMENT_FIELD = "source"
 POSITION_FIELD = "position"
+TITLE_FIELD = "title"
+LONGEST_TITLE = 200
+"""Characters of a title that are kept: it stands in tables."""
 
 _EXACT = 2**53
 """Below it, a float that is a whole number is that number."""
@@ -37,6 +40,7 @@ class FieldNames:
 def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, names: FieldNames) -> Chunk:
     """A chunk from what the store holds of it. A value that makes no sense counts as missing."""
     values = metadata or {}
+    title = read_name(values.get(TITLE_FIELD))
     document = read_name(values.get(names.document)) or read_name(values.get(FALLBACK_DOCUMENT_FIELD))
     return Chunk(
         id=chunk_id,
@@ -45,6 +49,7 @@ def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, nam
         page=read_whole_number(values.get(names.page)),
         position=read_whole_number(values.get(POSITION_FIELD)),
         added_at=read_time(values.get(names.added_at)),
+        title=storable(" ".join(title.split())[:LONGEST_TITLE]) if title else None,
     )
 
 

@@ -23,9 +23,10 @@ def fingerprint(
     text_hash: str,
     vector_hash: str | None,
     added_at: datetime | None,
+    title: str | None,
 ) -> int:
     """Equal for equal values, within this process only."""
-    return hash((chunk_key, document_id, page, position, text_hash, vector_hash, added_at))
+    return hash((chunk_key, document_id, page, position, text_hash, vector_hash, added_at, title))
 
 
 class Manifest:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rageval_dagster.corpus.fields import TITLE_FIELD
 from rageval_dagster.corpus.html_pages import html_text
 from rageval_dagster.errors import RagevalError
 
@@ -172,6 +173,8 @@ def _row_document(line: bytes) -> Document:
         for name, value in metadata.items()
         if value is not None
     }
+    if title.strip():
+        metadata[TITLE_FIELD] = _clean(title)
     if any(not name or name.startswith(_RESERVED) for name in metadata):
         raise ReadError(f"field 'metadata' takes names that are not empty and do not begin with {', '.join(_RESERVED)}")
     if len(metadata) > METADATA_FIELDS:

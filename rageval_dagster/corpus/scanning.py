@@ -179,7 +179,16 @@ def _bring_up_to_date(
     """Writes the manifest's entries of those chunks that are not as they were."""
     keys, hashes = [digest(chunk.id) for chunk in chunks], [digest(vector) for vector in vectors]
     prints = [
-        fingerprint(key, chunk.document_id, chunk.page, chunk.position, chunk.text_hash, vector_hash, chunk.added_at)
+        fingerprint(
+            key,
+            chunk.document_id,
+            chunk.page,
+            chunk.position,
+            chunk.text_hash,
+            vector_hash,
+            chunk.added_at,
+            chunk.title,
+        )
         for key, chunk, vector_hash in zip(keys, chunks, hashes, strict=True)
     ]
     changed, new = known.look(keys, prints)
@@ -224,6 +233,7 @@ def _entry(chunk_key: str, chunk: Chunk, vector_hash: str, now: datetime) -> Man
         vector_hash=vector_hash,
         added_at=chunk.added_at,
         first_seen=now,
+        title=chunk.title,
     )
 
 

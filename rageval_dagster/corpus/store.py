@@ -5,7 +5,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.corpus.backends import Backend, open_backend
@@ -462,9 +462,10 @@ class ChromaStore:
             before = redactor.count
             text = redactor.redact(stored or "")
             if text.strip() and "\0" not in chunk_id:
-                chunks.append(read_chunk(chunk_id, text, metadata, names))
-                kept.append(row)
                 redacted.append(redactor.count - before)
+                chunk = read_chunk(chunk_id, text, metadata, names)
+                chunks.append(chunk if chunk.title is None else replace(chunk, title=redactor.redact(chunk.title)))
+                kept.append(row)
         return Page(
             chunks=chunks,
             vectors=_as_floats(found["embeddings"])[kept] if with_vectors else None,

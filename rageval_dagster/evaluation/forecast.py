@@ -83,7 +83,7 @@ def forecast(
         "answer": Calls(answers * 2 if settings.verification_enabled else answers, answers),
         "judge": Calls(judged + again * judge, judged),
     }
-    work = [each for role in calls if (each := _work(db, settings, client_id, role, calls[role], request.k))]
+    work = [each for role in calls if (each := work_of(db, settings, client_id, role, calls[role], request.k))]
     by_role = {each["role"]: each["calls"] for each in work}
     costs = [each["cost_usd"] for each in work if each["cost_usd"] is not None]
     return {
@@ -133,10 +133,13 @@ def judge_calls(settings: Settings, k: int) -> int:
     return len(frozenset[str]().union(*(metric.asks or {metric.id} for metric in judged)))
 
 
-def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: Calls, k: int) -> dict[str, Any] | None:
+def work_of(
+    db: Database, settings: Settings, client_id: str, role: Role, calls: Calls, k: int, sent: float | None = None
+) -> dict[str, Any] | None:
     """What the calls of a role come to, by its earlier ones for this client where there are any; None without any.
 
-    Tokens are in and out together; the cost is None where the model has no price.
+    `sent` is how many tokens a request has, on average, where that is known. Tokens are in and out together; the cost
+    is None where the model has no price.
     """
     endpoint = endpoint_of(settings, role)
     if endpoint is None or not calls.most:
@@ -144,12 +147,12 @@ def _work(db: Database, settings: Settings, client_id: str, role: Role, calls: C
     past = model_usage(db, client_id, role=role)
     answered = past.sent - past.errors
     if answered > 0:
-        sent, received, latency = (
+        usual, received, latency = (
             total / answered for total in (past.prompt_tokens, past.completion_tokens, past.latency_s)
         )
     else:
-        sent, received, latency = *_estimated_tokens(settings, role, k), LATENCY_S
-    tokens_in, tokens_out = round(calls.most * sent), round(calls.most * received)
+        usual, received, latency = *_estimated_tokens(settings, role, k), LATENCY_S
+    tokens_in, tokens_out = round(calls.most * (usual if sent is None else sent)), round(calls.most * received)
     return {
         "role": role,
         "model": endpoint.model,

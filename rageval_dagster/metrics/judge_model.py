@@ -21,6 +21,7 @@ from rageval_dagster.llm.client import (
     UnusableReplyError,
     together,
 )
+from rageval_dagster.llm.contexts import estimated_tokens
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced
 from rageval_dagster.llm.replies import read_list
@@ -159,7 +160,9 @@ def judge_scores(
     """Each judged metric's outcomes by its id, one a result in order.
 
     Requests that several metrics share (an answer's claims) are sent once, and fail for all of them. A judge that
-    gives no usable reply, or a metric that fails, gives an error outcome; the others go on.
+    gives no usable reply, or a metric that fails, gives an error outcome; the others go on. An answer that is longer
+    than the setting judged_answer_tokens gives one unasked: it would not fit the model, or cost as much as all others,
+    and a verdict on its beginning would be none on the answer.
 
     Raises:
         LanguageModelError: the judge's endpoint refuses, or does not answer any more (BudgetReachedError: its budget is
@@ -168,7 +171,8 @@ def judge_scores(
     """
     if tools.judge is None:
         raise LookupError("these tools have no judge")
-    scores = {metric.id: [metric.inapplicable(result) for result in results] for metric in metrics}
+    most_tokens = tools.judge.settings.judged_answer_tokens
+    scores = {metric.id: [unasked(metric, result, most_tokens) for result in results] for metric in metrics}
     # Result by result: what is judged first is whole results.
     pairs = [
         _Pair(metric, row, result)
@@ -195,6 +199,15 @@ def judge_scores(
         found = Outcome.error(f"judge: {outcome.reason}") if isinstance(outcome, Failure) else outcome
         scores[pair.metric.id][pair.row] = found
     return scores  # pyright: ignore[reportReturnType]
+
+
+def unasked(metric: Metric, result: Result, most_tokens: int) -> Outcome | None:
+    """The outcome of a result that the judge is not shown: it does not apply, or its answer is too long; else None."""
+    if "answer" not in metric.needs or estimated_tokens(result.answer_text) <= most_tokens:
+        return metric.inapplicable(result)
+    return metric.inapplicable(result) or Outcome.error(
+        f"answer_too_long: more than {most_tokens:,} tokens (RAGEVAL_JUDGED_ANSWER_TOKENS), not judged"
+    )
 
 
 @dataclass(frozen=True)

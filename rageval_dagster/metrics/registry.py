@@ -39,6 +39,10 @@ BUILT_IN = frozenset(family.__module__.rpartition(".")[2] for family in FAMILIES
 """The families that no metric of the user's may join."""
 
 
+SHORT_NAMES = {name: f"overlap.{name}" for name in ("faithfulness", "answer_correctness", "context_correctness")}
+"""The names that need no family, because seed 001 has given them one meaning."""
+
+
 def all_metrics(options: MetricOptions, own: Iterable[Metric] = ()) -> list[Metric]:
     """Every metric declared, the user's own after the built-in ones, in the order in which they are shown.
 

@@ -32,7 +32,7 @@ from rageval_dagster.benchmark.formats.rows import (
     string,
     within,
 )
-from rageval_dagster.benchmark.formats.table import holds_json, read_json_or_table, read_table
+from rageval_dagster.benchmark.formats.table import holds_objects, read_json_or_table, read_table
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.languages import is_decline
 from rageval_dagster.records import Answer, Hit, Item, Result
@@ -208,7 +208,7 @@ def detect_format(path: Path, columns: Mapping[str, str]) -> str:
     Raises:
         DatasetError: several fit, or none; or the file cannot be read.
     """
-    if holds_json(path):
+    if holds_objects(path):
         possible: Collection[str] = [name for name in OUTPUT_FORMATS if name != "csv"]
         rows: Iterable[Collection[str]] = (row for _, row in json_rows(path, key="id") if not isinstance(row, RowError))
     else:
@@ -573,7 +573,7 @@ def _json_or_table(
     """The rows of JSON (also by id) or of a table; an empty cell is no field, but for that of an empty answer."""
     known = {*ID_FIELDS, "item_id", *_SAID, "checks", *more}
     rows, unused = read_json_or_table(path, "id", options.columns, required, known)
-    if holds_json(path):
+    if holds_objects(path):
         return rows, unused
     answer = options.columns.get("answer", "answer")
     told = (

@@ -1,22 +1,28 @@
 """Recorded answers as a judge model scores them: each dimension with its reasons, in the shape of seed 002's output."""
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rageval_dagster.errors import SettingsError
-from rageval_dagster.llm.client import ChatClient
+from rageval_dagster.evaluation.forecast import Calls, work_of
+from rageval_dagster.identity import digest_json
+from rageval_dagster.llm.client import ChatClient, ChatRequest
+from rageval_dagster.llm.contexts import estimated_tokens
 from rageval_dagster.llm.endpoints import endpoint_of
 from rageval_dagster.metrics import judge
-from rageval_dagster.metrics.interface import Tools
-from rageval_dagster.metrics.judge_model import judge_scores
+from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.metrics.judge_model import judge_scores, unasked
 from rageval_dagster.metrics.registry import options_of
 from rageval_dagster.recorded.formats import Output
 from rageval_dagster.recorded.scoring import shape_of
 from rageval_dagster.records import Outcome, Progress
 from rageval_dagster.settings import JudgeWeights, Settings
+from rageval_dagster.storage.database import Database
 
 _PARTS = {"metadata", "results", "summary"}
 
@@ -64,6 +70,57 @@ def judge_outputs(outputs: Sequence[Output], client: ChatClient, progress: Progr
         for metric_id, column in columns.items()
     }
     return Judgement(outputs, outcomes, shape_of(outputs, metrics, outcomes)["scores"])
+
+
+def judge_forecast(db: Database, settings: Settings, client_id: str, outputs: Sequence[Output]) -> dict[str, Any]:
+    """What judging outputs would take, in the shape of `evaluation.forecast`; nothing is asked.
+
+    The requests are made as they would be sent, each once. What is cached already is not looked up, and counted.
+    """
+    metrics = [each for each in judge.metrics(options_of(settings, settings.k)) if each.name in judge.DIMENSIONS]
+    requests = asyncio.run(_requests(metrics, outputs, settings.judged_answer_tokens))
+    tokens = sum(estimated_tokens(f"{request.system or ''}{request.user}") for request in requests)
+    sent = tokens / len(requests) if requests else None
+    calls = Calls(len(requests), len(requests))
+    judging = work_of(db, settings, client_id, "judge", calls, settings.k, sent)
+    return {
+        "client": client_id,
+        "answers": len(outputs),
+        "judge calls": len(requests),
+        "tokens": judging["tokens"] if judging else 0,
+        "cost_usd": judging["cost_usd"] if judging else 0.0,
+        "seconds": judging["seconds"] if judging else 0.0,
+        "models": [judging] if judging else [],
+    }
+
+
+class _AskedError(Exception):
+    """Ends a metric where it would wait for the judge."""
+
+
+class _Noted:
+    """A judge that notes what it is asked, once each, and says nothing."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, ChatRequest] = {}
+
+    async def ask(self, request: ChatRequest, read: Callable[[str], Any]) -> Any:
+        self.requests[digest_json(request.identity)] = request
+        raise _AskedError
+
+    async def embed(self, texts: Iterable[str]) -> Any:
+        raise _AskedError
+
+
+async def _requests(metrics: Sequence[Metric], outputs: Sequence[Output], most_tokens: int) -> list[ChatRequest]:
+    """What metrics of one request a result would ask."""
+    noted = _Noted()
+    for output in outputs:
+        for metric in metrics:
+            if metric.judged is not None and unasked(metric, output.result, most_tokens) is None:
+                with suppress(_AskedError):
+                    await metric.judged(output.result, noted)
+    return list(noted.requests.values())
 
 
 def file_shape(judgement: Judgement, file: Path, client: ChatClient) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rageval_dagster.evaluation.breakdown import GROUPINGS
 from rageval_dagster.evaluation.summary import mean_ceiling
 from rageval_dagster.llm.client import ChatClient
 from rageval_dagster.metrics.interface import Metric, MetricOptions, Tools
-from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, options_of
+from rageval_dagster.metrics.registry import SHORT_NAMES, chosen_metrics, compute_scores, options_of
 from rageval_dagster.recorded.formats import EVALUATION_DATA, Output, OutputOptions, outputs_of
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.redaction import Redactor, load_redactor
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 BATCH = 256
 """Outputs scored at once: what a family holds in memory of a batch is let go after it."""
-
-SHORT_NAMES = {name: f"overlap.{name}" for name in ("faithfulness", "answer_correctness", "context_correctness")}
-"""The names that need no family, because seed 001 has given them one meaning."""
 
 FILES_CLIENT = "(files)"
 """Whose the judge's verdicts on recorded answers are, where no client is named. No Chroma collection has this name."""

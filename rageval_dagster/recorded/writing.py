@@ -12,6 +12,7 @@ from rageval_dagster.benchmark.formats.rows import Row, write_json, write_json_l
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.evaluation.breakdown import results_of, texts_deleted
 from rageval_dagster.evaluation.summary import report_of
+from rageval_dagster.metrics.registry import SHORT_NAMES
 from rageval_dagster.recorded.formats import OUTPUT_FORMATS
 from rageval_dagster.recorded.scoring import result_shape
 from rageval_dagster.records import Hit, Result
@@ -38,7 +39,7 @@ OUTPUT_WRITERS: dict[str, OutputWriter] = {
 }
 
 SCORES = "results"
-"""The format that holds scores: ai4rag's results."""
+"""The format that holds scores: ai4rag's results, with its names for its three metrics."""
 
 FORMATS = (*OUTPUT_WRITERS, SCORES)
 
@@ -82,8 +83,11 @@ def export_evaluation(db: Database, run_id: int, format_name: str, path: Path | 
         if format_name == SCORES:
             summaries = report_of(db, evaluation).summaries
             versions = {metric_id: summary.metric_version for metric_id, summary in summaries.items()}
+            # Under the names that readers of ai4rag's results know.
+            plain = {metric_id: name for name, metric_id in SHORT_NAMES.items()}
+            columns = score_storage.load_scores(db, evaluation.id, versions)
             scores = result_shape(
-                score_storage.load_scores(db, evaluation.id, versions),
+                {plain.get(name, name): column for name, column in columns.items()},
                 clusters={item_id: result.item.cluster for item_id, result in results.items()},
                 ceilings={name: summary.ceiling for name, summary in summaries.items() if summary.ceiling is not None},
             )

@@ -27,7 +27,7 @@ from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.comparisons import Baseline, MetricComparison, Reading, find_baseline, readings
-from rageval_dagster.storage.corpus import DocumentChange, documents_changed
+from rageval_dagster.storage.corpus import DocumentChange, document_names, documents_changed
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, list_evaluations
 from rageval_dagster.storage.results import latencies
@@ -249,6 +249,11 @@ def _evaluation_contents(
     since = [change.since for change in changes if change.since is not None and not redact]
     earlier = next(iter(evaluations_by_id(db, since[:1]).values()), None)
     changed = {change.what for change in changes} if earlier is not None else set()
+    documents: Mapping[str, DocumentChange] = {}
+    if earlier is not None and "corpus" in changed:
+        documents = documents_changed(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
+        names = document_names(db, evaluation.client_id, documents)
+        documents = {names[document_id]: change for document_id, change in documents.items()}
     return EvaluationContents(
         report=report,
         earlier=[run for run in runs if run != evaluation.id],
@@ -261,9 +266,7 @@ def _evaluation_contents(
             (reason, count, remedy(reason, evaluation.system))
             for reason, count in failures(db, evaluation).most_common()
         ],
-        documents=documents_changed(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
-        if earlier is not None and "corpus" in changed
-        else {},
+        documents=documents,
         gone=gone_items(db, earlier, evaluation) if earlier is not None and "dataset" in changed else [],
         first=_first(figures, gated, evaluation.k),
         figures=figures,
@@ -307,7 +310,7 @@ def _groups(questions: Questions, of: Summary) -> dict[str, list[Group]]:
     items = {id: result.item for id, result in questions.results.items()}
     by: dict[str, dict[str, Sequence[str]]] = {
         "category": {id: (item.category,) for id, item in items.items()},
-        "document": {id: sorted(item.document_ids) for id, item in items.items()},
+        "document": {id: sorted(questions.names[each] for each in item.document_ids) for id, item in items.items()},
         "language": {id: (language_of(item),) for id, item in items.items()},
         "length of the question": {id: (_length(item.question),) for id, item in items.items()},
         "origin": {id: (item.origin,) for id, item in items.items()},

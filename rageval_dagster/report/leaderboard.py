@@ -1,6 +1,6 @@
 """Several systems on the same questions: who stands where by one metric, and who is really ahead of whom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,8 +20,10 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Place:
-    """A system on the leaderboard. `ahead_of` are those that it beats by more than chance, on shared questions."""
+    """A system on the leaderboard: its `rank` from 1, which systems with the same mean share, and by `ahead_of` those
+    that it beats by more than chance, on shared questions."""
 
+    rank: int
     evaluation: Evaluation
     summary: Summary
     ahead_of: Sequence[str]
@@ -80,19 +82,32 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
         and sign * (each.difference or 0.0) > 0
         and summaries[pair[0]].metric_version == summaries[pair[1]].metric_version
     }
+    means = [summaries[system].mean for system in order]
     places = [
-        Place(by_system[system], summaries[system], [other for other in order if (system, other) in surely])
+        Place(
+            1 + means.index(summaries[system].mean),
+            by_system[system],
+            summaries[system],
+            [other for other in order if (system, other) in surely],
+        )
         for system in order
     ]
     return Leaderboard(evaluations[0].dataset_name, objective, places, _sentence(objective, places))
 
 
 def _sentence(objective: str, places: Sequence[Place]) -> str:
-    first, others = places[0], [place.evaluation.system for place in places[1:]]
-    name, value = first.evaluation.system, number(first.summary.mean)
-    leads = f"{name} leads by {metric_name(objective)} ({value})"
-    unsure = [other for other in others if other not in first.ahead_of]
+    best = [place for place in places if place.rank == 1]
+    others = [place.evaluation.system for place in places[len(best) :]]
+    by = f"by {metric_name(objective)} ({number(best[0].summary.mean)})"
+    leads, lead = f"{best[0].evaluation.system} leads {by}", "its lead"
+    if len(best) > 1:
+        leads, lead = f"{_listed(place.evaluation.system for place in best)} share the first place {by}", "their lead"
+    sure = [other for other in others if all(other in place.ahead_of for place in best)]
+    unsure = [other for other in others if other not in sure]
     if not unsure:
-        return f"{leads}, really ahead of {' and '.join(others)}."
-    sure = f", ahead of {' and '.join(first.ahead_of)}" if first.ahead_of else ""
-    return f"{leads}{sure}; its lead over {' and '.join(unsure)} may be chance."
+        return f"{leads}{f', really ahead of {_listed(sure)}' if sure else ''}."
+    return f"{leads}{f', ahead of {_listed(sure)}' if sure else ''}; {lead} over {_listed(unsure)} may be chance."
+
+
+def _listed(systems: Iterable[str]) -> str:
+    return " and ".join(systems)

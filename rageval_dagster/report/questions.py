@@ -13,6 +13,7 @@ from rageval_dagster.metrics.cited_answers import CitedResult
 from rageval_dagster.records import Item, Outcome, Result
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.corpus import document_names
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_by_id
 from rageval_dagster.storage.scores import Summary
@@ -65,7 +66,8 @@ class Texts:
 class Questions:
     """What the page's questions are made of: `rows` for the script of the page, and what the page itself counts.
 
-    `pair` is the comparison with the baseline, None where there is none.
+    `pair` is the comparison with the baseline, None where there is none; `names` is what people call the documents, by
+    id.
     """
 
     rows: list[dict[str, Any]]
@@ -74,6 +76,7 @@ class Questions:
     outcomes: Mapping[str, Mapping[str, Outcome]]
     results: Mapping[str, Result]
     pair: Pair | None
+    names: Mapping[str, str]
 
 
 def cut(text: str) -> str:
@@ -108,6 +111,9 @@ def questions_of(
     rightness = rightness_of(report.summaries)
     hit_rate = f"{report.prefix}hit_rate_at_{evaluation.k}"
     texts = Texts()
+    cited = {name for result in results.values() for name in result.item.document_ids}
+    cited |= {hit.document_id for item_id in told if item_id in results for hit in results[item_id].hits}
+    names = {} if redact else document_names(db, evaluation.client_id, cited)
     rows: list[dict[str, Any]] = []
     quadrants: list[Quadrant | None] = []
     newly_failing = set(judged.judgement.newly_failing)
@@ -134,13 +140,13 @@ def questions_of(
         if result is not None:
             row |= _numbers(result, before.get(item_id))
             if not redact:
-                row |= _words(result, before.get(item_id))
+                row |= _words(result, before.get(item_id), names)
                 if item_id in told or len(item_ids) <= MANY:
                     row |= _reasons(scores, metric_ids)
                 if item_id in told:
-                    row["h"] = _hits(result, texts)
+                    row["h"] = _hits(result, texts, names)
         rows.append(row)
-    return Questions(rows, texts.texts, quadrants, outcomes, results, pair)
+    return Questions(rows, texts.texts, quadrants, outcomes, results, pair, names)
 
 
 def rightness_of(summaries: Mapping[str, Summary]) -> str | None:
@@ -209,7 +215,7 @@ def _known(**fields: Any) -> dict[str, Any]:
     return {name: 1 if value is True else value for name, value in fields.items() if value}
 
 
-def _words(result: Result, before: Result | None) -> dict[str, Any]:
+def _words(result: Result, before: Result | None, names: Mapping[str, str]) -> dict[str, Any]:
     item = result.item
     found: dict[str, Any] = {
         "q": cut(item.question),
@@ -217,7 +223,7 @@ def _words(result: Result, before: Result | None) -> dict[str, Any]:
         "o": item.origin,
         "v": int(item.human_verified),
         "e": [cut(answer) for answer in item.answers],
-        "ev": sorted(item.document_ids),
+        "ev": sorted(names[document_id] for document_id in item.document_ids),
         "l": language_of(item),
     }
     if result.error is not None:
@@ -266,7 +272,7 @@ def _said(detail: Mapping[str, Any]) -> list[str]:
     return lines[:MOST_REASONS]
 
 
-def _hits(result: Result, texts: Texts) -> list[list[Any]]:
+def _hits(result: Result, texts: Texts, names: Mapping[str, str]) -> list[list[Any]]:
     """Of each passage: number of its text, document, chunk, page, rank, whether it holds evidence, is cited, was seen.
 
     A passage of another client is named, never shown.
@@ -275,7 +281,7 @@ def _hits(result: Result, texts: Texts) -> list[list[Any]]:
     return [
         [
             texts.add(hit.text) if hit.text else None,
-            hit.document_id,
+            names[hit.document_id],
             hit.chunk_id,
             hit.page,
             hit.rank,

@@ -151,6 +151,9 @@ class Settings(Table):
     answer_context_tokens: Annotated[int, Field(ge=100)] = _setting(
         "RAGEVAL_ANSWER_CONTEXT_TOKENS", 8_000, "a whole number of at least 100"
     )
+    judged_answer_tokens: Annotated[int, Field(ge=100)] = _setting(
+        "RAGEVAL_JUDGED_ANSWER_TOKENS", 10_000, "a whole number of at least 100"
+    )
 
     # Generated questions: the shares of those over two documents, and of those that no document answers.
     multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, _SHARE_OF_1)

@@ -38,6 +38,7 @@ class ManifestEntry:
     vector_hash: str | None
     added_at: datetime | None
     first_seen: datetime
+    title: str | None = None
 
     @property
     def content_key(self) -> str:
@@ -56,6 +57,7 @@ _MUTABLE = [
     "words_hash",
     "vector_hash",
     "added_at",
+    "title",
     "word_hashes",
 ]
 
@@ -201,8 +203,8 @@ def iter_manifest(
 
 
 def iter_contents(db: Database, client_id: str) -> Iterator[Sequence[sa.Row[Any]]]:
-    """Of every chunk its key, document id, page, position, hashes of text and vector, and time of adding; by key."""
-    names = ("chunk_key", "document_id", "page", "position", "text_hash", "vector_hash", "added_at")
+    """Of every chunk its key, document id, page, position, hashes of text and vector, time of adding, title; by key."""
+    names = ("chunk_key", "document_id", "page", "position", "text_hash", "vector_hash", "added_at", "title")
     here = corpus_chunks.c.client_id == client_id
     yield from _by_key(db, sa.select(*(corpus_chunks.c[name] for name in names)).where(here), 5_000)
 
@@ -235,6 +237,23 @@ def thinned_manifest(db: Database, client_id: str, size: int) -> list[ManifestEn
     keys = db.scalars(one_of_each)
     found = manifest_lookup(db, client_id, keys)
     return [found[key] for key in keys if key in found]
+
+
+def document_names(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, str]:
+    """What people call documents, by id: the title, with the id where several of them have it; without one, the id."""
+    ids = list(dict.fromkeys(document_ids))
+    keys = {digest(document_id): document_id for document_id in ids}
+    chunks = corpus_chunks.c
+    # Chunks may disagree: any of their titles serves, but always the same one.
+    query = (
+        sa.select(chunks.document_key, sa.func.min(chunks.title).label("title"))
+        .where(chunks.client_id == client_id, chunks.title.is_not(None))
+        .group_by(chunks.document_key)
+    )
+    titles = {keys[row.document_key]: row.title for row in db.rows_in(query, chunks.document_key, keys)}
+    shared = Counter(titles.values())
+    named = {each: title if shared[title] == 1 else f"{title} ({each})" for each, title in titles.items()}
+    return {each: named.get(each, each) for each in ids}
 
 
 def document_chunks(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, list[ManifestEntry]]:

@@ -146,6 +146,7 @@ corpus_chunks = _table(
     Column("vector_hash", hex_digest()),
     Column("added_at", UtcTime),
     Column("first_seen", UtcTime, nullable=False),
+    Column("title", LongText),  # what people call the document
     # Of its text, in 8 bytes each: what the table of that name counts for it.
     Column("word_hashes", LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")),
     PrimaryKeyConstraint("client_id", "chunk_key"),

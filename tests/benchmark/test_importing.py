@@ -59,7 +59,7 @@ def write(folder: Path, value: object) -> Path:
 def ai4rag(folder: Path, *document_ids: list[str]) -> Path:
     """A question for each list of ids."""
     rows = [
-        {"question": f"What about number {number}?", "correct_answers": [], "correct_answer_document_ids": ids}
+        {"question": f"What about number {number}?", "correct_answers": ["Yes."], "correct_answer_document_ids": ids}
         for number, ids in enumerate(document_ids)
     ]
     return write(folder, rows)
@@ -157,13 +157,26 @@ def test_documents_are_matched_by_what_their_ids_have_in_common(
 
 def test_rows_that_become_the_same_item_are_named(sqlite_db: Database, store: ChromaStore, tmp_path: Path) -> None:
     rows = [
-        {"question": "When is it closed?", "correct_answer_document_ids": [id]} for id in ("x/avonlea.md", "avonlea.md")
+        {"question": "When is it closed?", "correct_answers": ["On Monday."], "correct_answer_document_ids": [id]}
+        for id in ("x/avonlea.md", "avonlea.md")
     ]
     report = import_dataset(
         sqlite_db, "acme", "own", write(tmp_path, rows), "ai4rag", store=store, document_pattern=r"\w+\.md$"
     )
     assert report.dataset.qa_count == 1
     assert [(refusal.row, refusal.reason) for refusal in report.refused] == [(2, "is the same item as row 1")]
+
+
+def test_a_quote_finds_its_document_under_another_name(sqlite_db: Database, store: ChromaStore, tmp_path: Path) -> None:
+    [lit] = [chunk for chunk in CHUNKS if chunk.id == "a::1"]
+    rows = [
+        {"title": "Avonlea_(lighthouse)", "context": lit.text, "question": "What of it?", "answers": lit.text[:10]},
+        {"title": "Elsewhere", "context": "Nothing of it stands here.", "question": "And there?", "answers": "Nothing"},
+    ]
+    report = import_dataset(sqlite_db, "acme", "own", write(tmp_path, rows), "squad", store=store)
+    [first, second] = imported(sqlite_db, report)
+    assert [each.document_id for each in first.evidence] == [lit.document_id]
+    assert [(each.item_id, each.reason) for each in report.unresolved] == [(second.item_id, "no_such_document")]
 
 
 def test_quotes_that_their_document_does_not_hold_are_listed_with_the_chunks_most_alike(

@@ -91,9 +91,12 @@ def test_a_generated_dataset_that_would_come_back_is_not_retired(
 
 def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run: Run) -> None:
     rows = [
-        {"question": "Where does it leave from?", "correct_answer_document_ids": ["c0"]},
-        {"question": "When does it leave?", "correct_answer_document_ids": ["wiki/ferries.md", "docs/castle.md"]},
-        {"question": "Who closed it?", "correct_answer_document_ids": ["docs/castle.md", "\x1b[31m" + "x" * 5000]},
+        {"question": question, "correct_answers": ["Nobody knows."], "correct_answer_document_ids": documents}
+        for question, documents in (
+            ("Where does it leave from?", ["c0"]),
+            ("When does it leave?", ["wiki/ferries.md", "docs/castle.md"]),
+            ("Who closed it?", ["docs/castle.md", "\x1b[31m" + "x" * 5000]),
+        )
     ]
     path = write(stocked.folder, "own.json", rows)
     arguments = ["datasets", "import", path, "--client", "acme", "--format", "ai4rag", "--name", "own"]

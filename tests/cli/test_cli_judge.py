@@ -96,6 +96,34 @@ def test_the_same_again_asks_nothing_and_replaces_the_output(run: Run, judging: 
     assert written(output) == first
 
 
+def test_a_dry_run_says_what_would_be_asked_and_asks_and_writes_nothing(
+    run: Run, judging: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("rageval.toml").write_text("[prices]\ngpt-5 = {in = 1.0, out = 10.0}\n", encoding="utf-8")
+    command = ("judge", "results.json", "--ground-truth", "truth.json", "--queries", "queries.json")
+    ended = run(*command, "--dry-run", "--json")
+    assert (ended.code, judging.requests) == (0, [])
+    assert "nothing was scanned or asked" in ended.err
+    [row] = json.loads(ended.out)
+    assert (row["answers"], row["judge calls"]) == (3, 15)
+    [model] = row["models"]
+    assert (model["role"], model["model"], model["calls"]) == ("judge", "gpt-5", 15)
+    assert row["cost_usd"] == model["cost_usd"] > 0
+    shown = run(*command, "--dry-run", "--output", "out.json", "--limit", "1")
+    assert [line.split()[1:5] for line in shown.out.splitlines() if "gpt-5" in line] == [["judge", "gpt-5", "5", "5"]]
+    assert not Path("out.json").exists()
+    assert run(*command, "--output", "out.json").code == 0
+    assert len(judging.requests) == 15
+    sent = sum(len(request.text) for request in judging.requests) / 4
+    assert sent / 3 < model["tokens"] < 3 * sent + 15 * 250
+
+
+@pytest.mark.parametrize(("options", "words"), [((), "--output OUT"), (("--output", "o.json", "--json"), "--dry-run")])
+def test_what_a_result_needs_is_said(run: Run, judging: ScriptedServer, options: tuple[str, ...], words: str) -> None:
+    refused(run("judge", "results.json", *options), words)
+    assert judging.requests == []
+
+
 def test_an_id_is_never_taken_for_the_question(run: Run, judging: ScriptedServer) -> None:
     ended = run("judge", "results.json", "--output", "out.json")
     assert ended.code == 0

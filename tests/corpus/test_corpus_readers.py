@@ -141,7 +141,7 @@ def test_a_row_is_a_document_and_a_bad_row_is_named(write) -> None:
         "7": "seven",
         "c": "last",
     }
-    assert documents["a"].metadata == {"lang": "en", "year": 2024}
+    assert documents["a"].metadata == {"lang": "en", "year": 2024, "title": "Title"}
     assert [str(each) for each in found if isinstance(each, ReadError)] == [
         "row 4: is not JSON",
         "row 5: is not a JSON object",

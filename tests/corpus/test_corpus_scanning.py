@@ -15,7 +15,7 @@ from rageval_dagster.corpus.store import ChromaStore, Page, open_store
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import get_client
-from rageval_dagster.storage.corpus import ManifestEntry, documents_changed, iter_manifest
+from rageval_dagster.storage.corpus import ManifestEntry, document_names, documents_changed, iter_manifest
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.types import utc_now
 
@@ -222,5 +222,18 @@ def test_memory_does_not_grow_with_the_corpus(db: Database) -> None:
         return most
 
     peak(200)  # caches of the first use
-    text_of_the_difference = 1600 * 2500
-    assert peak(2000) - peak(400) < text_of_the_difference / 4
+    text_of_the_difference = 1500 * 2500
+    # The smaller of two: a table of the interpreter itself may grow during one of them.
+    assert min(peak(1900), peak(2000)) - peak(400) < text_of_the_difference / 4
+
+
+def test_a_title_is_found_also_where_nothing_else_changed_and_changes_no_version(
+    db: Database, store: ChromaStore, fill
+) -> None:
+    fill(store, "acme", TEXTS)
+    first = scan_corpus(db, store, "acme")
+    store.update_metadata("acme", {"c3": {"title": "  The   plums "}})
+    second = scan_corpus(db, store, "acme")
+    assert (difference(second), second.corpus_version) == ((0, 0, 0, 0), first.corpus_version)
+    assert manifest(db)["c3"].title == "The plums"
+    assert document_names(db, "acme", ["d1", "d0"]) == {"d1": "The plums", "d0": "d0"}

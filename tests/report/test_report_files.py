@@ -110,6 +110,30 @@ def test_a_leaderboard_says_who_is_really_ahead(sqlite_db: Database) -> None:
     assert board.sentence == "dense leads by MRR (.95), ahead of bm25; its lead over hybrid may be chance."
 
 
+def test_systems_with_the_same_mean_share_a_place(sqlite_db: Database, settings: Settings) -> None:
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    for system, wrong in (("bm25", 30), ("dense", 2), ("hybrid", 2), ("old", 30)):
+        evaluated(sqlite_db, dataset, f"night of {system}", ranks(ITEMS, wrong), items=ITEMS, system=system)
+    [board] = leaderboards(sqlite_db, list_evaluations(sqlite_db, client_id="acme"), MRR)
+    assert [(place.rank, place.evaluation.system) for place in board.places] == [
+        (1, "dense"),
+        (1, "hybrid"),
+        (3, "bm25"),
+        (3, "old"),
+    ]
+    assert board.sentence == "dense and hybrid share the first place by MRR (.95), really ahead of bm25 and old."
+    page = write_client_report(sqlite_db, settings, "acme", objective=MRR).read_text(encoding="utf-8")
+    assert re.findall(r'data-label="place">(\d+)<', page) == ["1", "1", "3", "3"]
+
+
+def test_where_all_are_alike_nobody_leads(sqlite_db: Database) -> None:
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    for system in ("bm25", "dense"):
+        evaluated(sqlite_db, dataset, f"night of {system}", ranks(ITEMS, 2), items=ITEMS, system=system)
+    [board] = leaderboards(sqlite_db, list_evaluations(sqlite_db, client_id="acme"), MRR)
+    assert board.sentence == "bm25 and dense share the first place by MRR (.95)."
+
+
 def test_one_system_alone_has_no_leaderboard(db: Database) -> None:
     assert leaderboards(db, list_evaluations(db, client_id="acme"), MRR) == []
 

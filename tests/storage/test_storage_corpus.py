@@ -122,3 +122,21 @@ def test_documents_are_told_by_what_became_of_them_in_the_time_between(db: Datab
     }
     assert told(fourth, utc_now()) == {}
     assert told(first - timedelta(days=2), first - timedelta(days=1)) == {}
+
+
+def test_documents_are_called_by_their_titles_and_by_their_ids_where_that_tells_none_apart(db: Database) -> None:
+    titles = {"a1": "The ferry", "b2": "The castle", "c3": "The castle", "d4": None}
+    now = utc_now()
+    entries = [
+        ManifestEntry(digest(name), f"{name}::0", name, None, 0, digest(name), digest(name), None, None, now, title)
+        for name, title in titles.items()
+    ]
+    corpus.upsert_manifest(db, "acme", entries)
+    assert corpus.document_names(db, "acme", [*titles, "e5"]) == {
+        "a1": "The ferry",
+        "b2": "The castle (b2)",
+        "c3": "The castle (c3)",
+        "d4": "d4",
+        "e5": "e5",
+    }
+    assert corpus.document_names(db, "other", ["a1"]) == {"a1": "a1"}

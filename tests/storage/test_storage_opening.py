@@ -193,3 +193,16 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     with pytest.raises(DatabaseError, match="file is not a database"):
         open_database(f"sqlite:///{path}")
     assert path.read_text() == "notes, " * 1000
+
+
+def test_a_database_of_the_first_release_gets_titles_and_keeps_its_rows(new_url: str) -> None:
+    open_and_write(new_url, "acme")
+    engine = sa.create_engine(new_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE corpus_chunks DROP COLUMN title"))
+        connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+    engine.dispose()
+    db = open_database(new_url)
+    assert [client.client_id for client in clients.list_clients(db)] == ["acme"]
+    assert_complete(db)
+    db.dispose()

@@ -100,6 +100,13 @@ def test_the_history_has_seed_004_s_columns(history: Database) -> None:
     assert older["mrr"] == 0.8  # at document level, where nothing is known at chunk level
 
 
+def test_the_history_has_the_hit_rate_at_the_evaluations_own_k(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(1))
+    record(db, dataset, "n1", {MRR: 0.5, "retrieval.hit_rate_at_5": 0.1, "retrieval.hit_rate_at_3": 0.2}, k=3)
+    record(db, dataset, "n2", {MRR: None, DOCUMENT_MRR: 0.9, "retrieval.document_hit_rate_at_5": 0.4})
+    assert [row["hit_rate_at_k"] for row in read_view(db, "evaluation_history")] == [0.4, 0.2]
+
+
 def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
     rows = read_view(history, "fleet_overview")
     assert [row["client_id"] for row in rows] == ["acme", "document", "calm", "beta", "new", "gone"]
@@ -275,6 +282,31 @@ def test_the_hardest_questions_come_first_and_perfect_ones_not_at_all(db: Databa
         (items[0].item_id, "scored", 0.5),
     ]
     assert {row["evaluation_id"] for row in rows} == {evaluation.id}
+
+
+def test_questions_that_no_system_finds_at_once_are_hard_for_every_system(db: Database) -> None:
+    items = make_items(5)
+    dataset = make_dataset(db, "acme", items)
+    failed = Outcome.error("timed out")
+    for system, ranks in (
+        ("dense", [*map(Outcome.scored, (0.5, 0.0, 1.0, 0.25)), failed]),
+        ("bm25", [*map(Outcome.scored, (0.0, 0.0, 0.0, 0.25)), failed]),
+    ):
+        evaluation = open_run(db, dataset, f"night of {system}", system=system)
+        score_all(db, evaluation, answer_all(db, evaluation, items, salt=system), MRR, ranks)
+        finish(db, evaluation, {MRR: 0.4})
+    alone = make_dataset(db, "beta", items)
+    evaluation = open_run(db, alone, "n1")
+    score_all(db, evaluation, answer_all(db, evaluation, items), MRR, [Outcome.scored(0.0)] * 5)
+    finish(db, evaluation, {MRR: 0.0})
+    rows = read_view(db, "hard_for_every_system")
+    shown = ("client_id", "item_id", "systems", "errors", "best_reciprocal_rank", "difficulty_rank")
+    assert [tuple(row[name] for name in shown) for row in rows] == [
+        ("acme", items[4].item_id, 2, 2, None, 1),
+        ("acme", items[1].item_id, 2, 0, 0.0, 2),
+        ("acme", items[3].item_id, 2, 0, 0.25, 3),
+        ("acme", items[0].item_id, 2, 0, 0.5, 4),
+    ]
 
 
 @pytest.mark.parametrize("view", ["category_breakdown", "hardest_questions"])

@@ -23,6 +23,8 @@ from rageval_dagster.benchmark.formats.rows import (
     write_json,
     write_json_lines,
 )
+from rageval_dagster.benchmark.formats.squad import FIELDS as SQUAD_FIELDS
+from rageval_dagster.benchmark.formats.squad import questions_of, squad_item
 from rageval_dagster.benchmark.formats.table import read_json_or_table, read_table, write_table
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
@@ -40,7 +42,7 @@ class Format:
     `names` are its names of fields (-> ours, as `items` knows them) in the order in which users are told them, also of
     what a system said. `is_mapped` is whether fields may have other names in the file, `with_queries` whether it may
     name questions by id alone. JSON rows may stand `inside` an object under that name, or be an object of rows, each
-    under its `key`. `carries` is what a written file holds of an item.
+    under its `key`; `rows_of` gives those that an entry stands for. `carries` is what a written file holds of an item.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class Format:
     with_queries: bool = False
     inside: str | None = None
     key: str | None = None
+    rows_of: Callable[[Any], list[Any]] = lambda entry: [entry]
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -72,8 +75,9 @@ def _write(
         values = {
             "question": item.question,
             "reference": next(iter(item.answers), None),
-            "answers": list(item.answers),
+            "some answers": list(item.answers),
             "documents": documents,
+            "some documents": documents,
             "document or chunk": next(iter(documents), None),
             "chunk": None,
             "optional category": item.category,
@@ -86,7 +90,9 @@ def _write(
 
 
 _EVERYTHING = "everything"
-_AI4RAG = {"question": "question", "correct_answers": "answers", "correct_answer_document_ids": "documents"}
+_AI4RAG = {
+    **{"question": "question", "correct_answers": "some answers", "correct_answer_document_ids": "some documents"},
+}
 _TEST_CASES = {
     **{"query": "question", "expected_answer": "reference", "expected_sources": "documents"},
     "category": "optional category",
@@ -146,6 +152,7 @@ FORMATS: dict[str, Format] = {
         with_queries=True,
         key="query_id",
     ),
+    "squad": Format(dict(zip(SQUAD_FIELDS, SQUAD_FIELDS, strict=True)), inside="data", rows_of=questions_of),
 }
 
 
@@ -175,6 +182,8 @@ def read_dataset(path: Path, format_name: str = "native", options: ReadOptions |
             return native_item(row)
         if format_name == "csv":
             return item_from_cells(row)
+        if format_name == "squad":
+            return squad_item(row)
         chunk_id = None
         if format_name == "qa-pairs":
             chunk_id, _ = optional_text(row, "chunk_id"), optional_text(row, "document_id")
@@ -212,7 +221,7 @@ def _rows(path: Path, format_name: str, columns: Mapping[str, str]) -> tuple[Row
     if format_name == "expected-outputs":
         known: Collection[str] = {*ID_FIELDS, *format_.names}
         return read_json_or_table(path, "question_id", columns, ["expected_output"], known)
-    return json_rows(path, format_.inside, format_.key), ()
+    return json_rows(path, format_.inside, format_.key, format_.rows_of), ()
 
 
 def write_dataset(items: Sequence[Item], path: Path, format_name: str = "native") -> None:

@@ -23,6 +23,7 @@ from rageval_dagster.benchmark.formats.rows import (
     page_number,
     question_field,
     some_text,
+    some_texts,
     text_field,
     texts_field,
     within,
@@ -90,7 +91,8 @@ def _documents(document_ids: Iterable[str]) -> tuple[Evidence, ...]:
 
 
 def _present(row: Row, name: str) -> str:
-    return name if row.get(name) is not None else _OTHER_NAMES.get(name, name)
+    other = _OTHER_NAMES.get(name, name)
+    return other if row.get(name) is None and row.get(other) is not None else name
 
 
 def _document_or_chunk(row: Row, name: str) -> tuple[Evidence, ...]:
@@ -176,7 +178,9 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Row, str], Any]]] = {
     "reference": ("answers", one_answer),
     "answers": ("answers", texts_field),
     "evidence": ("evidence", partial(objects_field, read=_evidence, known=("document_id", "page", "quote"))),
-    "documents": ("evidence", lambda row, name: _documents(texts_field(row, _present(row, name)))),
+    "some answers": ("answers", some_texts),
+    "documents": ("evidence", lambda row, name: _documents(texts_field(row, name))),
+    "some documents": ("evidence", lambda row, name: _documents(some_texts(row, _present(row, name)))),
     "document ids": ("evidence", lambda row, name: _documents(each_of(row, name, identifier))),
     "document or chunk": ("evidence", _document_or_chunk),
     "pages": ("evidence", _pages),

@@ -1,14 +1,17 @@
 """Rows of files: read strictly (what a refusal says, the checks of single fields), and written as JSON."""
 
+import difflib
 import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rageval_dagster.benchmark.formats.parquet import is_parquet, parquet_values
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
 from rageval_dagster.text import json_kind
@@ -213,7 +216,10 @@ def decoded(line: bytes) -> str:
 
 
 def json_lines(path: Path) -> Rows:
-    """The rows of a JSON Lines file."""
+    """The rows of a JSON Lines file, or of a Parquet file."""
+    if is_parquet(path):
+        yield from _parquet_rows(path)
+        return
     for number, line in numbered_lines(path):
         try:
             yield number, _checked(_json(decoded(line), None))
@@ -221,17 +227,34 @@ def json_lines(path: Path) -> Rows:
             yield number, error
 
 
-def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> Rows:
-    """The rows of a JSON file: a list of objects, JSON Lines, or one object.
+def _parquet_rows(path: Path) -> Rows:
+    for number, value in enumerate(parquet_values(path), start=1):
+        try:
+            yield number, RowError(None, "is not UTF-8") if value is None else _checked(value)
+        except RowError as error:
+            yield number, error
+
+
+def json_rows(
+    path: Path,
+    inside: str | None = None,
+    key: str | None = None,
+    rows_of: Callable[[Any], list[Any]] = lambda entry: [entry],
+) -> Rows:
+    """The rows of a JSON file: a list of objects, JSON Lines, or one object; or of a Parquet file.
 
     Args:
         inside: an object may hold the list under this name.
         key: an object of objects (most of its values are) is taken for rows, each of which has its name as this field,
             unless it has one.
+        rows_of: the rows that an entry of the list stands for, where that may be several.
 
     Raises:
         DatasetError: the file is absent, empty, or not JSON.
     """
+    if is_parquet(path):
+        yield from _parquet_rows(path)
+        return
     # What is not UTF-8 becomes halves of surrogate pairs, so that only its row is refused.
     text = read_bytes(path).decode("utf-8", "surrogateescape")
     try:
@@ -250,7 +273,8 @@ def json_rows(path: Path, inside: str | None = None, key: str | None = None) -> 
             value = [{key: name, **entry} if isinstance(entry, dict) else entry for name, entry in value.items()]
         else:
             value = [value]
-    for number, entry in enumerate(value if isinstance(value, list) else [value], start=1):
+    entries = value if isinstance(value, list) else [value]
+    for number, entry in enumerate(chain.from_iterable(map(rows_of, entries)), start=1):
         try:
             yield number, _checked(entry)
         except RowError as error:
@@ -373,8 +397,14 @@ def question_field(row: Row, name: str) -> str:
 def text_field(row: Row, name: str) -> str:
     """A required string that is more than white space."""
     if row.get(name) is None:
-        raise RowError(name, "is missing")
+        raise missing(row, name)
     return nonblank(row[name], name)
+
+
+def missing(row: Row, name: str) -> RowError:
+    """That a field is missing, and which of the row's names may be it, misspelt."""
+    near = difflib.get_close_matches(name, [other for other in row if other != name], n=1, cutoff=0.8)
+    return RowError(name, f"is missing; the row has {near[0]!r}: did you mean {name}?" if near else "is missing")
 
 
 def some_text(row: Row, name: str) -> str | None:
@@ -449,6 +479,16 @@ def list_field(row: Row, name: str) -> list[Any]:
 
 def texts_field(row: Row, name: str) -> tuple[str, ...]:
     return each_of(row, name, nonblank)
+
+
+def some_texts(row: Row, name: str) -> tuple[str, ...]:
+    """A required list with at least one string."""
+    if row.get(name) is None:
+        raise missing(row, name)
+    texts = texts_field(row, name)
+    if not texts:
+        raise RowError(name, "is empty")
+    return texts
 
 
 def each_of(row: Row, name: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import Path
 
+from rageval_dagster.benchmark.formats.parquet import is_parquet
 from rageval_dagster.benchmark.formats.rows import RowError, Rows, check_storable, json_rows, read_bytes
 from rageval_dagster.errors import DatasetError
 
@@ -75,14 +76,15 @@ def read_json_or_table(
     path: Path, key: str, names: Mapping[str, str], required: Collection[str], known: Collection[str]
 ) -> tuple[Rows, Sequence[str]]:
     """The rows of JSON (also an object of rows, each under its `key`) or of a table, and the columns not read."""
-    if holds_json(path):
+    if holds_objects(path):
         return json_rows(path, key=key), ()
     table = read_table(path, names, required, known.__contains__)
     return table.rows, table.unused
 
 
-def holds_json(path: Path) -> bool:
-    return read_bytes(path).lstrip().startswith((b"[", b"{"))
+def holds_objects(path: Path) -> bool:
+    """Whether it is JSON or Parquet, and no table of texts."""
+    return is_parquet(path) or read_bytes(path).lstrip().startswith((b"[", b"{"))
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:

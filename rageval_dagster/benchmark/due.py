@@ -60,9 +60,12 @@ class BenchmarkSpec:
         """
         if strategy:
             check_strategy(strategy)
+        # Questions by rule cost nothing: as many as the dataset shall have at last, unless somebody set how many.
+        is_set = settings.generator_model is not None or "sample_size" in settings.model_fields_set
+        by_default = settings.sample_size if is_set else max(settings.sample_size, settings.target_items)
         return cls(
             name=name or DEFAULT_NAME,
-            size=size or settings.sample_size,
+            size=size or by_default,
             strategy=strategy or None,
             generator=generator_name(settings, cls.seed),
             max_age_days=settings.dataset_max_age_days,

@@ -48,8 +48,8 @@ DEFAULT_STRATEGY = "random"
 SPARE = 1.2
 """So many times the wanted number of pairs are written, since the rules will reject some."""
 
-SAMPLE_SHARE = 5
-"""So many times the wanted number of chunks are drawn, since some give no question."""
+SAMPLE_SHARE, SAMPLE_SHARE_BY_RULE = 5, 10
+"""So many times the wanted number of chunks are drawn, since some give no question; by rule most of a manual's."""
 
 WRITE_BATCH = 32
 """Chunks asked about between two writes: a kill loses at most this many."""
@@ -147,7 +147,7 @@ def _draw(db: Database, store: "ChromaStore", client_id: str, spec: BenchmarkSpe
         strategy=strategy,
         seed=spec.seed,
         vectors=lambda drawn: store.vectors(client_id, [entry.chunk_id for entry in drawn]),
-        spare=renewal.size * (SAMPLE_SHARE - 1) + len(spent),
+        spare=renewal.size * ((SAMPLE_SHARE if spec.shares else SAMPLE_SHARE_BY_RULE) - 1) + len(spent),
     )
     if dataset is not None and renewal.extent != "draw" and strategy != "recent":
         # What the dataset asks least about comes first, so that with time it asks about all documents.

@@ -19,7 +19,7 @@ class EvaluationPlan(dg.ConfigurableResource):
     )
     systems: list[str] = Field(default=[], description="Systems to evaluate, by name; empty: those of the settings.")
     k: int = Field(default=0, ge=0, description="The cutoff of the metrics; 0: EVALUATION_DEFAULT_K.")
-    sample_size: int = Field(default=0, ge=0, description="Questions wanted; 0: EVALUATION_DEFAULT_SAMPLE_SIZE.")
+    sample_size: int = Field(default=0, ge=0, description="Questions wanted; 0: as the settings say.")
     strategy: str = Field(default="", description="random, diverse or recent; empty: that of the current dataset.")
     dataset_name: str = Field(default="", description="The dataset to generate; empty: all generated ones.")
     renew: bool = Field(default=False, description="Make a new dataset even if the current one is recent.")

@@ -93,7 +93,7 @@ class SettingsSource:
         return self._made[own]
 
     def to_freeze(self, client_id: str) -> dict[str, Any]:
-        """What of a client's settings decides what a run measures, as JSON takes it, without what is by default.
+        """What of a client's settings decides what a run measures, as JSON takes it, without what is not set.
 
         Of a secret it is the name of its variable.
         """
@@ -104,7 +104,7 @@ class SettingsSource:
         for layer in self._layers(client_id):
             variables |= layer.variables or {}
         return {
-            **settings.model_dump(mode="json", include=names - secrets, exclude_defaults=True),
+            **settings.model_dump(mode="json", include=names - secrets, exclude_unset=True),
             **{f"{name}_env": variable for name, variable in variables.items() if name in secrets},
         }
 

@@ -123,7 +123,7 @@ def read_corpus(
             looked.want(wording(sentence.text))
             for term in found:
                 looked.want(wording(term.text))
-    named = _titles(opening, {chunk.document_id for chunk in chunks}, furniture)
+    named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
     headings = {sentence.heading for passage in passages.values() for sentence, _ in passage.sentences} - {None}
     under: dict[str | None, set[str]] = defaultdict(set)
     spoken: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
@@ -222,6 +222,10 @@ class _Lines:
             for key, count in self._chunks.items()
             if count >= FURNITURE and not count == self._opening[key] == len(self._documents[key]) <= few
         )
+
+    def of_many_documents(self, few: int) -> frozenset[str]:
+        """The lines that are nobody's title; one that other documents link to may be one."""
+        return frozenset(key for key, documents in self._documents.items() if len(documents) > few)
 
 
 @dataclass

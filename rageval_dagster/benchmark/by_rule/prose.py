@@ -36,6 +36,7 @@ _NOISE = re.compile(
 
 _POINTS = re.compile(r": | = |\b[^\W\d_]+ \d+\.\d|\[[^\]]*\d\]|\[[^\]]+\],|^\[")
 """What introduces something else, code, and references to sections, figures and literature."""
+_GLUED = re.compile(r"[.!?][A-Za-z0-9]", re.ASCII)
 _TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
 """A word torn at the end of a line, or a file's name at its dots."""
 
@@ -43,7 +44,7 @@ _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
     r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++"
-    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+ ++)(?=\W*+[A-Z])"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[A-Z])"
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 """A heading that a sentence was torn into."""
@@ -232,11 +233,15 @@ def _pieces(body: str, language: str) -> Iterator[str]:
     # As long as what it stands for, since the pieces are told by their lengths.
     masked = _NO_BOUNDARY.sub(lambda match: "x" * len(match.group()), body)
     for piece in segments(masked, language):
+        # What goes on without a space was torn: "README." and "Debian.gz".
+        is_torn = _GLUED.search(body[max(start - 1, 0) : start + 1]) or _GLUED.search(
+            body[: start + len(piece) + 1], start + len(piece) - 1
+        )
         quote = body[start : start + len(piece)].strip()
         start += len(piece)
         if _UNMARKED.search(quote):
             yield from _CLAUSES.findall(quote)
-        else:
+        elif not is_torn:
             yield quote
 
 

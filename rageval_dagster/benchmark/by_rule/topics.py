@@ -11,6 +11,7 @@ from rageval_dagster.benchmark.by_rule.terms import content_words
 
 MAX_WORDS = 8
 MAX_CHARACTERS = 80
+_LABEL = re.compile(r"(?:[A-Z]{3,} |TO |IN ){1,3}(?=[A-Z][a-z])")
 SPOKEN = 0.5
 """The share of a heading's words that its passage says, or of a file name's that its document says."""
 
@@ -70,6 +71,10 @@ def _within_a_sentence(heading: str, passage: Passage) -> str:
     """A heading as it reads within a sentence: without its number and quotation marks, in lower case where the passage
     has it so."""
     topic = " ".join(re.sub(r"[\"“”`*\[\]]|''", "", without_number(heading)).split())
+    label = _LABEL.match(topic)
+    # "CULTURE Names of releases": what kind of a box it stands on is no part of a heading.
+    if label and not any(label.group().strip() in sentence.text for sentence, _ in passage.sentences):
+        topic = topic[label.end() :]
     first, _, rest = topic.partition(" ")
     topic = f"{first.lower()} {rest}" if rest and first in {"A", "An", "The"} else topic
     lower = topic[:1].lower() + topic[1:]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from rageval_dagster.corpus.readers import TITLE_FIELD
 from rageval_dagster.records import Chunk
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.types import storable
@@ -13,7 +14,6 @@ from rageval_dagster.storage.types import storable
 DEFAULT_DOCUMENT_FIELD = "document_id"
 FALLBACK_DOCUMENT_FIELD = "source"
 POSITION_FIELD = "position"
-TITLE_FIELD = "title"
 LONGEST_TITLE = 200
 """Characters of a title that are kept: it stands in tables."""
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.corpus.fields import TITLE_FIELD
 from rageval_dagster.corpus.html_pages import html_text
 from rageval_dagster.errors import RagevalError
 
@@ -21,6 +20,7 @@ MEMORY_BYTES = 2 * 2**30
 DOCUMENT_CHARACTERS = 50_000_000
 ROW_BYTES = 64 * 2**20
 
+TITLE_FIELD = "title"
 METADATA_FIELDS = 1_000
 """Of a row: at some 5,000 Chroma fails, and never again takes anything into the collection."""
 

@@ -323,7 +323,7 @@ def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_co
     ],
 )  # fmt: skip
 def test_what_a_sentence_names(sentence: str, named: dict[str, list[str]]) -> None:
-    around = Surroundings(sentence, "en", {"sometimes", "write", "run"})
+    around = Surroundings(sentence, "en", in_lower_case={"sometimes", "write", "run"})
     found = [term for term in terms(sentence, around) if term.kind != "word"]
     assert {kind: [term.text for term in found if term.kind == kind] for kind in {term.kind for term in found}} == named
 
@@ -356,9 +356,11 @@ def test_languages_have_fixed_sentences_of_their_own(language: str, text: str, e
 @pytest.mark.parametrize(
     ("language", "text", "words"),
     [
-        ("sv", "Hamnen i Larvik har en stor lyftkran. Varje sommar flyttar hamnens lyftkran över till Larvik och Oslo.",
+        ("sv", "Vattnet är kallt under hela vintern här. Båtarna ligger stilla vid stranden då. "
+         "Hamnen i Larvik har en stor lyftkran. Varje sommar flyttar hamnens lyftkran över till Larvik och Oslo.",
          {"lyftkran", "Larvik"}),
-        ("zh", "老渡轮停在港口。起重机每年夏天把老渡轮运往奥斯陆，起重机由船员看管，老渡轮归港口所有。",
+        ("zh", "冬天的水非常冷，天也很短。船员们都住在岸边的小屋里。老渡轮停在港口。"
+         "起重机每年夏天把老渡轮运往奥斯陆，起重机由船员看管，老渡轮归港口所有。",
          {"老渡轮", "起重机"}),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from rageval_dagster.benchmark.by_rule.prose import (
     titles,
     words,
 )
-from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, terms
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, SHORT_SENTENCES, Surroundings, Term, content_words, terms
 from rageval_dagster.languages import articles
 from rageval_dagster.languages.profiles import LANGUAGES
 from rageval_dagster.records import Chunk
@@ -44,13 +44,15 @@ ALL_ARTICLES = frozenset[str]().union(*(known.articles for known in LANGUAGES.va
 
 @dataclass(frozen=True)
 class Passage:
-    """A chunk as it is read: its language, its sentences with what they name, and how often they have each word that
-    carries meaning."""
+    """A chunk as it is read: its language, and its sentences with what they name; `words` is how often they have each
+    word that carries meaning, `least` how often what they are about.
+    """
 
     chunk: Chunk
     language: str | None
     sentences: Sequence[tuple[Sentence, Sequence[Term]]]
     words: Mapping[str, int]
+    least: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def read_corpus(
     lines = _Lines({line_key(line) for chunk in chunks for line in _lines(chunk)})
     vocabulary = {word for chunk in chunks for word in words(chunk.text[:READ_CHARACTERS])}
     chunks_with: Counter[str] = Counter()
-    opening: dict[str, str] = {}
+    opening: dict[str, Chunk] = {}
     size = 0
     behind: Counter[str] = Counter()
     known = articles(language) or ALL_ARTICLES
@@ -105,7 +107,7 @@ def read_corpus(
         behind.update(word for article, word in pairwise(found) if article in known)
         lines.look_in(chunk)
         if (chunk.position or 0) == 0:
-            opening.setdefault(chunk.document_id, chunk.text[:READ_CHARACTERS])
+            opening.setdefault(chunk.document_id, chunk)
     few = max(FEW, int(FEW_SHARE * len(opening)))
     furniture = lines.furniture(few)
     in_lower_case = frozenset(
@@ -115,7 +117,7 @@ def read_corpus(
         if match.group().islower()
     )
     behind_articles = frozenset(word for word, count in behind.items() if count >= BEHIND * chunks_with[word])
-    around = Surroundings("", language, in_lower_case, behind_articles)
+    around = Surroundings("", language, AGAIN, in_lower_case, behind_articles)
     passages = {chunk.content_key: _read(chunk, furniture, around) for chunk in chunks}
     looked = _Wordings(chunks_with, max(COMMON, int(COMMON_SHARE * size)))
     for passage in passages.values():
@@ -169,16 +171,19 @@ def _lines(chunk: Chunk) -> list[str]:
 
 def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Passage:
     language, found = prose(chunk, around.language, furniture)
-    around = replace(around, text=" ".join(sentence.text for sentence in found), language=language)
-    return Passage(chunk, language, [(sentence, terms(sentence.text, around)) for sentence in found], around.stems)
+    least = AGAIN if len(found) > SHORT_SENTENCES else 1
+    around = replace(around, text=" ".join(sentence.text for sentence in found), language=language, least=least)
+    return Passage(
+        chunk, language, [(sentence, terms(sentence.text, around)) for sentence in found], around.stems, least
+    )
 
 
-def _titles(opening: Mapping[str, str], documents: set[str], furniture: frozenset[str]) -> dict[str, tuple[str, int]]:
-    """The title of each of the documents that has one, and how many documents have it."""
+def _titles(opening: Mapping[str, Chunk], documents: set[str], furniture: frozenset[str]) -> dict[str, tuple[str, int]]:
+    """The title of each of the documents that has one, as the store or its beginning tells, and how many have it."""
     titled: dict[str, set[str]] = defaultdict(set)
     first: dict[str, str] = {}
-    for document_id, text in opening.items():
-        for title in titles(text, furniture):
+    for document_id, chunk in opening.items():
+        for title in [chunk.title] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture):
             titled[title].add(document_id)
             first.setdefault(document_id, title)
     return {each: (title, len(titled[title])) for each, title in first.items() if each in documents}

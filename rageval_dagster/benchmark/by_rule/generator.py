@@ -6,7 +6,7 @@ from math import log
 
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words
+from rageval_dagster.benchmark.by_rule.terms import Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import Topic, document_topic, section_topic
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
@@ -172,12 +172,16 @@ def _named(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone
             term for term in _new(found, topic, passage) if term.kind != "word" and facts.places.get(wording(term.text))
         ]
         ranked.sort(key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
-        chosen = _telling(ranked, NAMES, NAMES, topic, facts)
-        # A name that is said but once may stand there by the way.
-        if any(term.kind == "identifier" or _is_said_again(term, passage) for term in chosen):
+        for most in range(NAMES, 0, -1):
+            chosen = _telling(ranked, most, most, topic, facts)
             texts = asked.joint.join(term.text for term in chosen)
             question = asked.terms_of_topic.format(terms=texts, topic=topic.text) if topic else None
-            yield _item(passage, sentence, question or asked.terms.format(terms=texts), _category(chosen))
+            item = _item(passage, sentence, question or asked.terms.format(terms=texts), _category(chosen))
+            # A name that is said but once may stand there by the way.
+            is_about = any(term.kind == "identifier" or _is_said_again(term, passage) for term in chosen)
+            if is_about and _tells_more(item, passage):
+                yield item
+                break
 
 
 def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
@@ -193,7 +197,7 @@ def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alo
             places = facts.places.get(wording(term.text))
             times = min((passage.words.get(word, 1) for word in content_words(term.text, passage.language)), default=1)
             # A word that is said but once may stand there by the way.
-            if places and (times >= AGAIN or term.kind in ("identifier", "name")):
+            if places and (times >= passage.least or term.kind in ("identifier", "name")):
                 weights[term] = times * log(1 + len(facts.documents) / len(places))
         ranked = sorted(weights, key=lambda term: (-weights[term], term.start))
         chosen = _telling(ranked, KEYWORDS, KEYWORDS + 1, topic, facts)
@@ -208,7 +212,7 @@ def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alo
 
 def _is_said_again(term: Term, passage: Passage) -> bool:
     said = content_words(term.text, passage.language)
-    return term.kind == "name" and all(passage.words.get(word, 0) >= AGAIN for word in said)
+    return term.kind == "name" and all(passage.words.get(word, 0) >= passage.least for word in said)
 
 
 def _category(chosen: Sequence[Term]) -> str:

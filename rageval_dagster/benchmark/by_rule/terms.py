@@ -18,7 +18,9 @@ MAX_CHARACTERS = 60
 MAX_NAME_WORDS = 5
 MAX_RUN = 8
 AGAIN = 2
-"""So often a passage says what it is about, or more."""
+"""So often a passage says what it is about, or more, unless it is short."""
+SHORT_SENTENCES = 3
+"""A passage of no more says everything but once."""
 
 _EDGES = "\"'`*_.,;:!?()[]\u2018\u2019\u201a\u201c\u201d\u201e"
 _CODE = re.compile(r"`+([\w.@/-][\w.@/-]*(?: [\w.@/-]+)?(?:\(\))?)`+")
@@ -52,11 +54,14 @@ class Term:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a sentence: its passage's text, and of the corpus the words that somewhere stand in lower
-    case, and those that somewhere stand behind an article or one word more: such words are hardly verbs."""
+    """What stands around a sentence: its passage's text, and how often that says what it is about; of the corpus the
+    words that somewhere stand in lower case, and those that somewhere stand behind an article: such words are hardly
+    verbs.
+    """
 
     text: str
     language: str | None
+    least: int = AGAIN
     in_lower_case: Collection[str] = ()
     behind_articles: Collection[str] = ()
 
@@ -112,13 +117,13 @@ def _words(sentence: str, around: Surroundings) -> Iterator[Term]:
     for match in _WORD.finditer(sentence):
         word = match.group().casefold()
         # The first word of a sentence is a word of its passage where that says it again: else "Sometimes" is one.
-        is_said = any(map(str.isalnum, sentence[: match.start()])) or around.stems[word[:STEM]] >= AGAIN
+        is_said = any(map(str.isalnum, sentence[: match.start()])) or around.stems[word[:STEM]] >= around.least
         is_noun = not has_articles or word in around.behind_articles
         if word not in without and word.replace("-", "").isalpha() and is_said and is_noun:
             found.append(match)
     for left, right in pairwise(found):
         pair = sentence[left.start() : right.end()]
-        if left.end() + 1 == right.start() and around.text.count(pair) >= AGAIN:
+        if left.end() + 1 == right.start() and around.text.count(pair) >= around.least:
             yield Term(pair, "word", left.start())
     for match in found:
         yield Term(match.group(), "word", match.start())
@@ -165,7 +170,7 @@ def _is_name(sentence: str, word: re.Match[str], around: Surroundings) -> bool:
         and not re.search(r"\d[\w.]* ?$", before)
         and not re.match(r",? ?\d|/", after)
         and (following is None or following.group().casefold() in stop_words(around.language))
-        and around.stems[word.group().casefold()[:STEM]] >= AGAIN
+        and around.stems[word.group().casefold()[:STEM]] >= around.least
     )
 
 
@@ -191,7 +196,7 @@ def _unspaced(sentence: str, around: Surroundings) -> Iterator[Term]:
         start = run.start()
         while start < run.end():
             length = min(MAX_RUN, run.end() - start)
-            while length > 1 and around.text.count(sentence[start : start + length]) < AGAIN:
+            while length > 1 and around.text.count(sentence[start : start + length]) < around.least:
                 length -= 1
             text = sentence[start : start + max(length, 1)]
             if length > 1 and not any(character in _PARTICLE_CHARACTERS for character in text):

@@ -143,6 +143,7 @@ async def bound_response(response: Any) -> None:
 
 
 def bound_response_sync(response: Any) -> None:
+    """As `bound_response`, of a client that waits."""
     stream, bound = response.stream, _Bound(response.headers.pop("content-encoding", ""))
 
     def pieces(self: Any) -> Iterator[bytes]:

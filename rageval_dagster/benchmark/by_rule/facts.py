@@ -94,7 +94,8 @@ def read_corpus(
         language: of all chunks; without it, each one's is detected.
     """
     lines = _Lines({line_key(line) for chunk in chunks for line in _lines(chunk)})
-    vocabulary = {word for chunk in chunks for word in words(chunk.text[:READ_CHARACTERS])}
+    written = {match.group() for chunk in chunks for match in word_spans(chunk.text[:READ_CHARACTERS])}
+    vocabulary = {word.lower() for word in written}
     chunks_with: Counter[str] = Counter()
     opening: dict[str, Chunk] = {}
     size = 0
@@ -110,12 +111,7 @@ def read_corpus(
             opening.setdefault(chunk.document_id, chunk)
     few = max(FEW, int(FEW_SHARE * len(opening)))
     furniture = lines.furniture(few)
-    in_lower_case = frozenset(
-        match.group()
-        for chunk in chunks
-        for match in word_spans(chunk.text[:READ_CHARACTERS])
-        if match.group().islower()
-    )
+    in_lower_case = frozenset(filter(str.islower, written))
     behind_articles = frozenset(word for word, count in behind.items() if count >= BEHIND * chunks_with[word])
     around = Surroundings("", language, AGAIN, in_lower_case, behind_articles)
     passages = {chunk.content_key: _read(chunk, furniture, around) for chunk in chunks}

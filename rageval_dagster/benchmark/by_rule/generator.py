@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import log
 
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible
 from rageval_dagster.benchmark.by_rule.terms import Term, content_words
-from rageval_dagster.benchmark.by_rule.topics import Topic, document_topic, section_topic
+from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
@@ -106,10 +107,11 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, is_alone: bool) -> t
         if len(sentence.text) <= MAX_ANSWER_CHARACTERS and not hangs(sentence.text, passage.language)
     ]
     is_query = int(digest(str(seed), passage.chunk.text_hash)[:8], 16) % QUERIES == 0
-    kinds = (_topics, _named, _queries)
+    topic = document_topic(passage, facts)
+    kinds = (partial(_topics, is_alone=is_alone), _named, _queries)
     for kind in kinds[::-1] if is_query else kinds:
         for item in sorted(
-            kind(passage, own, facts, is_alone),
+            kind(passage, own, facts, topic),
             key=lambda draft: digest(str(seed), passage.chunk.text_hash, draft.question),
         ):
             if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
@@ -125,12 +127,13 @@ def _tells_more(item: Item, passage: Passage) -> bool:
     return len(set(content_words(item.answers[0], passage.language)) - asked) >= MIN_NEW_WORDS
 
 
-def _topics(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
+def _topics(
+    passage: Passage, own: Sequence[_Named], facts: CorpusFacts, document: Topic | None, is_alone: bool
+) -> Iterator[Item]:
     """What the only passage about a topic says of it, or the section that begins in a passage."""
     asked, language = fixed_questions(passage.language), passage.language
     if asked is None:
         return
-    document = document_topic(passage, facts)
     if is_alone and document and document.document_id and own:
         sentence = _opening(own, document.text, language)
         # "London Bridge" is somebody or something, "imaginary literals" are not.
@@ -143,9 +146,8 @@ def _topics(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alon
         return
     for sentence, _ in own:
         section = section_topic(sentence.heading, passage, facts) if sentence.opens else None
-        meant = set(content_words(section or "", language))
-        if section and 2 * len(meant.intersection(content_words(sentence.text, language))) >= len(meant):
-            if document and not meant.issuperset(content_words(document.text, language)):
+        if section and share_said(section, content_words(sentence.text, language), language) >= SPOKEN:
+            if document and not set(content_words(document.text, language)) <= set(content_words(section, language)):
                 question = asked.terms_of_topic.format(terms=section, topic=document.text)
             else:
                 question = asked.topic[-1].format(topic=section)
@@ -154,19 +156,17 @@ def _topics(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alon
 
 def _opening(own: Sequence[_Named], topic: str, language: str | None) -> Sentence:
     """The first sentence that names a topic, or half of it; else the first."""
-    meant = set(content_words(topic, language))
     for sentence, _ in own:
-        if 2 * len(meant.intersection(content_words(sentence.text, language))) >= len(meant):
+        if share_said(topic, content_words(sentence.text, language), language) >= SPOKEN:
             return sentence
     return own[0][0]
 
 
-def _named(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
+def _named(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, topic: Topic | None) -> Iterator[Item]:
     """What a sentence says of the identifiers and names in it."""
     asked = fixed_questions(passage.language)
     if asked is None:
         return
-    topic = document_topic(passage, facts)
     for sentence, found in own:
         ranked = [
             term for term in _new(found, topic, passage) if term.kind != "word" and facts.places.get(wording(term.text))
@@ -184,10 +184,9 @@ def _named(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone
                 break
 
 
-def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, is_alone: bool) -> Iterator[Item]:
+def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, of_document: Topic | None) -> Iterator[Item]:
     """The words of a sentence that tell most of its passage, often there and seldom in the corpus (tf-idf); of the
     sentences that tell most."""
-    of_document = document_topic(passage, facts)
     drafts: list[tuple[float, Item]] = []
     for sentence, found in own:
         section = section_topic(sentence.heading, passage, facts)

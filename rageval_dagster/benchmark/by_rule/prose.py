@@ -234,9 +234,7 @@ def _pieces(body: str, language: str) -> Iterator[str]:
     masked = _NO_BOUNDARY.sub(lambda match: "x" * len(match.group()), body)
     for piece in segments(masked, language):
         # What goes on without a space was torn: "README." and "Debian.gz".
-        is_torn = _GLUED.search(body[max(start - 1, 0) : start + 1]) or _GLUED.search(
-            body[: start + len(piece) + 1], start + len(piece) - 1
-        )
+        is_torn = any(_GLUED.match(body, place - 1) for place in (start, start + len(piece)) if place)
         quote = body[start : start + len(piece)].strip()
         start += len(piece)
         if _UNMARKED.search(quote):

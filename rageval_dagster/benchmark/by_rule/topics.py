@@ -31,7 +31,7 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts) -> 
     is_own = facts.headings.get(heading or "", 1) == 1
     if not is_own or not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
         return None
-    return topic if _share(topic, passage.words, passage.language) >= SPOKEN else None
+    return topic if share_said(topic, passage.words, passage.language) >= SPOKEN else None
 
 
 def document_topic(passage: Passage, facts: CorpusFacts) -> Topic | None:
@@ -46,7 +46,7 @@ def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
     spoken = facts.spoken.get(chunk.document_id, frozenset())
     name = _within_a_sentence(title, passage)
     # What is all in capitals is more often a page's header.
-    is_title = not name.isupper() or _share(name, spoken, None) >= SPOKEN
+    is_title = not name.isupper() or share_said(name, spoken, None) >= SPOKEN
     if _tells(name, language) and documents <= facts.few and is_title:
         yield Topic(name, chunk.document_id if documents == 1 else None)
     if chunk.has_document:
@@ -57,11 +57,11 @@ def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
         yield Topic(facts.names[chunk.document_id], chunk.document_id)
     for heading in dict.fromkeys(sentence.heading for sentence, _ in passage.sentences if sentence.heading):
         name, documents = _within_a_sentence(heading, passage), facts.headings.get(heading, 1)
-        if _tells(name, language) and documents <= facts.few and _share(name, passage.words, language) >= SPOKEN:
+        if _tells(name, language) and documents <= facts.few and share_said(name, passage.words, language) >= SPOKEN:
             yield Topic(name, chunk.document_id if documents == 1 else None)
 
 
-def _share(topic: str, said: Collection[str], language: str | None) -> float:
+def share_said(topic: str, said: Collection[str], language: str | None) -> float:
     """The share of a topic's words that are said."""
     meant = set(content_words(topic, language))
     return sum(word in said for word in meant) / len(meant) if meant else 0.0

@@ -84,7 +84,8 @@ def _sentences(text: str) -> list[str]:
 
 
 def _words(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+", text.casefold()))
+    # As search engines do, without the short words that every text has.
+    return Counter(re.findall(r"\w{4,}", text.casefold()))
 
 
 def _shared(question: str, text: str) -> int:

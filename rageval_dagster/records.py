@@ -73,12 +73,22 @@ class Chunk:
 class Evidence:
     """What proves an answer: a document, where known the page, and the exact words.
 
-    Without a quote the item is scored at document level.
+    Without a quote the page is what is to be found; without either the item is scored at document level.
     """
 
     document_id: str
     page: int | None = None
     quote: str | None = None
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it names a page and no words of it."""
+        return self.page is not None and not self.quote
+
+
+def page_id(document_id: str, page: int | None) -> str:
+    """What stands for a whole page among the ids of chunks."""
+    return f"page:{page}:{document_id}"
 
 
 @dataclass(frozen=True)
@@ -239,9 +249,10 @@ class Answer:
 class Result:
     """All that happened to one item in an evaluation: what every metric is computed from.
 
-    `relevant_chunks` are the chunk ids that hold the evidence; `relevant_documents` the document ids. Each is None
-    where the item has no evidence of that kind, or the corpus does not hold it. `k` is the evaluation's cutoff;
-    `contexts` are the texts that the answerer saw, in order. `error` is set when the system failed for this item.
+    `relevant_chunks` are the chunk ids that hold the evidence, and the `page_id`s of pages that are wanted as a whole;
+    `relevant_documents` the document ids. Each is None where the item has no evidence of that kind, or the corpus does
+    not hold it. `k` is the evaluation's cutoff; `contexts` are the texts that the answerer saw, in order. `error` is
+    set when the system failed for this item.
     `tells_contexts` is false where the system does not say what it retrieved: no hits then mean nothing.
     `texts_deleted` is true where answer or contexts were deleted since, so that there is nothing left to judge.
     `answer_owner` is whose words an answer held that was not kept.
@@ -269,10 +280,15 @@ class Result:
         """The reference answers that are not blank."""
         return tuple(text for text in self.item.answers if text.strip())
 
+    def found_as(self, hit: Hit) -> str:
+        """What a hit counts as among chunks: the page that it is of where that is wanted as a whole, else itself."""
+        page = page_id(hit.document_id, hit.page)
+        return page if page in (self.relevant_chunks or ()) else hit.chunk_id
+
     def is_relevant(self, hit: Hit) -> bool:
         """Whether a hit holds the evidence, or is of its document where only that is known."""
         if self.relevant_chunks is not None:
-            return hit.chunk_id in self.relevant_chunks
+            return self.found_as(hit) in self.relevant_chunks
         return hit.document_id in (self.relevant_documents or ())
 
 

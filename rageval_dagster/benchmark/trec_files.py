@@ -167,7 +167,7 @@ def _qrels_lines(results: Mapping[str, Result], level: str) -> Iterable[str]:
 
 def _run_lines(results: Mapping[str, Result], level: str, tag: str) -> Iterable[str]:
     for item_id, result in results.items():
-        names = (hit.chunk_id if level == "chunk" else hit.document_id for hit in result.hits)
+        names = (result.found_as(hit) if level == "chunk" else hit.document_id for hit in result.hits)
         for rank, name in enumerate(dict.fromkeys(names), start=1):
             yield f"{_encoded(item_id)} Q0 {_encoded(name)} {rank} {-rank} {_encoded(tag)}"
 

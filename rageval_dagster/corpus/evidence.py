@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Generic, TypeVar
 
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.records import Chunk, Evidence, Item
-from rageval_dagster.storage.corpus import document_chunks, iter_manifest
+from rageval_dagster.records import Chunk, Evidence, Item, page_id
+from rageval_dagster.storage.corpus import ManifestEntry, document_chunks, iter_manifest
 from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.text import normalise_whitespace
 
@@ -23,10 +23,10 @@ _FEW = 8
 class Resolution:
     """What an item's evidence stands for in a corpus.
 
-    `chunks` are the ids of the chunks that hold its quotes, `documents` the ids of the documents that its evidence
-    stands for; each is None where nothing resolves to one. `unresolved` is the evidence whose document the corpus does
-    not have, or whose quote that document does not (any more) hold; `of_each` the chunk ids of the evidence with a
-    quote.
+    `chunks` are the ids of the chunks that hold its quotes, and of the pages that it names without one; `documents` the
+    ids of the documents that its evidence stands for; each is None where nothing resolves to one. `unresolved` is the
+    evidence whose document the corpus does not have, or whose quote that document does not (any more) hold; `of_each`
+    has the ids in `chunks` by the evidence that they are of.
     """
 
     chunks: frozenset[str] | None
@@ -39,18 +39,34 @@ _Found = tuple[frozenset[str], frozenset[str]] | None
 """The ids of the chunks and of the documents that evidence stands for; None where the corpus does not hold it."""
 
 
-def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: str) -> dict[str, Resolution]:
+def names_pages(items: Iterable[Item]) -> bool:
+    """Whether at least half of these questions' evidence has a quote or a page.
+
+    Where most know documents only, that is what all are held to: else the headlines, which are those of chunks as soon
+    as one question has a score there, would be of a few.
+    """
+    known = [any(each.is_page or each.quote for each in item.evidence) for item in items if item.evidence]
+    return 2 * sum(known) >= len(known)
+
+
+def resolve(
+    items: Iterable[Item], db: Database, store: ChromaStore, client_id: str, by_page: bool = True
+) -> dict[str, Resolution]:
     """Resolves every item's evidence in the client's corpus as last scanned; item id -> its resolution.
 
     Evidence with a quote stands for the chunks of its document that contain the quote, whitespace aside; if none does,
     for those that overlap half of it (of a quote longer than two chunks: that lie within it by half). What such a chunk
     lacks of the quote has to stand in others: a heading that the quote begins with is not what followed it. Where it
     names a page and the quote is found there, chunks of other pages do not count. Evidence without a quote
-    stands for its document alone.
+    stands for its document, and for the page that it names, as a whole, where the store knows the page of each of the
+    document's chunks, and one is of that page.
 
     Where the store does not name a chunk's document, the chunk's own id stands for it, and may be another tomorrow. So
     evidence that names such a chunk, or a document that the corpus does not have, stands for all chunks
     without a document that hold its quote, by the same rules. Evidence whose document exists is looked for only there.
+
+    Args:
+        by_page: false leaves pages out (see `names_pages`).
 
     Raises:
         StoreError: the store does not answer or does not know the client.
@@ -63,7 +79,7 @@ def resolve(items: Iterable[Item], db: Database, store: ChromaStore, client_id: 
         resolved.update(_resolve_in(part, [each for each in asked if each.document_id in part], db, store, client_id))
     by_content = [evidence for evidence in asked if evidence not in resolved]
     resolved.update(_resolve_anywhere(by_content, db, store, client_id))
-    return {item.item_id: _resolution(item, resolved) for item in items}
+    return {item.item_id: _resolution(item, resolved, by_page) for item in items}
 
 
 def _resolve_in(
@@ -83,8 +99,9 @@ def _resolve_in(
     resolved: dict[Evidence, _Found] = {}
     for evidence in asked:
         if not normalise_whitespace(evidence.quote or ""):
+            entries = manifest.get(evidence.document_id)
             itself = frozenset([evidence.document_id])
-            resolved[evidence] = (frozenset(), itself) if evidence.document_id in manifest else None
+            resolved[evidence] = None if entries is None else (_page(evidence, entries), itself)
         elif evidence.document_id in named:
             quoted.setdefault(evidence.document_id, []).append(evidence)
     by_document: dict[str, list[Chunk]] = {}
@@ -94,6 +111,14 @@ def _resolve_in(
         for evidence, chunk_ids in _find_whole(own, partial(by_document.get, name, [])).items():
             resolved[evidence] = (chunk_ids, frozenset([name])) if chunk_ids else None
     return resolved
+
+
+def _page(evidence: Evidence, entries: Iterable[ManifestEntry]) -> frozenset[str]:
+    """The page that evidence names, if every chunk's page is known and one is of it."""
+    pages = {entry.page for entry in entries}
+    # Evidence counts pages from 1; a store may count from 0.
+    page = evidence.page - (0 in pages) if evidence.page is not None else None
+    return frozenset() if None in pages or page not in pages else frozenset([page_id(evidence.document_id, page)])
 
 
 def _resolve_anywhere(
@@ -110,7 +135,9 @@ def _resolve_anywhere(
     return {evidence: (ids, ids) if ids else None for evidence, ids in _find_whole(asked, chunks).items()}
 
 
-def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None]) -> Resolution:
+def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None], by_page: bool) -> Resolution:
+    # One passage cannot be found as a chunk and as its page.
+    quoted = {evidence.document_id for evidence in item.evidence if evidence.quote}
     chunks: set[str] = set()
     documents: set[str] = set()
     unresolved: list[Evidence] = []
@@ -120,9 +147,9 @@ def _resolution(item: Item, resolved: Mapping[Evidence, _Found | None]) -> Resol
         if found is None:
             unresolved.append(evidence)
             continue
-        chunks |= found[0]
         documents |= found[1]
-        if found[0]:
+        if found[0] and not (evidence.is_page and (evidence.document_id in quoted or not by_page)):
+            chunks |= found[0]
             of_each[evidence] = found[0]
     return Resolution(frozenset(chunks) or None, frozenset(documents) or None, tuple(unresolved), of_each)
 

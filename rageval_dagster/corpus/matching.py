@@ -10,7 +10,7 @@ from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.corpus.word_runs import RUN_WORDS, RunHasher, words
 from rageval_dagster.identity import digest
-from rageval_dagster.records import UNKEPT, Chunk, Evidence, Hit, Owner
+from rageval_dagster.records import UNKEPT, Chunk, Evidence, Hit, Owner, page_id
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.word_hashes import hash_key, holder_of, holders_of
@@ -83,7 +83,7 @@ def place_hits(
     A system may have chunks of its own. Such a passage is relevant where it holds an item's quote itself, case, spaces
     and punctuation aside, and then stands for a chunk that holds it too; each evidence counts once, however many of the
     store's chunks overlap it. Where a system names documents only, nothing is relevant at chunk level, so that no such
-    score is made up.
+    score is made up, but pages that are wanted as a whole, if it names pages too.
 
     Args:
         asked: for each question what its evidence stands for, and the hits as the system returned them.
@@ -356,8 +356,10 @@ def _placed(
             page = hit.page or match.page
             placed.append(replace(hit, chunk_id=chunk_id, document_id=match.document_id, page=page, owner="own"))
         used.add(placed[-1].chunk_id)
-    if any(_is_document(hit) for hit in hits):
-        return Placed(tuple(placed), replace(resolution, chunks=None))
+    if named := [hit for hit in hits if _is_document(hit)]:
+        wanted = [ids for evidence, ids in resolution.of_each.items() if evidence.is_page]
+        pages = frozenset().union(*wanted) if all(hit.page is not None for hit in named) else None
+        return Placed(tuple(placed), replace(resolution, chunks=pages or None))
     if not own_cut:
         return Placed(tuple(placed), resolution)
     # Each evidence counts once.
@@ -372,7 +374,8 @@ def _stray(hit: Hit, strays: Mapping[str, Owner]) -> Owner | None:
 def _unmatched(known: _Known, hit: Hit) -> Hit:
     if _is_document(hit):
         owner: Owner = "own" if hit.document_id in known.documents else "unknown"
-        return replace(hit, chunk_id=f"document:{hit.document_id}", owner=owner)
+        name = f"document:{hit.document_id}" if hit.page is None else page_id(hit.document_id, hit.page)
+        return replace(hit, chunk_id=name, owner=owner)
     # The id of a chunk which this is not must not stand for it.
     chunk_id = hit.chunk_id if hit.chunk_id and hit.chunk_id not in known.own_ids else _by_content(hit)
     return replace(hit, chunk_id=chunk_id, document_id=hit.document_id or chunk_id, owner="unknown")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
-from rageval_dagster.corpus.evidence import Resolution, resolve
+from rageval_dagster.corpus.evidence import Resolution, names_pages, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits, stray_owners
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import BudgetReachedError
@@ -32,10 +32,12 @@ def run_retrieval(
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     pending = [row.item_id for row in result_storage.run_items(db, evaluation.id) if row.retrieval_id is None]
-    keys = _retrieval_keys(system, evaluation, [item_id for item_id in pending if item_id in items])
+    by_page = names_pages(items.values())
+    keys = _retrieval_keys(system, evaluation, [items[item_id] for item_id in pending if item_id in items], by_page)
     reused = result_storage.reuse(db, evaluation, RETRIEVAL, keys)
     missing = [item_id for item_id in keys if item_id not in reused]
-    resolutions = resolve([items[item_id] for item_id in missing], db, store, evaluation.client_id) if missing else {}
+    asked = [items[item_id] for item_id in missing]
+    resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if missing else {}
     versions = _answer_versions(system, evaluation) if system.answers_at_once else []
     errors = done = 0
     for batch in in_batches(missing, BATCH):
@@ -96,10 +98,12 @@ def _said(outcome: AnswerOutcome | None) -> str:
     return "\n".join([answer.text, *answer.citations]) if answer else ""
 
 
-def _retrieval_keys(system: RagSystem, evaluation: Evaluation, item_ids: Sequence[str]) -> dict[str, str | None]:
+def _retrieval_keys(
+    system: RagSystem, evaluation: Evaluation, items: Sequence[Item], by_page: bool
+) -> dict[str, str | None]:
     """The key under which each item's retrieval may be reused; None where the system declares no version."""
     if evaluation.system_declared is None:
-        return dict.fromkeys(item_ids)
+        return {item.item_id: None for item in items}
     versions = [
         system.retrieval_version,
         evaluation.versions.corpus,
@@ -107,7 +111,11 @@ def _retrieval_keys(system: RagSystem, evaluation: Evaluation, item_ids: Sequenc
         str(evaluation.depth),
         *([f"matching {MATCHING_REVISION}"] if system.answers_at_once else []),
     ]
-    return {item_id: digest(item_id, *versions) for item_id in item_ids}
+    # What a page is wanted of, once pages count, is another retrieval than before; all others stay what they are.
+    pages = {
+        item.item_id: ["pages"] if by_page and any(each.is_page for each in item.evidence) else [] for item in items
+    }
+    return {item_id: digest(item_id, *versions, *each) for item_id, each in pages.items()}
 
 
 def _retrieval_record(client_id: str, item_id: str, retrieval: Retrieval, placed: Placed) -> RetrievalRecord:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from rageval_dagster.corpus.evidence import resolve
+from rageval_dagster.corpus.evidence import names_pages, resolve
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.evaluation.asking import placed_hits, with_owners
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.records import UNKEPT, Hit, Item, Outcome, Result
+from rageval_dagster.storage.benchmark import dataset_items
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 
@@ -29,7 +30,8 @@ def ask_again(
     Raises:
         LanguageModelError: as `compute_scores`.
     """
-    resolutions = resolve(items, db, store, evaluation.client_id)
+    by_page = names_pages(dataset_items(db, evaluation.dataset_id))
+    resolutions = resolve(items, db, store, evaluation.client_id, by_page)
     retrievals = system.retrieve(items, evaluation.depth)
     found = [(resolutions[item.item_id], retrieval.hits) for item, retrieval in zip(items, retrievals, strict=True)]
     placed = placed_hits(db, store, system, evaluation.client_id, found)

@@ -18,9 +18,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
     """The family's metrics at cutoff k: the ranking measures by chunk, then by document, then foreign_hits."""
     k = options.k
     return [
-        *_level_metrics(k, "", "chunk", lambda hit: hit.chunk_id, lambda result: result.relevant_chunks),
+        *_level_metrics(k, "", "chunk", Result.found_as, lambda result: result.relevant_chunks),
         *_level_metrics(
-            k, "document_", "document", lambda hit: hit.document_id, lambda result: result.relevant_documents
+            k, "document_", "document", lambda _, hit: hit.document_id, lambda result: result.relevant_documents
         ),
         Metric(
             id="retrieval.foreign_hits",
@@ -68,7 +68,7 @@ def _level_metrics(
     k: int,
     prefix: str,
     unit: str,
-    key: Callable[[Hit], str],
+    key: Callable[[Result, Hit], str],
     relevant: Callable[[Result], frozenset[str] | None],
 ) -> list[Metric]:
     measures = {
@@ -86,7 +86,7 @@ def _level_metrics(
         if not wanted:
             return None
         # The ids in the system's order, each at its best rank.
-        ranked = dict.fromkeys([key(hit) for hit in sorted(result.hits, key=lambda hit: hit.rank)])
+        ranked = dict.fromkeys([key(result, hit) for hit in sorted(result.hits, key=lambda hit: hit.rank)])
         return len(ranked), len(wanted), tuple([rank for rank, each in enumerate(ranked) if each in wanted])
 
     def score(results: Sequence[Result], _tools: Tools) -> Rows:
@@ -107,7 +107,8 @@ def _level_metrics(
     )
     empty = f"Nothing retrieved: 0. No relevant {unit} known, or none in the corpus: undefined. "
     repeats = (
-        "A repeated id keeps its best rank."
+        "A repeated id keeps its best rank. A page that evidence names without a quote is one chunk, found where the "
+        "first of its chunks stands; where pages are not known, it is none."
         if unit == "chunk"
         else "The list is collapsed to each document's first occurrence."
     )

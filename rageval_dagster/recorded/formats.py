@@ -35,7 +35,7 @@ from rageval_dagster.benchmark.formats.rows import (
 from rageval_dagster.benchmark.formats.table import holds_objects, read_json_or_table, read_table
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.languages import is_decline
-from rageval_dagster.records import Answer, Hit, Item, Result
+from rageval_dagster.records import Answer, Hit, Item, Result, page_id
 from rageval_dagster.text import json_kind
 
 NOT_RECORDED = "not_recorded: there is no answer to the question"
@@ -274,7 +274,7 @@ def _read(
     found, bad = read_rows(path, numbered, convert, options)
     named = [(number, replace(output, id=output.id or places[number])) for number, output in found]
     kept = _by_id(path, [(number, output.id, output) for number, output in named], bad, "id")
-    outputs = [output for _, output in kept.values()]
+    outputs = _by_page([output for _, output in kept.values()])
     return OutputsReport(outputs, [*sorted(bad, key=lambda refusal: refusal.row), *refused], unused)
 
 
@@ -330,6 +330,24 @@ def _result(
         error=error,
         tells_contexts=retrieved.told,
     )
+
+
+def _by_page(outputs: list[Output]) -> list[Output]:
+    """The outputs with the pages that are wanted as a whole, where a file tells pages at all.
+
+    A question is held to them unless a passage of the document does not say of which page it is.
+    """
+    if all(hit.page is None for output in outputs for hit in output.result.hits):
+        return outputs
+    found = []
+    for output in outputs:
+        result = output.result
+        unknown = {hit.document_id for hit in result.hits if hit.page is None}
+        known = (result.relevant_documents or frozenset()) - unknown
+        wanted = [each for each in result.item.evidence if each.is_page and each.document_id in known]
+        pages = frozenset(page_id(each.document_id, each.page) for each in wanted)
+        found.append(replace(output, result=replace(result, relevant_chunks=pages or None)))
+    return found
 
 
 def _own_id(row: Row, names: Sequence[str] = (*ID_FIELDS, "item_id")) -> str | None:

@@ -1,7 +1,7 @@
 """The questions of an evaluation for the report: what was asked, expected, retrieved and answered, every score, and
 whether retrieval or the answering side is to be mended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from rageval_dagster.gate.comparison import Pair, side_by_side
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.languages.detection import detect
 from rageval_dagster.metrics.cited_answers import CitedResult
-from rageval_dagster.records import Item, Outcome, Result
+from rageval_dagster.records import Hit, Item, Outcome, Result
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.corpus import document_names
@@ -235,16 +235,20 @@ def _words(result: Result, before: Result | None, names: Mapping[str, str]) -> d
     if before is not None and before.answer is not None:
         found["ab"] = None if before.answer == result.answer else cut(before.answer.text)
     if before is not None and before.hits != result.hits:
-        was = {hit.chunk_id: hit.rank for hit in before.hits}
-        relevant = result.relevant_chunks or frozenset()
-        found["m"] = [
-            [hit.chunk_id, was.get(hit.chunk_id), hit.rank] for hit in result.hits if hit.chunk_id in relevant
-        ] + [
-            [chunk_id, rank, None]
-            for chunk_id, rank in was.items()
-            if chunk_id in relevant and all(hit.chunk_id != chunk_id for hit in result.hits)
+        was, now = (_evidence_ranks(result, hits) for hits in (before.hits, result.hits))
+        found["m"] = [[name, was.get(name), rank] for name, rank in now.items()] + [
+            [name, rank, None] for name, rank in was.items() if name not in now
         ]
     return found
+
+
+def _evidence_ranks(result: Result, hits: Iterable[Hit]) -> dict[str, int]:
+    """Where each chunk with evidence, or wanted page, came first."""
+    ranks: dict[str, int] = {}
+    for hit in hits:
+        if (name := result.found_as(hit)) in (result.relevant_chunks or ()):
+            ranks.setdefault(name, hit.rank)
+    return ranks
 
 
 def _reasons(scores: Mapping[str, Outcome], metric_ids: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from rageval_dagster.benchmark.trec_files import write_trec
 from rageval_dagster.errors import DatasetError
-from rageval_dagster.records import Hit, Item, Result
+from rageval_dagster.records import Hit, Item, Result, page_id
 
 
 def result(hits: list[tuple[str, str]], chunks: set[str] | None, documents: set[str] | None) -> Result:
@@ -39,6 +39,14 @@ def test_document_files_keep_each_documents_best_rank(tmp_path: Path) -> None:
     qrels, run = write_trec(tmp_path, RESULTS, "document", tag="my system", stem="run1")
     assert qrels.read_text() == "one 0 d2 1\nthree 0 d4 1\n"
     assert run.read_text().splitlines()[:2] == ["one Q0 d1 1 -1 my%20system", "one Q0 d2 2 -2 my%20system"]
+
+
+def test_a_wanted_page_is_what_its_chunks_stand_for(tmp_path: Path) -> None:
+    hits = tuple(Hit(f"c{n}", "m.pdf", n, 0.0, page=page) for n, page in enumerate((1, 3, 3), 1))
+    wanted = frozenset([page_id("m.pdf", 3)])
+    qrels, run = write_trec(tmp_path, {"one": Result(Item("Who?"), wanted, None, hits, k=5)}, "chunk", "dense", "s")
+    assert qrels.read_text() == "one 0 page:3:m.pdf 1\n"
+    assert run.read_text() == "one Q0 c1 1 -1 dense\none Q0 page:3:m.pdf 2 -2 dense\n"
 
 
 def test_what_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:

@@ -41,6 +41,22 @@ def test_documents_are_judged_only_where_the_contexts_name_theirs() -> None:
     assert found["scores"]["retrieval.document_precision_at_5"]["ci_high"] == 0.2, "no more is possible"
 
 
+def test_a_passage_of_another_page_is_no_hit_where_the_file_tells_pages() -> None:
+    def row(*pages: int | None) -> dict[str, Any]:
+        contexts = [{"text": "x", "document_id": "d", "page": page} for page in pages]
+        evidence = [{"document_id": "d", "page": page} for page in (3, 5)]
+        return {"question": "Where?", "answer": "a", "evidence": evidence, "contexts": contexts}
+
+    names = ["retrieval.mrr", "retrieval.recall_at_5", "retrieval.document_mrr"]
+
+    def values(*rows: dict[str, Any]) -> list[list[Any]]:
+        return [list(score(rows, names)["question_scores"][name].values()) for name in names]
+
+    # What does not tell the pages of the wanted document is judged by the document, and what is not found at all is 0.
+    assert values(row(7, 3, 3), row(7), row(7, None), row()) == [[0.5, 0, None, 0], [0.5, 0, None, 0], [1, 1, 1, 0]]
+    assert values(row(None, None), row()) == [[None, None], [None, None], [1, 0]]
+
+
 def test_a_model_is_loaded_only_where_a_metric_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGEVAL_METRIC_EMBEDDING_MODEL", "/nowhere/at/all")
     assert score([ROW], ["lexical.token_f1"])["scores"]["lexical.token_f1"]["mean"] == 1.0

@@ -11,30 +11,33 @@ from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.metrics.registry import compute_scores, metrics_of
 from rageval_dagster.recorded.formats import OutputOptions, OutputsReport, detect_format, read_outputs
 from rageval_dagster.recorded.writing import OUTPUT_WRITERS, write_outputs
-from rageval_dagster.records import Answer, Evidence, Hit, Item, Result
+from rageval_dagster.records import Answer, Evidence, Hit, Item, Result, page_id
 from rageval_dagster.settings import Settings
 from tests.metrics.metric_samples import TinyEmbedder, unjudged
 
 FIRST_REFERENCE_ONLY = ("recorded", "ragas", "test-results")
 WITHOUT_IDS = ("recorded", "ragas")
+WITH_PAGES = ("test-results", "native")
 
 texts = st.text("ab c1.[]\n\"'é漢", min_size=1, max_size=20).filter(str.strip)
 document_ids = st.sampled_from(["d1", "d2", "d3"])
 
 
 @st.composite
-def results(draw: st.DrawFn) -> Result:
+def results(draw: st.DrawFn, page: int | None) -> Result:
+    """What came back is of this page, if the store knows pages; evidence names some either way."""
     evidence = tuple(
         Evidence(document_id, draw(st.none() | st.integers(1, 3)))
         for document_id in draw(st.lists(document_ids, max_size=2, unique=True))
     )
     hits = tuple(
-        Hit(f"c{rank}", draw(document_ids), rank, draw(st.floats(0, 1)), draw(texts), draw(st.none() | st.just(2)))
-        for rank in range(1, draw(st.integers(0, 4)) + 1)
+        Hit(f"c{rank}", draw(document_ids), rank, draw(st.floats(0, 1)), draw(texts), page)
+        for rank in range(1, draw(st.integers(0 if page is None else 1, 4)) + 1)
     )
+    wanted = frozenset(page_id(each.document_id, each.page) for each in evidence if each.is_page)
     return Result(
         item=Item(draw(texts), tuple(draw(st.lists(texts, max_size=2))), evidence),
-        relevant_chunks=None,
+        relevant_chunks=None if page is None else wanted or None,
         relevant_documents=frozenset(each.document_id for each in evidence) or None,
         hits=hits,
         k=5,
@@ -56,11 +59,13 @@ def round_trip(found: dict[str, Result], format_name: str, folder: Path) -> Outp
 
 
 @pytest.mark.parametrize("format_name", OUTPUT_WRITERS)
-@given(st.lists(results(), min_size=1, max_size=4))
+@given(st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_the_scores_are_the_same_for_all_that_the_format_holds(
-    tmp_path: Path, format_name: str, written: list[Result]
+    tmp_path: Path, format_name: str, data: st.DataObject
 ) -> None:
+    page = data.draw(st.none() | st.just(2)) if format_name in WITH_PAGES else None
+    written = data.draw(st.lists(results(page), min_size=1, max_size=4))
     found = {f"item {number}": result for number, result in enumerate(written)}
     report = round_trip(found, format_name, tmp_path)
     assert report.refused == []

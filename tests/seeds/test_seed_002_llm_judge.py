@@ -168,6 +168,18 @@ def test_requests_run_side_by_side(run: Run, judge: ScriptedServer, monkeypatch:
         assert 2 <= server.most_at_once <= 4
 
 
+def test_a_chunk_of_another_page_than_the_truth_names_is_not_found(run: Run, judge: ScriptedServer) -> None:
+    tests = json.loads(Path("results.json").read_text(encoding="utf-8"))
+    tests["test_id_2"]["top_k_chunks"][0]["page"] = 4
+    Path("results.json").write_text(json.dumps(tests), encoding="utf-8")
+    metrics = "retrieval.hit_rate_at_5,retrieval.document_hit_rate_at_5"
+    ended = run("score", "results.json", "--ground-truth", "truth.json", "--metrics", metrics, "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["question_scores"]
+    assert found["retrieval.hit_rate_at_5"] == {"test_id_1": 1.0, "test_id_2": 0.0, "test_id_3": 1.0}
+    assert set(found["retrieval.document_hit_rate_at_5"].values()) == {1.0}
+
+
 def evaluator(server: ScriptedServer, **options: Any) -> LLMEvaluator:
     client = LLMClient(api_key="your-api-key", base_url=server.base_url, model="gpt-5", provider="openai")
     return LLMEvaluator(client, **options)

@@ -83,13 +83,17 @@ def show(
     metric: Annotated[list[str] | None, typer.Option(help="Of these metrics or patterns; with --by.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows an evaluation: every metric with its interval and counts, and the questions that went worst."""
+    """Shows an evaluation: every metric with its interval and counts, and the questions that went worst.
+
+    Where several systems were evaluated on the same questions, also those that are hard for all of them.
+    """
     from rageval_dagster.app.evaluate import look_at
     from rageval_dagster.cli.evaluate import evaluation_json
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
     from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.storage.evaluations import get_evaluation
+    from rageval_dagster.storage.views import hard_for_every_system
     from rageval_dagster.telling.alarms import (
         failed_questions,
         leak,
@@ -103,8 +107,11 @@ def show(
     settings, db = open_all()
     report = report_of(db, get_evaluation(db, run_id))
     broken_down = None if by is None else breakdown_of(db, report, by, metric or ())
+    hard = hard_for_every_system(db, report.evaluation.client_id, report.evaluation.dataset_id)
     if as_json:
         shown = evaluation_json(settings, look_at(settings, db, report))
+        columns = ("item_id", "systems", "errors", "best_reciprocal_rank")
+        shown["hard_for_every_system"] = [{name: row[name] for name in columns} for row in hard]
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     if question_ids and broken_down is None:
@@ -139,6 +146,10 @@ def show(
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
     _print_questions(db, report, questions, all_texts=False)
+    if hardest := [row["item_id"] for row in hard[:worst]]:
+        print(
+            "\nNo system has the evidence of these questions in the first place, hardest first: " + ", ".join(hardest)
+        )
 
 
 def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[str]) -> "list[Question]":

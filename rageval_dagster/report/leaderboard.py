@@ -10,6 +10,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import Summary
+from rageval_dagster.storage.views import hard_for_every_system
 from rageval_dagster.telling.words import metric_name, number
 
 OBJECTIVE = "overlap.faithfulness"
@@ -31,12 +32,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The systems evaluated on one dataset, best first; `sentence` says who leads, and whether that is sure."""
+    """The systems evaluated on one dataset, best first; `sentence` says who leads, and whether that is sure.
+
+    `hard` are the ids of questions whose evidence none of them has in the first place, hardest first.
+    """
 
     dataset_name: str
     metric_id: str
     places: Sequence[Place]
     sentence: str
+    hard: Sequence[str]
 
 
 def leaderboards(db: Database, evaluations: Sequence[Evaluation], objective: str = OBJECTIVE) -> list[Leaderboard]:
@@ -92,7 +97,14 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
         )
         for system in order
     ]
-    return Leaderboard(evaluations[0].dataset_name, objective, places, _sentence(objective, places))
+    hard = hard_for_every_system(db, evaluations[0].client_id, evaluations[0].dataset_id)
+    return Leaderboard(
+        evaluations[0].dataset_name,
+        objective,
+        places,
+        _sentence(objective, places),
+        [row["item_id"] for row in hard],
+    )
 
 
 def _sentence(objective: str, places: Sequence[Place]) -> str:

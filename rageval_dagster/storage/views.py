@@ -36,6 +36,12 @@ def read_view(db: Database, name: str, limit: int | None = None, client_id: str 
     return [{column: _python_value(column, value) for column, value in row.items()} for row in rows]
 
 
+def hard_for_every_system(db: Database, client_id: str, dataset_id: int) -> list[dict[str, Any]]:
+    """The rows of that view of one dataset: none where fewer than two systems were evaluated on it."""
+    rows = read_view(db, "hard_for_every_system", client_id=client_id)
+    return [row for row in rows if row["dataset_id"] == dataset_id]
+
+
 def view_columns(db: Database, name: str) -> list[tuple[str, str]]:
     """The name and type of each of a view's columns; on SQLite, what is computed has no type."""
     with db.connect() as connection:

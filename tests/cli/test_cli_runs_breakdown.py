@@ -68,6 +68,24 @@ def test_a_question_counts_in_each_of_its_documents_and_one_without_in_none(eval
     assert "1 question without a document" in ended.out
 
 
+def test_what_is_hard_for_every_system_is_told_where_there_are_two(evaluated: Project, run: Run) -> None:
+    assert "No system has" not in run("runs", "show", 1).out
+    assert json.loads(run("runs", "show", 1, "--json").out)["hard_for_every_system"] == []
+    db = evaluated.database()
+    other = open_run(db, make_dataset(db, "acme", ITEMS), "second", system="dense")
+    outcomes = [*map(Outcome.scored, (0.0, 1.0, 0.5, 0.25)), Outcome.undefined("the question is unanswerable")]
+    score_all(db, other, answer_all(db, other, ITEMS, salt="dense"), MRR, outcomes)
+    finish(db, other, {MRR: 0.4})
+    hard = [ITEMS[3].item_id, ITEMS[2].item_id]
+    for number in (1, 2):
+        assert run("runs", "show", number).out.endswith(f"in the first place, hardest first: {', '.join(hard)}\n")
+        printed = json.loads(run("runs", "show", number, "--json").out)["hard_for_every_system"]
+        assert [(row["item_id"], row["systems"], row["best_reciprocal_rank"]) for row in printed] == [
+            (hard[0], 2, 0.4),
+            (hard[1], 2, 0.5),
+        ]
+
+
 def test_as_json_inside_the_run(evaluated: Project, run: Run) -> None:
     options = ("--metric", "lexical.*", "--metric", MRR, "--json")
     printed = json.loads(run("runs", "show", 1, "--by", "category", *options).out)

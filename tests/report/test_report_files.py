@@ -126,6 +126,17 @@ def test_systems_with_the_same_mean_share_a_place(sqlite_db: Database, settings:
     assert re.findall(r'data-label="place">(\d+)<', page) == ["1", "1", "3", "3"]
 
 
+def test_beside_the_leaderboard_stand_the_questions_that_are_hard_for_every_system(
+    sqlite_db: Database, settings: Settings
+) -> None:
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    for system, wrong in (("dense", 2), ("bm25", 3)):
+        evaluated(sqlite_db, dataset, f"night of {system}", ranks(ITEMS, wrong), items=ITEMS, system=system)
+    page = write_client_report(sqlite_db, settings, "acme", objective=MRR).read_text(encoding="utf-8")
+    [told] = re.findall(r"<p>No system has the evidence of these questions.*</p>", page)
+    assert re.findall(r'href="#run=1&amp;question=(\w+)"', told) == sorted(item.item_id for item in ITEMS[:2])
+
+
 def test_where_all_are_alike_nobody_leads(sqlite_db: Database) -> None:
     dataset = make_dataset(sqlite_db, "acme", ITEMS)
     for system in ("bm25", "dense"):

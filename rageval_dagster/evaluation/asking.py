@@ -111,7 +111,7 @@ def _retrieval_keys(
         str(evaluation.depth),
         *([f"matching {MATCHING_REVISION}"] if system.answers_at_once else []),
     ]
-    # What a page is wanted of, once pages count, is another retrieval than before; all others stay what they are.
+    # What is relevant for a question depends on whether pages count; that of all others is reused either way.
     pages = {
         item.item_id: ["pages"] if by_page and any(each.is_page for each in item.evidence) else [] for item in items
     }

@@ -9,6 +9,7 @@ from rageval_dagster.languages.detection import (
     language_shares,
     sentences,
     stop_words,
+    verbs,
 )
 from rageval_dagster.languages.embedders import is_english_only, language_name, language_warning, language_warnings
 from rageval_dagster.languages.phrases import asks_for_list, is_fallback, is_pleasantry
@@ -30,4 +31,5 @@ __all__ = [
     "language_warnings",
     "sentences",
     "stop_words",
+    "verbs",
 ]

@@ -97,6 +97,13 @@ def articles(language: str | None) -> frozenset[str]:
     return known.articles if known else frozenset()
 
 
+def verbs(language: str | None) -> frozenset[str]:
+    """Finite verbs, case-folded, that many sentences have behind what they say something of; none where the language
+    is not known well."""
+    known = LANGUAGES.get(language or "")
+    return known.verbs if known else frozenset()
+
+
 def fixed_questions(language: str | None) -> Questions | None:
     """The fixed sentences that ask a question; None where the language is not known well."""
     known = LANGUAGES.get(language or "")

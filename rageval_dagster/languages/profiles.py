@@ -8,11 +8,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Questions:
-    """The fixed sentences that ask about a topic, about terms, and about terms of a topic; `joint` joins two terms."""
+    """The fixed sentences that ask about terms, and about terms of a topic; `joint` joins two terms."""
 
-    topic: tuple[str, ...]
-    terms: str
-    terms_of_topic: str
+    about: str
+    in_context: str
     joint: str
 
 
@@ -21,8 +20,8 @@ class Language:
     """What is known of one language, its words case-folded.
 
     `stop_words` are no keywords. A sentence says little without the one before it that starts with one of `hanging`,
-    has one of `pronouns` among its first words, or one of `pointing` anywhere. Nouns stand behind `articles`.
-    `declines` are phrases of who declines to answer (`…` stands for other words).
+    has one of `pronouns` among its first words, or one of `pointing` anywhere. Nouns stand behind `articles`, and
+    before `verbs`. `declines` are phrases of who declines to answer (`…` stands for other words).
     """
 
     stop_words: frozenset[str]
@@ -30,6 +29,7 @@ class Language:
     pronouns: frozenset[str]
     pointing: frozenset[str]
     articles: frozenset[str]
+    verbs: frozenset[str]
     declines: tuple[str, ...]
     questions: Questions
 
@@ -37,12 +37,12 @@ class Language:
 def _language(declines: str, questions: str, joint: str, **words: str) -> Language:
     phrases = (phrase.strip() for phrase in declines.replace("\n", "|").split("|"))
     lists = {name: frozenset(words.get(name, "").casefold().split()) for name in _LISTS}
-    *topic, terms, terms_of_topic = questions.strip().split("\n")
-    asking = Questions(tuple(topic), terms, terms_of_topic, joint)
+    about, in_context = questions.strip().split("\n")
+    asking = Questions(about, in_context, joint)
     return Language(**lists, declines=tuple(filter(None, phrases)), questions=asking)
 
 
-_LISTS = ("stop_words", "hanging", "pronouns", "pointing", "articles")
+_LISTS = ("stop_words", "hanging", "pronouns", "pointing", "articles", "verbs")
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 NAMES: Mapping[str, str] = _WORDS.pop("names")
 """English names by ISO 639-1 code."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.by_rule.generator import generate
 from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles
+from rageval_dagster.benchmark.by_rule.subjects import subject
 from rageval_dagster.benchmark.by_rule.terms import Surroundings, terms
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate, Chunk, Item
@@ -26,7 +27,8 @@ def test_of_a_technical_handbook_only_whole_sentences_that_stand_in_one_document
     chunks = handbook.chunks()
     candidates = generate(chunks, seed)
     made = items(candidates)
-    assert len({item.evidence[0].document_id for item in made}) == len(handbook.pages())
+    # The other pages have no sentence that shows plainly what it is about.
+    assert len({item.evidence[0].document_id for item in made}) >= 8
     for item in made:
         quote = item.evidence[0].quote or ""
         assert quote.startswith(("The ", "A ", "Log ", "Run ", "Scoped ", "Downloaded "))
@@ -41,7 +43,7 @@ def test_what_another_document_of_the_corpus_says_too_is_not_asked_about() -> No
     page = Chunk(
         "a",
         "The ferry leaves the harbour of Larvik at nine. "
-        "The ticket was designed by Ann Lee in a small workshop. The house of Ann Lee stands nearby.",
+        "Ann Lee was the designer of the ticket in a small workshop. The house of Ann Lee stands nearby.",
         "ferries.md",
     )
     other = Chunk("b", "Good to know: the *ferry* leaves the\nharbour of Larvik at nine. Bring warm clothes.", "b.md")
@@ -82,7 +84,7 @@ def test_a_question_brings_answer_quote_and_category() -> None:
 
 
 def test_another_seed_asks_other_questions_and_the_same_seed_the_same() -> None:
-    chunks = [Chunk("a", f"{KEDGE} In summer the `stow_tool` fills the holds of all ships with crates of apples.", "b")]
+    chunks = [Chunk("a", f"{KEDGE} The `stow_tool` fills the holds of all ships with crates of apples.", "b")]
     asked = [items(generate(chunks, seed, {"b": 9}))[0].question for seed in range(12)]
     assert len(set(asked)) > 1
     assert asked == [items(generate(chunks, seed, {"b": 9}))[0].question for seed in range(12)]
@@ -90,10 +92,7 @@ def test_another_seed_asks_other_questions_and_the_same_seed_the_same() -> None:
 
 def test_the_only_chunk_about_a_topic_is_asked_about_it_alone() -> None:
     (item,) = items(generate([Chunk("a", BRIDGE, "9fc13192e660")], 0))
-    assert item.question in {
-        "Who or what is London Bridge, and what makes it special?",
-        "What is London Bridge, and what does someone need to know about it?",
-    }
+    assert item.question == "What should I know about London Bridge?"
     assert item.answers == ("London Bridge is a bridge in Lake Havasu City, Arizona.",)
 
 
@@ -224,7 +223,7 @@ FILING = """UNITED STATES SECURITIES AND EXCHANGE COMMISSION
 English version
 
 Operating income of {name} increased by 50 million or 17% because more ships than before left the harbour of {town}. \
-The board of {name} wants to sell the ferry {ship} Maid to a company from {town} within the next two years."""
+The {ship} Maid was sold to a company from {town} by the board of {name} within the next two years."""
 
 
 def test_what_every_document_begins_with_is_no_topic_and_a_name_that_one_is_full_of_is() -> None:
@@ -288,7 +287,10 @@ def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
 
 
 def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> None:
-    text = "## Filling the tanks\n\nThe tanks of a ship are filled by the crew of the harbour before it sails."
+    text = (
+        "## Filling the tanks\n\nThe tanks of a ship are filled by the crew of the town before it sails for the "
+        "islands. The pumps are strong."
+    )
     chunk = Chunk("a", text, "north_harbour.md", position=3)
     opening = Chunk("o", "# North Harbour\n\nThe north harbour is large.", "north_harbour.md", position=0)
     asked = questions([chunk], [chunk, opening])
@@ -299,7 +301,7 @@ def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> N
 
 def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_come_in_batches() -> None:
     corpus = [
-        Chunk(str(n), f"In no case may {name} go out to sea without the `retry_count` or so at hand.", f"{n}")
+        Chunk(str(n), f"The `retry_count` may in no case be read by {name} that go out to the sea.", f"{n}")
         for n, name in enumerate(("ferries", "moorings", "barges"))
     ]
     assert any("retry_count" in each for each in questions(corpus[:1]))
@@ -324,7 +326,7 @@ def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_co
 )  # fmt: skip
 def test_what_a_sentence_names(sentence: str, named: dict[str, list[str]]) -> None:
     around = Surroundings(sentence, "en", in_lower_case={"sometimes", "write", "run"})
-    found = [term for term in terms(sentence, around) if term.kind != "word"]
+    found = terms(sentence, around)
     assert {kind: [term.text for term in found if term.kind == kind] for kind in {term.kind for term in found}} == named
 
 
@@ -354,22 +356,47 @@ def test_languages_have_fixed_sentences_of_their_own(language: str, text: str, e
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "words"),
+    ("language", "title", "text", "expected"),
     [
-        ("sv", "Vattnet är kallt under hela vintern här. Båtarna ligger stilla vid stranden då. "
-         "Hamnen i Larvik har en stor lyftkran. Varje sommar flyttar hamnens lyftkran över till Larvik och Oslo.",
-         {"lyftkran", "Larvik"}),
-        ("zh", "冬天的水非常冷，天也很短。船员们都住在岸边的小屋里。老渡轮停在港口。"
-         "起重机每年夏天把老渡轮运往奥斯陆，起重机由船员看管，老渡轮归港口所有。",
-         {"老渡轮", "起重机"}),
+        ("sv", "Larviks hamn", "Lyftkranen flyttas varje sommar till Oslo med båt. Lyftkranen ägs av staden Larvik.",
+         {"Larviks hamn Lyftkranen"}),
+        ("zh", "拉尔维克港口", "起重机由船员每年夏天运往奥斯陆。起重机是港口的财产，老渡轮归城市所有。",
+         {"就拉尔维克港口而言，关于起重机应该了解什么？", "拉尔维克港口 起重机"}),
     ],
 )  # fmt: skip
-def test_where_nothing_else_can_be_asked_the_telling_words_are_a_search_query(
-    language: str, text: str, words: set[str]
+def test_a_sentence_is_asked_about_by_its_subject_where_no_fixed_sentence_is_known_as_a_search_query(
+    language: str, title: str, text: str, expected: set[str]
 ) -> None:
-    asked = questions([Chunk("a", text, "1")], language=language)
-    assert any(words <= set(query.split()) for query in asked)
-    assert not any(query.endswith(("?", "？")) for query in asked)
+    assert questions([Chunk("a", text, "1", title=title)], language=language) & expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The window frame is a set of rows around the current one.", "window frame"),
+        ("The `berth_list` option names the berths of the harbour.", "berth_list"),
+        ("PQfreeCancel frees what was made before by PQgetCancel.", "PQfreeCancel"),
+        ("Ann Lee was the second keeper of the lighthouse of Larvik.", "Ann Lee"),
+        ("PostgreSQL currently does not support elements of many letters.", "PostgreSQL"),
+        ("Old Ferry and New Ferry are the ships that the town has.", None),
+        ("The format of the list is told by the crew of the harbour.", None),
+        ("Select the table or the query that the field belongs to.", None),
+        ("In the end the crew of the ship saw Larvik, and went home.", None),
+    ],
+)
+def test_what_a_sentence_says_something_of(sentence: str, expected: str | None) -> None:
+    around = Surroundings(f"{sentence} A window frame has an end.", "en", in_lower_case={"select", "the", "in"})
+    found = subject(sentence, terms(sentence, around), around)
+    assert (found.text if found else None) == expected
+
+
+def test_a_noun_that_a_passage_of_a_large_document_says_but_once_makes_no_question_of_the_first_rank() -> None:
+    once = "The copper kettle is heated by the cook of the ferry each morning before the crew wakes up."
+    twice = f"{once} A copper kettle has two handles."
+    for text, size, ranks in ((once, 9, set()), (twice, 9, {0}), (once, 1, {0})):
+        chunk = Chunk("a", text, "1", title="Ferry Galley")
+        found = generate([chunk], 0, {"1": size})
+        assert {candidate.attempt for candidate in found if candidate.item} == ranks
 
 
 WORDS = (
@@ -422,7 +449,8 @@ def test_most_real_paragraphs_get_a_question_and_names_and_years_are_told_apart(
     rows = [json.loads(line) for line in (DATA / "xquad_en" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
     chunks = [Chunk(row["id"], f"{row['title']}\n{row['text']}", row["id"]) for row in rows]
     made = items(generate(chunks, 0))
-    assert len(made) >= 0.75 * len(chunks)
+    # Of the others no sentence shows plainly what it is about: a question that may be bad is none.
+    assert len(made) >= 0.35 * len(chunks)
     categories = Counter(item.category for item in made)
-    assert set(categories) == {"factual_lookup", "entity_specific", "temporal"}
+    assert {"factual_lookup", "entity_specific"} <= set(categories) <= {"factual_lookup", "entity_specific", "temporal"}
     assert all(len(item.document_ids) == 1 for item in made)

@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark.by_rule.prose import (
@@ -16,9 +15,8 @@ from rageval_dagster.benchmark.by_rule.prose import (
     titles,
     words,
 )
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, SHORT_SENTENCES, Surroundings, Term, content_words, terms
-from rageval_dagster.languages import articles
-from rageval_dagster.languages.profiles import LANGUAGES
+from rageval_dagster.benchmark.by_rule.subjects import subject
+from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, terms
 from rageval_dagster.records import Chunk
 from rageval_dagster.text import word_spans
 
@@ -32,27 +30,28 @@ FEW, FEW_SHARE = 2, 0.1
 NAMED, NAMED_SHARE = 3, 0.3
 """In so many chunks of one document, and such a share of them, and in no other's, a name is what it is about."""
 
-BEHIND = 0.1
-"""A noun stands behind an article so often, by the chunks that have it; a verb seldom."""
-
 COMMON, COMMON_SHARE = 100, 0.05
 """A term whose rarest word is in more chunks, and in a larger share of them, is not looked for: it tells too little."""
 
 
-ALL_ARTICLES = frozenset[str]().union(*(known.articles for known in LANGUAGES.values()))
+TELLING, TELLING_SHARE = 3, 0.01
+"""A word of no more chunks, or of such a share of them, tells something of what it is said of."""
+
+
+Read = tuple[Sentence, Term | None, Sequence[Term]]
+"""A sentence, its subject, if that is plain, and all that it names."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A chunk as it is read: its language, and its sentences with what they name; `words` is how often they have each
-    word that carries meaning, `least` how often what they are about.
+    """A chunk as it is read: its language, and its sentences, each with its subject, if that is plain, and all that it
+    names; `words` is how often they have each word that carries meaning.
     """
 
     chunk: Chunk
     language: str | None
-    sentences: Sequence[tuple[Sentence, Sequence[Term]]]
+    sentences: Sequence[Read]
     words: Mapping[str, int]
-    least: int
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ class CorpusFacts:
             places, and counts one.
         titles: their documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
-        headings: in how many documents each heading of theirs stands.
-        spoken: of their documents, by document id, the words of the title that stand in their text; and whole, in lower
-            case, the names of file and folder that do.
+        headings: in how many documents, and how many chunks, each heading of theirs stands.
+        spoken: of their documents, by document id, the words of the title that stand in their text; and the
+            file's name, if it does whole.
         places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
             corpus. Common ones are left out.
         documents: the document id of each chunk of the corpus.
@@ -78,7 +77,7 @@ class CorpusFacts:
     repeated: frozenset[str]
     titles: Mapping[str, tuple[str, int]]
     names: Mapping[str, str]
-    headings: Mapping[str, int]
+    headings: Mapping[str, tuple[int, int]]
     spoken: Mapping[str, frozenset[str]]
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
@@ -99,50 +98,45 @@ def read_corpus(
     chunks_with: Counter[str] = Counter()
     opening: dict[str, Chunk] = {}
     size = 0
-    behind: Counter[str] = Counter()
-    known = articles(language) or ALL_ARTICLES
     for chunk in corpus():
         size += 1
-        found = words(chunk.text)
-        chunks_with.update(vocabulary.intersection(found))
-        behind.update(word for article, word in pairwise(found) if article in known)
+        chunks_with.update(vocabulary.intersection(words(chunk.text)))
         lines.look_in(chunk)
         if (chunk.position or 0) == 0:
             opening.setdefault(chunk.document_id, chunk)
     few = max(FEW, int(FEW_SHARE * len(opening)))
     furniture = lines.furniture(few)
     in_lower_case = frozenset(filter(str.islower, written))
-    behind_articles = frozenset(word for word, count in behind.items() if count >= BEHIND * chunks_with[word])
-    around = Surroundings("", language, AGAIN, in_lower_case, behind_articles)
+    common = frozenset(word for word, count in chunks_with.items() if count > max(TELLING, TELLING_SHARE * size))
+    around = Surroundings("", language, in_lower_case=in_lower_case, common=common)
     passages = {chunk.content_key: _read(chunk, furniture, around) for chunk in chunks}
     looked = _Wordings(chunks_with, max(COMMON, int(COMMON_SHARE * size)))
     for passage in passages.values():
-        for sentence, found in passage.sentences:
+        for sentence, about, found in passage.sentences:
             looked.want(wording(sentence.text))
-            for term in found:
+            for term in (*found, *([about] if about else [])):
                 looked.want(wording(term.text))
     named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
-    headings = {sentence.heading for passage in passages.values() for sentence, _ in passage.sentences} - {None}
-    under: dict[str | None, set[str]] = defaultdict(set)
+    headings = {sentence.heading for passage in passages.values() for sentence, *_ in passage.sentences} - {None}
+    under: dict[str | None, list[str]] = defaultdict(list)
     spoken: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
     about = {each: frozenset(content_words(named.get(each, ("", 0))[0], None)) for each in spoken}
     for chunk in corpus():
         looked.look_in(chunk)
         for heading in headings & {clean_heading(line) for line in _lines(chunk)}:
-            under[heading].add(chunk.document_id)
+            under[heading].append(chunk.document_id)
         if chunk.document_id in spoken:
             title = named.get(chunk.document_id, ("", 0))[0]
             text = "\n".join(line for line in chunk.text.split("\n") if not title or title not in line)
             spoken[chunk.document_id] |= about[chunk.document_id].intersection(content_words(text, None))
-            folded = text.casefold()
-            names = file_names(chunk.document_id)
-            spoken[chunk.document_id].update(name for name in names if name.casefold() in folded)
+            if (name := file_name(chunk.document_id)).casefold() in chunk.text.casefold():
+                spoken[chunk.document_id].add(name)
     return CorpusFacts(
         passages=passages,
         repeated=frozenset(key for key, found in looked.places.items() if len(looked.documents_of(found)) > 1),
         titles=named,
         names=_names(passages.values(), looked),
-        headings={str(heading): len(ids) for heading, ids in under.items()},
+        headings={str(heading): (len(set(ids)), len(ids)) for heading, ids in under.items()},
         spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
@@ -150,10 +144,9 @@ def read_corpus(
     )
 
 
-def file_names(document_id: str) -> list[str]:
-    """The names of the file and the folder that a document id is the path of."""
-    path = PurePosixPath(document_id.replace("\\", "/"))
-    return [" ".join(re.split(r"[\s_]+", part)).strip() for part in (path.stem, path.parent.name)]
+def file_name(document_id: str) -> str:
+    """The name of the file that a document id is the path of."""
+    return " ".join(re.split(r"[\s_]+", PurePosixPath(document_id.replace("\\", "/")).stem)).strip()
 
 
 def wording(text: str) -> str:
@@ -167,10 +160,13 @@ def _lines(chunk: Chunk) -> list[str]:
 
 def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Passage:
     language, found = prose(chunk, around.language, furniture)
-    least = AGAIN if len(found) > SHORT_SENTENCES else 1
-    around = replace(around, text=" ".join(sentence.text for sentence in found), language=language, least=least)
+    around = replace(around, text=" ".join(sentence.text for sentence in found), language=language)
+    read = [(sentence, terms(sentence.text, around)) for sentence in found]
     return Passage(
-        chunk, language, [(sentence, terms(sentence.text, around)) for sentence in found], around.stems, least
+        chunk,
+        language,
+        [(sentence, subject(sentence.text, named, around), named) for sentence, named in read],
+        around.stems,
     )
 
 
@@ -191,7 +187,7 @@ def _names(passages: Iterable[Passage], looked: "_Wordings") -> dict[str, str]:
     best: dict[str, tuple[int, str]] = {}
     for passage in passages:
         document_id = passage.chunk.document_id
-        for term in [term for _, found in passage.sentences for term in found if term.kind == "name"]:
+        for term in [term for *_, found in passage.sentences for term in found if term.kind == "name"]:
             where = looked.places.get(wording(term.text), ())
             least = max(NAMED, NAMED_SHARE * sizes[document_id])
             if len(where) >= least and looked.documents_of(where) == {document_id}:

@@ -2,33 +2,31 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from math import log
+from dataclasses import dataclass
 
-from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, read_corpus, wording
-from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible
-from rageval_dagster.benchmark.by_rule.terms import Term, content_words
+from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, Read, read_corpus, wording
+from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, words
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
-from rageval_dagster.languages import fixed_questions, hangs, stop_words
+from rageval_dagster.languages import articles, fixed_questions, hangs, stop_words, verbs
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
+from rageval_dagster.text import is_character
 
 REVISION = 8
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
-MIN_NEW_WORDS = 3
-"""An answer says at least so much that its question does not."""
+MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SECTION = 3, 5
+"""An answer says at least so much that its question does not; what opens a section often does no more than open it."""
 RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
-NAMES = 2
-"""A question names so many of a sentence's identifiers, names and years at most."""
-KEYWORDS = 3
-"""A search query has so many words besides its topic, and one more where it needs it."""
-BEST = 3
-"""So many sentences of a passage, those that tell most, may become its query."""
+MOST = 0.6
+"""Terms that have so many of a topic's words are the topic."""
+SHORT = 2
+"""A document of no more chunks is about little else than its title."""
 QUERIES = 8
 """One question of so many is put as people type into a search box."""
 
@@ -75,143 +73,160 @@ def generate(
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     found: list[Candidate] = []
     for chunk in chunks:
-        is_alone = sizes.get(chunk.document_id, 1) <= 1
-        item, reason = _write(facts.passages[chunk.content_key], facts, seed, is_alone)
+        made, reason = _write(facts.passages[chunk.content_key], facts, seed, sizes.get(chunk.document_id, 1))
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
                 generator=generator_name(seed, language),
-                attempt=0,
-                status="new" if item else "failed",
-                item=item,
-                reasons=() if item else (reason,),
+                attempt=made.rank if made else 0,
+                status="new" if made else "failed",
+                item=made.item if made else None,
+                reasons=() if made else (reason,),
             )
         )
     return found
 
 
-def _write(passage: Passage, facts: CorpusFacts, seed: int, is_alone: bool) -> tuple[Item | None, str]:
-    """The first draft that meets the rules, or why there is none."""
+@dataclass(frozen=True)
+class _Draft:
+    item: Item
+    rank: int = 0
+
+
+def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[_Draft | None, str]:
+    """The first draft that meets the rules, or why there is none; `size` is that of the document, in chunks."""
     text = passage.chunk.text[:READ_CHARACTERS]
     if not eligible(text):
         return None, "too_little_prose"
-    own = [(sentence, named) for sentence, named in passage.sentences if wording(sentence.text) not in facts.repeated]
+    own = [each for each in passage.sentences if wording(each[0].text) not in facts.repeated]
     if not own:
         return None, "stands_elsewhere" if passage.sentences else "no_complete_sentence"
     # No question about it would meet the rules, and there may be thousands.
     if noise_kind(text) != CLEAN:
         return None, "no_question"
     own = [
-        (sentence, named)
-        for sentence, named in own
-        if len(sentence.text) <= MAX_ANSWER_CHARACTERS and not hangs(sentence.text, passage.language)
+        each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS and not hangs(each[0].text, passage.language)
     ]
-    is_query = int(digest(str(seed), passage.chunk.text_hash)[:8], 16) % QUERIES == 0
     topic = document_topic(passage, facts)
-    kinds = (partial(_topics, is_alone=is_alone), _named, _queries)
-    for kind in kinds[::-1] if is_query else kinds:
-        for item in sorted(
-            kind(passage, own, facts, topic),
-            key=lambda draft: digest(str(seed), passage.chunk.text_hash, draft.question),
-        ):
-            if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
-                return item, ""
+    drafts = [*_topics(passage, own, facts, topic, size), *_terms(passage, own, facts, topic, seed, size)]
+    for draft in sorted(
+        drafts, key=lambda each: (each.rank, digest(str(seed), passage.chunk.text_hash, each.item.question))
+    ):
+        item = draft.item
+        if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
+            return draft, ""
     return None, "no_question"
 
 
-_Named = tuple[Sentence, Sequence[Term]]
-
-
-def _tells_more(item: Item, passage: Passage) -> bool:
+def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> bool:
     asked = set(content_words(item.question, passage.language))
-    return len(set(content_words(item.answers[0], passage.language)) - asked) >= MIN_NEW_WORDS
+    return len(set(content_words(item.answers[0], passage.language)) - asked) >= least
 
 
 def _topics(
-    passage: Passage, own: Sequence[_Named], facts: CorpusFacts, document: Topic | None, is_alone: bool
-) -> Iterator[Item]:
-    """What the only passage about a topic says of it, or the section that begins in a passage."""
+    passage: Passage, own: Sequence[Read], facts: CorpusFacts, document: Topic | None, size: int
+) -> Iterator[_Draft]:
+    """What the only passage about a topic says of it first, or the section that begins in a passage."""
     asked, language = fixed_questions(passage.language), passage.language
     if asked is None:
         return
-    if is_alone and document and document.document_id and own:
-        sentence = _opening(own, document.text, language)
-        # "London Bridge" is somebody or something, "imaginary literals" are not.
-        is_name = all(
-            word[0].isupper() for word in document.text.split() if word.casefold() not in stop_words(language)
-        )
-        form = asked.topic[0 if is_name else -1]
-        category = "entity_specific" if is_name else "factual_lookup"
-        yield _item(passage, sentence, form.format(topic=document.text), category)
-        return
-    for sentence, _ in own:
+    if size == 1 and document and document.document_id:
+        topic = document.text
+        is_name = all(word[0].isupper() for word in topic.split() if word.casefold() not in stop_words(language))
+        # "Raspbian" is a name, "Links" may be anything, unless it is said what they are.
+        is_plain = " " not in topic and topic.lower() in passage.chunk.text
+        for sentence, *_ in own[:1]:
+            tells = _is_defined(topic, sentence, language) if is_plain else _opens_with(topic, sentence, language)
+            if tells and sentence == passage.sentences[0][0]:
+                category = "entity_specific" if is_name else "factual_lookup"
+                yield _draft(passage, sentence, asked.about.format(terms=topic), category)
+                return
+    for sentence, *_ in own:
         section = section_topic(sentence.heading, passage, facts) if sentence.opens else None
-        if section and share_said(section, content_words(sentence.text, language), language) >= SPOKEN:
+        if section and _opens_with(section, sentence, language):
             if document and not set(content_words(document.text, language)) <= set(content_words(section, language)):
-                question = asked.terms_of_topic.format(terms=section, topic=document.text)
+                question = asked.in_context.format(terms=section, topic=document.text)
             else:
-                question = asked.topic[-1].format(topic=section)
-            yield _item(passage, sentence, question, "factual_lookup")
+                question = asked.about.format(terms=section)
+            draft = _draft(passage, sentence, question, "factual_lookup")
+            if _tells_more(draft.item, passage, MIN_NEW_WORDS_OF_SECTION):
+                yield draft
 
 
-def _opening(own: Sequence[_Named], topic: str, language: str | None) -> Sentence:
-    """The first sentence that names a topic, or half of it; else the first."""
-    for sentence, _ in own:
-        if share_said(topic, content_words(sentence.text, language), language) >= SPOKEN:
-            return sentence
-    return own[0][0]
+def _is_defined(topic: str, sentence: Sentence, language: str | None) -> bool:
+    """Whether a sentence begins with a topic and a verb."""
+    found = words(sentence.text)
+    found = found[1:] if found[0] in articles(language) else found
+    length = len(words(topic))
+    return found[:length] == words(topic) and not verbs(language).isdisjoint(found[length : length + 1])
 
 
-def _named(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, topic: Topic | None) -> Iterator[Item]:
-    """What a sentence says of the identifiers and names in it."""
-    asked = fixed_questions(passage.language)
-    if asked is None:
-        return
-    for sentence, found in own:
-        ranked = [
-            term for term in _new(found, topic, passage) if term.kind != "word" and facts.places.get(wording(term.text))
-        ]
-        ranked.sort(key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
-        for most in range(NAMES, 0, -1):
-            chosen = _telling(ranked, most, most, topic, facts)
-            texts = asked.joint.join(term.text for term in chosen)
-            question = asked.terms_of_topic.format(terms=texts, topic=topic.text) if topic else None
-            item = _item(passage, sentence, question or asked.terms.format(terms=texts), _category(chosen))
-            # A name that is said but once may stand there by the way.
-            is_about = any(term.kind == "identifier" or _is_said_again(term, passage) for term in chosen)
-            if is_about and _tells_more(item, passage):
-                yield item
+def _opens_with(topic: str, sentence: Sentence, language: str | None) -> bool:
+    """Whether a sentence says what it says of a topic: half of its words are among the first."""
+    first = content_words(sentence.text, language)[: len(set(content_words(topic, language))) + 1]
+    return share_said(topic, first, language) >= SPOKEN
+
+
+def _terms(
+    passage: Passage, own: Sequence[Read], facts: CorpusFacts, document: Topic | None, seed: int, size: int
+) -> Iterator[_Draft]:
+    """What sentences say of their subject; of the second rank, what they say of something that they name. Where one of
+    it stands in too many chunks, together with another."""
+    text = " ".join(sentence.text for sentence, *_ in passage.sentences).casefold()
+    for sentence, subject, found in own:
+        section = section_topic(sentence.heading, passage, facts)
+        topic = Topic(section, passage.chunk.document_id) if section else document
+        telling = [term for term in found if _times(term, passage) >= AGAIN]
+        telling.sort(key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
+        # A noun that is said but once tells enough only where all is about little else.
+        if subject and (subject.kind != "noun" or size <= SHORT or text.count(subject.text.casefold()) >= AGAIN):
+            firsts = [(0, subject)]
+        else:
+            firsts = [(1, term) for term in telling if _is_whole_name(term) or (topic and term.kind != "year")]
+        for rank, first in firsts:
+            pairs = ([first, other] for other in telling if _differ(first, other, passage.language))
+            alone = (chosen for chosen in ([first], *pairs) if _is_alone(chosen, sentence, topic, facts))
+            chosen = sorted(next(alone, ()), key=lambda term: term.start)
+            if chosen and (question := _question(chosen, topic, passage, seed)):
+                yield _draft(passage, sentence, question, _category(chosen), rank)
                 break
 
 
-def _queries(passage: Passage, own: Sequence[_Named], facts: CorpusFacts, of_document: Topic | None) -> Iterator[Item]:
-    """The words of a sentence that tell most of its passage, often there and seldom in the corpus (tf-idf); of the
-    sentences that tell most."""
-    drafts: list[tuple[float, Item]] = []
-    for sentence, found in own:
-        section = section_topic(sentence.heading, passage, facts)
-        topic = Topic(section, passage.chunk.document_id) if section else of_document
-        weights: dict[Term, float] = {}
-        for term in _new(found, topic, passage):
-            places = facts.places.get(wording(term.text))
-            times = min((passage.words.get(word, 1) for word in content_words(term.text, passage.language)), default=1)
-            # A word that is said but once may stand there by the way.
-            if places and (times >= passage.least or term.kind in ("identifier", "name")):
-                weights[term] = times * log(1 + len(facts.documents) / len(places))
-        ranked = sorted(weights, key=lambda term: (-weights[term], term.start))
-        chosen = _telling(ranked, KEYWORDS, KEYWORDS + 1, topic, facts)
-        # Common words alone say too little of a whole book.
-        is_rare = any(term.kind != "word" or len(facts.places[wording(term.text)]) <= RARE for term in chosen)
-        if len(chosen) >= (KEYWORDS - 1 if topic else KEYWORDS) and (section or is_rare):
-            question = " ".join([*([topic.text] if topic else []), *(term.text for term in chosen)])
-            score = sum(map(weights.__getitem__, chosen))
-            drafts.append((score, _item(passage, sentence, question, _category(chosen))))
-    yield from (item for _, item in sorted(drafts, key=lambda draft: -draft[0])[:BEST])
+def _differ(one: Term, other: Term, language: str | None) -> bool:
+    return set(content_words(one.text, language)).isdisjoint(content_words(other.text, language))
 
 
-def _is_said_again(term: Term, passage: Passage) -> bool:
-    said = content_words(term.text, passage.language)
-    return term.kind == "name" and all(passage.words.get(word, 0) >= passage.least for word in said)
+def _is_whole_name(term: Term) -> bool:
+    return term.kind == "name" and (" " in term.text or is_character(term.text[0]))
+
+
+def _question(chosen: Sequence[Term], topic: Topic | None, passage: Passage, seed: int) -> str | None:
+    """The question about terms of a topic; None where they say nothing that it does not, or too little without it."""
+    asked, texts = fixed_questions(passage.language), [term.text for term in chosen]
+    if topic is None and not any(term.kind == "identifier" or _is_whole_name(term) for term in chosen):
+        return None
+    if topic and share_said(" ".join(texts), content_words(topic.text, passage.language), passage.language) >= MOST:
+        return None
+    if asked is None or int(digest(str(seed), passage.chunk.text_hash)[:8], 16) % QUERIES == 0:
+        return " ".join([*([topic.text] if topic else []), *texts])
+    terms = asked.joint.join(texts)
+    return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)
+
+
+def _times(term: Term, passage: Passage) -> int:
+    """How often a passage says the words of a term, the least of them."""
+    return min((passage.words.get(word, 0) for word in content_words(term.text, passage.language)), default=0)
+
+
+def _is_alone(chosen: Sequence[Term], sentence: Sentence, topic: Topic | None, facts: CorpusFacts) -> bool:
+    """Whether terms stand together only where their sentence does, or beside it, where chunks overlap; of a topic that
+    one document has, in its chunks."""
+    where = [facts.places.get(wording(term.text), frozenset()) for term in chosen]
+    together = frozenset.intersection(*where)
+    if topic and topic.document_id:
+        together = frozenset(place for place in together if facts.documents[place] == topic.document_id)
+    beside = {near for place in facts.places.get(wording(sentence.text), ()) for near in (place - 1, place, place + 1)}
+    return 0 < len(together) <= RARE and together <= beside
 
 
 def _category(chosen: Sequence[Term]) -> str:
@@ -219,36 +234,6 @@ def _category(chosen: Sequence[Term]) -> str:
     return "temporal" if "year" in kinds else "entity_specific" if "name" in kinds else "factual_lookup"
 
 
-def _new(found: Sequence[Term], topic: Topic | None, passage: Passage) -> list[Term]:
-    """The terms of a sentence that say something beside the topic and each other."""
-    known = set(content_words(topic.text, passage.language)) if topic else set()
-    new: list[Term] = []
-    for term in sorted(found, key=lambda term: -len(term.text)):
-        said = content_words(term.text, passage.language)
-        if not known.issuperset(said):
-            known.update(said)
-            new.append(term)
-    return new
-
-
-def _telling(ranked: Sequence[Term], wanted: int, most: int, topic: Topic | None, facts: CorpusFacts) -> list[Term]:
-    """The first `wanted` terms, or up to `most`, that together stand in no more than `RARE` chunks, in their order in
-    the sentence; none where there are no such. Of a topic that one document has, only its chunks count."""
-    chosen: list[Term] = []
-    left: set[int] = set()
-    for term in ranked:
-        places = facts.places[wording(term.text)]
-        if topic and topic.document_id:
-            places = {place for place in places if facts.documents[place] == topic.document_id}
-        fewer = left & places if chosen else set(places)
-        if len(chosen) < wanted or len(fewer) < len(left):
-            chosen.append(term)
-            left = fewer
-        if len(chosen) == most or (len(chosen) >= wanted and len(left) <= RARE):
-            break
-    return sorted(chosen, key=lambda term: term.start) if 0 < len(left) <= RARE else []
-
-
-def _item(passage: Passage, sentence: Sentence, question: str, category: str) -> Item:
+def _draft(passage: Passage, sentence: Sentence, question: str, category: str, rank: int = 0) -> _Draft:
     evidence = Evidence(passage.chunk.document_id, passage.chunk.page, sentence.quote)
-    return Item(question, (sentence.text,), (evidence,), category, origin="extractive")
+    return _Draft(Item(question, (sentence.text,), (evidence,), category, origin="extractive"), rank)

@@ -37,6 +37,8 @@ _NOISE = re.compile(
 _POINTS = re.compile(r": | = |\b[^\W\d_]+ \d+\.\d|\[[^\]]*\d\]|\[[^\]]+\],|^\[")
 """What introduces something else, code, and references to sections, figures and literature."""
 _GLUED = re.compile(r"[.!?][A-Za-z0-9]", re.ASCII)
+_GLUED_HEADING = re.compile(r"[^\n]{1,30}\n\s*[^\W\d_a-z]")
+"""A short line before one that begins anew: the text of a PDF has no blank lines around headings."""
 _TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
 """A word torn at the end of a line, or a file's name at its dots."""
 
@@ -44,7 +46,7 @@ _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
     r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++"
-    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[A-Z])"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++|\d{1,2} ++)(?=\W*+[A-Z])"
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 """A heading that a sentence was torn into."""
@@ -63,7 +65,7 @@ _CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
 class Sentence:
     """One sentence: `quote` is the exact substring of the chunk, `text` the same with single spaces.
 
-    `opens` is whether it is the first under its heading.
+    `opens` is whether it is the first under its heading, and another follows: alone it often introduces a list.
     """
 
     quote: str
@@ -101,10 +103,11 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
     for block in _blocks(text, furniture):
         own_heading, body = _split_heading(block)
         heading, opens = own_heading or heading, opens or own_heading is not None
-        for quote in _pieces(body, language or "en"):
+        pieces = [*_pieces(body, language or "en")]
+        for quote in pieces:
             sentence = " ".join(quote.split())
             if _is_prose(sentence, language) and quote in text:
-                found.append(Sentence(quote, sentence, heading, opens))
+                found.append(Sentence(quote, sentence, heading, opens and len(pieces) > 1))
             opens = False
     return found
 
@@ -236,6 +239,8 @@ def _pieces(body: str, language: str) -> Iterator[str]:
         # What goes on without a space was torn: "README." and "Debian.gz".
         is_torn = any(_GLUED.match(body, place - 1) for place in (start, start + len(piece)) if place)
         quote = body[start : start + len(piece)].strip()
+        opens_line = not body[:start].rstrip(" ").strip("\n") or body[:start].rstrip(" ").endswith("\n")
+        is_torn = is_torn or (opens_line and _GLUED_HEADING.match(quote) is not None)
         start += len(piece)
         if _UNMARKED.search(quote):
             yield from _CLAUSES.findall(quote)

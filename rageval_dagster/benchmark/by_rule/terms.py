@@ -1,14 +1,13 @@
-"""What a sentence names, in any language with words: identifiers, names, years, and words that carry its meaning."""
+"""What a sentence names, in any language with words: identifiers, names and years; and which words carry meaning."""
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal
 
-from rageval_dagster.languages import articles, stop_words
+from rageval_dagster.languages import stop_words
 from rageval_dagster.text import CHARACTER_SCRIPTS, is_character, word_spans
 
 MIN_CHARACTERS = 3
@@ -16,13 +15,11 @@ MIN_NAME_LETTERS = 5
 """Of a name of one word that is not written in capitals alone."""
 MAX_CHARACTERS = 60
 MAX_NAME_WORDS = 5
-MAX_RUN = 8
 AGAIN = 2
-"""So often a passage says what it is about, or more, unless it is short."""
-SHORT_SENTENCES = 3
-"""A passage of no more says everything but once."""
+"""So often a passage says what it is about, or more."""
 
-_EDGES = "\"'`*_.,;:!?()[]\u2018\u2019\u201a\u201c\u201d\u201e"
+QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e"
+EDGES = f"{QUOTES}*_.,;:!?()[]"
 _CODE = re.compile(r"`+([\w.@/-][\w.@/-]*(?: [\w.@/-]+)?(?:\(\))?)`+")
 _QUOTED = re.compile('[“„«「『《"]([^“”„«»「」『』《》"]{3,60})[”“»」』》"]')
 _IDENTIFIER = re.compile(
@@ -35,12 +32,7 @@ _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
-_LATIN = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:[ .&+-][A-Za-z0-9]+)*")
-_KATAKANA = re.compile(r"(?<![\u30a1-\u30fc])[\u30a1-\u30fa\u30fc]{3,}")
 _RUN = re.compile(f"[{CHARACTER_SCRIPTS}]{{2,}}")
-_PARTICLE_CHARACTERS = frozenset(
-    "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等はがをにのとでもへや"
-)
 
 
 @dataclass(frozen=True)
@@ -48,22 +40,24 @@ class Term:
     """What a sentence names, as it stands there from `start` on."""
 
     text: str
-    kind: Literal["identifier", "name", "year", "word"]
+    kind: Literal["identifier", "name", "year", "noun"]
     start: int
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a sentence: its passage's text, and how often that says what it is about; of the corpus the
-    words that somewhere stand in lower case, and those that somewhere stand behind an article: such words are hardly
-    verbs.
+    """What stands around a sentence: its passage's text; of the corpus the words that somewhere stand in lower case,
+    and those, case-folded, that so many chunks have that they tell nothing.
     """
 
     text: str
     language: str | None
-    least: int = AGAIN
     in_lower_case: Collection[str] = ()
-    behind_articles: Collection[str] = ()
+    common: Collection[str] = ()
+
+    @cached_property
+    def folded(self) -> str:
+        return self.text.casefold()
 
     @cached_property
     def stems(self) -> Counter[str]:
@@ -72,7 +66,7 @@ class Surroundings:
 
 
 def terms(sentence: str, around: Surroundings) -> list[Term]:
-    """The terms of a sentence in its order, none within another; identifiers first, then names, years and words.
+    """The terms of a sentence in its order, none within another; identifiers first, then names and years.
 
     A name of one word is a name only where the passage says it again: else it may stand there by the way.
     """
@@ -98,35 +92,11 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
         if quoted and all(word[0].isupper() or is_character(word[0]) for word in quoted):
             yield Term(match.group(1).strip(",. "), "name", match.start(1))
     for match in re.finditer(r"\S+", sentence):
-        word = match.group().strip(_EDGES)
+        word = match.group().strip(EDGES)
         if word and _IDENTIFIER.fullmatch(word) and not _RUN.search(word):
             yield Term(word, "identifier", match.start() + match.group().index(word))
     yield from _names(sentence, around)
     yield from _years(sentence, around)
-    if 2 * sum(map(is_character, sentence)) > sum(map(str.isalpha, sentence)):
-        yield from _unspaced(sentence, around)
-    else:
-        yield from _words(sentence, around)
-
-
-def _words(sentence: str, around: Surroundings) -> Iterator[Term]:
-    """Words that may be nouns; first those of two that the passage has side by side again."""
-    without = stop_words(around.language)
-    has_articles = bool(articles(around.language))
-    found: list[re.Match[str]] = []
-    for match in _WORD.finditer(sentence):
-        word = match.group().casefold()
-        # The first word of a sentence is a word of its passage where that says it again: else "Sometimes" is one.
-        is_said = any(map(str.isalnum, sentence[: match.start()])) or around.stems[word[:STEM]] >= around.least
-        is_noun = not has_articles or word in around.behind_articles
-        if word not in without and word.replace("-", "").isalpha() and is_said and is_noun:
-            found.append(match)
-    for left, right in pairwise(found):
-        pair = sentence[left.start() : right.end()]
-        if left.end() + 1 == right.start() and around.text.count(pair) >= around.least:
-            yield Term(pair, "word", left.start())
-    for match in found:
-        yield Term(match.group(), "word", match.start())
 
 
 def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
@@ -166,11 +136,10 @@ def _is_name(sentence: str, word: re.Match[str], around: Surroundings) -> bool:
     following = _WORD.match(after, 1) if after.startswith(" ") else None
     return (
         (len(word.group()) >= MIN_NAME_LETTERS or word.group().isupper())
-        and any(map(str.isalnum, before))
         and not re.search(r"\d[\w.]* ?$", before)
         and not re.match(r",? ?\d|/", after)
         and (following is None or following.group().casefold() in stop_words(around.language))
-        and around.stems[word.group().casefold()[:STEM]] >= around.least
+        and around.stems[word.group().casefold()[:STEM]] >= AGAIN
     )
 
 
@@ -182,26 +151,9 @@ def _years(sentence: str, around: Surroundings) -> Iterator[Term]:
         number = match.group().strip("(),.;:")
         if not _YEAR.fullmatch(number):
             continue
-        following = found[place + 1].group().strip(_EDGES).casefold() if place + 1 < len(found) else ""
+        following = found[place + 1].group().strip(EDGES).casefold() if place + 1 < len(found) else ""
         if match.group() != number or not following or following in without:
             yield Term(number, "year", match.start() + match.group().index(number))
-
-
-def _unspaced(sentence: str, around: Surroundings) -> Iterator[Term]:
-    """In scripts that do not part words: words in other letters, and the longest runs that the passage has again."""
-    for pattern in (_LATIN, _KATAKANA):
-        for match in pattern.finditer(sentence):
-            yield Term(match.group(), "name", match.start())
-    for run in _RUN.finditer(sentence):
-        start = run.start()
-        while start < run.end():
-            length = min(MAX_RUN, run.end() - start)
-            while length > 1 and around.text.count(sentence[start : start + length]) < around.least:
-                length -= 1
-            text = sentence[start : start + max(length, 1)]
-            if length > 1 and not any(character in _PARTICLE_CHARACTERS for character in text):
-                yield Term(text, "word", start)
-            start += max(length, 1)
 
 
 STEM = 5

@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, file_names
+from rageval_dagster.benchmark.by_rule.facts import FURNITURE, CorpusFacts, Passage, file_name
 from rageval_dagster.benchmark.by_rule.prose import without_number, words
 from rageval_dagster.benchmark.by_rule.terms import content_words
+from rageval_dagster.text import is_character
 
 MAX_WORDS = 8
 MAX_CHARACTERS = 80
@@ -26,12 +27,15 @@ class Topic:
 
 def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts) -> str | None:
     """The heading, where it tells by itself what stands under it: it has two words or more that carry meaning, no
-    other document has it, and the passage speaks of it."""
+    other section has it, and the passage speaks of it."""
     topic = _within_a_sentence(heading or "", passage)
-    is_own = facts.headings.get(heading or "", 1) == 1
+    documents, chunks = facts.headings.get(heading or "", (1, 1))
+    is_own = documents == 1 and chunks < FURNITURE
     if not is_own or not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
         return None
-    return topic if share_said(topic, passage.words, passage.language) >= SPOKEN else None
+    # A line of code or a comment begins in lower case.
+    is_line = topic == heading and topic[:1].islower()
+    return topic if not is_line and share_said(topic, passage.words, passage.language) >= SPOKEN else None
 
 
 def document_topic(passage: Passage, facts: CorpusFacts) -> Topic | None:
@@ -45,20 +49,17 @@ def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
     title, documents = facts.titles.get(chunk.document_id, ("", 1))
     spoken = facts.spoken.get(chunk.document_id, frozenset())
     name = _within_a_sentence(title, passage)
-    # What is all in capitals is more often a page's header.
-    is_title = not name.isupper() or share_said(name, spoken, None) >= SPOKEN
+    # What is all in capitals is more often a page's header, and one word may be anything: "Overview".
+    is_long = " " in name or is_character(name[:1])
+    is_title = (is_long and not name.isupper()) or share_said(name, spoken, None) >= SPOKEN
     if _tells(name, language) and documents <= facts.few and is_title:
         yield Topic(name, chunk.document_id if documents == 1 else None)
     if chunk.has_document:
-        for place, name in enumerate(file_names(chunk.document_id)):
-            if _is_readable(name) and _tells(name, language) and name in spoken:
-                yield Topic(name, chunk.document_id if place == 0 else None)
+        name = file_name(chunk.document_id)
+        if _is_readable(name) and _tells(name, language) and name in spoken:
+            yield Topic(name, chunk.document_id)
     if chunk.document_id in facts.names:
         yield Topic(facts.names[chunk.document_id], chunk.document_id)
-    for heading in dict.fromkeys(sentence.heading for sentence, _ in passage.sentences if sentence.heading):
-        name, documents = _within_a_sentence(heading, passage), facts.headings.get(heading, 1)
-        if _tells(name, language) and documents <= facts.few and share_said(name, passage.words, language) >= SPOKEN:
-            yield Topic(name, chunk.document_id if documents == 1 else None)
 
 
 def share_said(topic: str, said: Collection[str], language: str | None) -> float:
@@ -71,14 +72,15 @@ def _within_a_sentence(heading: str, passage: Passage) -> str:
     """A heading as it reads within a sentence: without its number and quotation marks, in lower case where the passage
     has it so."""
     topic = " ".join(re.sub(r"[\"“”`*\[\]]|''", "", without_number(heading)).split())
+    topic = re.sub(r"^[\W_]+ ", "", topic)
     label = _LABEL.match(topic)
     # "CULTURE Names of releases": what kind of a box it stands on is no part of a heading.
-    if label and not any(label.group().strip() in sentence.text for sentence, _ in passage.sentences):
+    if label and not any(label.group().strip() in sentence.text for sentence, *_ in passage.sentences):
         topic = topic[label.end() :]
     first, _, rest = topic.partition(" ")
     topic = f"{first.lower()} {rest}" if rest and first in {"A", "An", "The"} else topic
     lower = topic[:1].lower() + topic[1:]
-    return lower if any(lower in sentence.text for sentence, _ in passage.sentences) else topic
+    return lower if " " in topic and any(lower in sentence.text for sentence, *_ in passage.sentences) else topic
 
 
 def _is_readable(name: str) -> bool:
@@ -97,6 +99,7 @@ def _tells(topic: str, language: str | None) -> bool:
         any(not word.isdigit() for word in content_words(topic, language))
         and len(words(topic)) <= MAX_WORDS * (1 if " " in topic else 3)
         and len(topic) <= MAX_CHARACTERS
+        and not re.search(r"\w\(", topic)
         and not topic.endswith(("?", "!", ".", "()", ":", ",", "？", "。"))
         and topic.count("(") == topic.count(")")
     )

@@ -1,0 +1,116 @@
+"""What a sentence says something of: its subject, as far as that is plain without a parser."""
+
+import re
+from collections.abc import Collection
+from itertools import takewhile
+
+from rageval_dagster.benchmark.by_rule.prose import words
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, EDGES, QUOTES, Surroundings, Term
+from rageval_dagster.languages import articles, stop_words, verbs
+from rageval_dagster.text import is_character
+
+MAX_WORDS = 6
+MAX_CHARACTERS = 12
+"""Of a subject in a script without spaces."""
+
+_LATIN_OR_KATAKANA = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:[ .&+-][A-Za-z0-9]+)*|[\u30a1-\u30fa\u30fc]{3,}")
+_ADVERB = re.compile(r"\w{2}(?:ly|mente)$")
+"""In English, Italian, Portuguese and Spanish; what is none, such as "assembly", is left out as well."""
+_PARTICLES = frozenset(
+    "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等はがをにのとでもへや"
+)
+
+
+def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
+    """What a sentence opens with, but for an article; None where it does not show plainly.
+
+    It is a noun with all that stands before it up to a verb (`languages.verbs`), or up to where the passage goes on
+    with a verb another time; else an identifier or a name that no noun follows. A noun that has neither in it has a
+    word that tells something.
+
+    Args:
+        named: what the sentence names (`terms`).
+    """
+    if 2 * sum(map(is_character, sentence)) > sum(map(str.isalpha, sentence)):
+        return _unspaced(sentence, around)
+    tokens = [*re.finditer(r"\S+", sentence)]
+    if len(tokens) > 1 and tokens[0].group().casefold() in articles(around.language):
+        tokens = tokens[1:]
+    start = tokens[0].start()
+    held = [*takewhile(lambda token: _may_belong_to_noun(token.group(), around), tokens[:MAX_WORDS])]
+    # "PostgreSQL currently does ..."
+    held = held[:-1] if len(held) > 1 and _ADVERB.search(held[-1].group()) else held
+    for length in range(len(held), 0, -1):
+        text = sentence[start : held[length - 1].end()]
+        following = "".join(token.group() for token in tokens[length : length + 1])
+        is_verb = following.casefold() in verbs(around.language)
+        if is_verb or (length < len(held) and _is_unit(text, following, around)):
+            return _noun(text, start, named, around) or _named(start, sentence, named, around)
+    return _named(start, sentence, named, around)
+
+
+def _may_belong_to_noun(token: str, around: Surroundings) -> bool:
+    return (
+        any(map(str.isalnum, token))
+        and not _is_function_word(token, around)
+        and not token[0].isdigit()
+        and token[-1] not in ",;:.!?–—"
+        and token.count("(") == token.count(")")
+    )
+
+
+def _is_function_word(token: str, around: Surroundings) -> bool:
+    word = token.strip(EDGES)
+    # SELECT FROM is none, and "you've" is.
+    return re.split("['’]", word.casefold())[0] in stop_words(around.language) and not (
+        word.isupper() and len(word) > 1
+    )
+
+
+def _is_unit(text: str, following: str, around: Surroundings) -> bool:
+    """Whether the passage has several words before a verb, too, or before another word where no verbs are known."""
+    known = verbs(around.language)
+    if known and " " not in text:
+        return False
+    found = re.finditer(rf"(?<!\w){re.escape(text.casefold())}(?!\w)\W*(\w*)", around.folded)
+    return any(match.group(1) in known if known else match.group(1) not in words(following) for match in found)
+
+
+def _noun(text: str, start: int, named: Collection[Term], around: Surroundings) -> Term | None:
+    """A subject as a term, of the kind of what it names."""
+    within = [term for term in named if start <= term.start < start + len(text)]
+    plain = " ".join(filter(None, (word.strip(QUOTES) for word in text.split())))
+    # Where no verbs are known, a single word may be as much as a whole noun.
+    may_tell = " " in plain or not verbs(around.language)
+    if not within and not (may_tell and any(len(word) > 2 and word not in around.common for word in words(plain))):
+        return None
+    opening, _, rest = plain.partition(" ")
+    if start == 0 and opening[1:].islower() and opening.casefold() in around.in_lower_case:
+        plain = f"{opening.lower()} {rest}".strip()
+    kinds = {term.kind for term in within}
+    kind = "identifier" if "identifier" in kinds else "name" if "name" in kinds else "noun"
+    return Term(plain, kind, start)
+
+
+def _named(start: int, sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
+    """The identifier or name that a sentence opens with, unless it goes on with something that may belong to it."""
+    for term in named:
+        if term.start >= start and not sentence[start : term.start].strip(QUOTES) and term.kind != "year":
+            following = "".join(sentence[term.start + len(term.text) :].lstrip(QUOTES).split()[:1])
+            is_verb = following.casefold() in verbs(around.language)
+            goes_on = following[:1].islower() and not _is_function_word(following, around)
+            if is_verb or (goes_on and (term.kind == "identifier" or _is_unit(term.text, following, around))):
+                return term
+    return None
+
+
+def _unspaced(sentence: str, around: Surroundings) -> Term | None:
+    """What stands before the first verb or particle, where nothing else does."""
+    known = "|".join(sorted(verbs(around.language), key=len, reverse=True))
+    pattern = rf"[「『《“\"]?([^\s，。、；：！？「」『』《》“”]{{2,{MAX_CHARACTERS}}}?)[」』》”\"]?(?:{known})"
+    match = re.match(pattern, sentence) if known else None
+    if match is None or not _PARTICLES.isdisjoint(match.group(1)):
+        return None
+    text = match.group(1)
+    is_name = _LATIN_OR_KATAKANA.fullmatch(text) is not None
+    return Term(text, "name" if is_name else "noun", 0) if is_name or around.text.count(text) >= AGAIN else None

@@ -21,7 +21,7 @@ from rageval_dagster.text import normalise_whitespace
 if TYPE_CHECKING:
     from rageval_dagster.llm.client import ChatClient
 
-VERSION = "1"
+VERSION = "2"
 """Of what this code makes of replies."""
 
 DRAFTS = 2
@@ -53,6 +53,7 @@ class PromptedGenerator:
 
     def __init__(self, client: "ChatClient", seed: int = 0) -> None:
         self._client = client
+        self._seed = seed
         self.name = prompted_name(client.settings, seed)
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
@@ -66,7 +67,7 @@ class PromptedGenerator:
         """
 
         async def conversation(asker: Asker, task: Task) -> list[Candidate]:
-            return await _Conversation(asker, self._client.settings, self.name, task, related).candidates()
+            return await _Conversation(asker, self._client.settings, self._seed, self.name, task, related).candidates()
 
         written = self._client.converse(tasks, conversation, progress)
         return [candidate for found in written if isinstance(found, list) for candidate in found]
@@ -78,6 +79,7 @@ class _Conversation:
 
     asker: Asker
     settings: Settings
+    seed: int
     generator: str
     task: Task
     related: Related
@@ -97,7 +99,7 @@ class _Conversation:
         item, reasons = None, ()
         try:
             language = self.related.language(self.task.chunk)
-            request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir)
+            request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir, self.seed)
             item = drafts.item_of(await self.asker.ask(request, drafts.reader_of(kind)), kind, chunks)
             reasons = self._faults(item, chunks) or await self._objections(kind, item, chunks)
         except NoDraftError as error:

@@ -10,6 +10,7 @@ from rageval_dagster.benchmark.exchange import passages, read_fields, read_text,
 from rageval_dagster.benchmark.mix import SINGLE, QuestionKind
 from rageval_dagster.benchmark.rules import longest_common_run, share_known
 from rageval_dagster.benchmark.wording import tokens
+from rageval_dagster.identity import digest
 from rageval_dagster.languages import language_name, sentences
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
 from rageval_dagster.llm.messages import object_schema
@@ -21,6 +22,9 @@ PROMPTS = ("generate", "generate_multi_hop", "generate_unanswerable")
 NOT_UNDERSTOOD = "reply_not_understood"
 NOTHING_TO_ASK = "nothing_to_ask"
 QUOTE_NOT_FOUND = "quote_not_found"
+
+RELATIONS = ("comparison", "bridge")
+"""What a question over two chunks makes of them: it compares them, or goes from the one to the other."""
 
 OTHER_TEMPERATURE = 0.7
 """Of every draft but the first, which would else be the same again."""
@@ -88,11 +92,17 @@ def form_of(kind: QuestionKind) -> Form:
 
 
 def draft_request(
-    kind: QuestionKind, chunks: Sequence[Chunk], language: str | None, attempt: int, prompts_dir: Path | None
+    kind: QuestionKind,
+    chunks: Sequence[Chunk],
+    language: str | None,
+    attempt: int,
+    prompts_dir: Path | None,
+    seed: int = 0,
 ) -> ChatRequest:
     """The request for a question of a kind about one chunk, or about two.
 
     `language` is that of the chunks, None where it is not known; `attempt` tells the drafts apart (0: the first).
+    Which of the two relations is asked for, the seed draws; where the first draft was turned down, it is the other.
     """
     form = form_of(kind)
     prompt = load_prompt(form.prompt, prompts_dir)
@@ -106,6 +116,8 @@ def draft_request(
     }
     if kind in SINGLE:
         values["category"] = prompt.fill(kind.replace("_", " "))
+    if kind == "multi_hop":
+        values["relation"] = prompt.fill(drawn(RELATIONS, seed, chunks[0], attempt))
     return ChatRequest(
         user=prompt.fill("user", **values).strip(),
         system=prompt.fill("system"),
@@ -113,6 +125,12 @@ def draft_request(
         temperature=OTHER_TEMPERATURE if attempt else 0.0,
         seed=attempt or None,
     )
+
+
+def drawn(options: Sequence[str], seed: int, chunk: Chunk, further: int = 0) -> str:
+    """One of some options, the same each time for a chunk; or the one that stands so many places further."""
+    place = int(digest(str(seed), chunk.content_key, *options)[:8], 16)
+    return options[(place + further) % len(options)]
 
 
 def reader_of(kind: QuestionKind) -> Callable[[str], Mapping[str, str]]:

@@ -209,6 +209,48 @@ def test_a_question_over_two_documents_has_evidence_in_both(sqlite_db: Database)
     assert validate([candidate], {chunk.content_key: chunk.text for chunk in (CHUNK, LARVIK)}).rejected == []
 
 
+GJOA = Chunk("c5", "The Gjøa was built in 1872 by Knut Skaale in Rosendal, and sailed through to Nome.", "gjoa.md")
+OLDER = {
+    "question": "Which polar ship is older, the Fram or the Gjøa?",
+    "answer": "The Gjøa",
+    "quote_1": "The Fram was built in 1892 by Colin Archer in Larvik",
+    "quote_2": "The Gjøa was built in 1872 by Knut Skaale in Rosendal",
+}
+
+
+def test_a_comparison_may_name_its_answer_among_others(sqlite_db: Database) -> None:
+    # What a model guesses of two alternatives is right half of the time, and proves nothing.
+    with ScriptedServer(QuestionModel(multi_hop=OLDER, closed_book="The Gjøa")) as server:
+        [candidate] = generator(server, sqlite_db).generate([Task(CHUNK, "multi_hop")], Related([CHUNK, GJOA]))
+    assert (candidate.status, candidate.reasons) == ("new", ())
+    assert candidate.item is not None
+    assert candidate.item.answers == ("The Gjøa",)
+    assert validate([candidate], {chunk.content_key: chunk.text for chunk in (CHUNK, GJOA)}).rejected == []
+    told = OLDER | {"question": "Which polar ship, the Gjøa, is older than the Fram?"}
+    with ScriptedServer(QuestionModel(multi_hop=told)) as server:
+        rejected = generator(server, sqlite_db).generate([Task(GJOA, "multi_hop")], Related([CHUNK, GJOA]))
+    assert reasons(rejected)[0] == ("rejected", ("question_keeps_answer (false)", "not_shown_to_critics"))
+
+
+def test_questions_over_two_documents_compare_or_go_from_one_to_the_other(sqlite_db: Database) -> None:
+    names = [f"{name}{end}" for name in ("Nor", "Sol", "Ask") for end in ("vik", "land", "borg", "heim")]
+    chunks = [Chunk(name, f"The ship {name} was built for {name} by Archer.", f"{name}.md") for name in names]
+    tasks = [Task(chunk, "multi_hop") for chunk in chunks]
+    with ScriptedServer(QuestionModel(multi_hop="NONE")) as server:
+        for _ in range(2):
+            generator(server, sqlite_db).generate(tasks, Related(chunks, "en"))
+        asked = [user_of(received.body) for received in sent(server, "multi_hop")]
+    assert len(asked) == len(tasks), "the same again is the same request"
+    compared = sum("Compare" in text for text in asked)
+    assert 2 <= compared <= len(asked) - 2
+    assert sum("Ask what holds for something" in text for text in asked) == len(asked) - compared
+    # Where the one did not do, the second draft is the other.
+    with ScriptedServer(QuestionModel(multi_hop=OLDER | {"question": "Is the Fram older?"})) as server:
+        generator(server, sqlite_db).generate([Task(CHUNK, "multi_hop")], Related([CHUNK, GJOA]))
+        first, second = (user_of(received.body) for received in sent(server, "multi_hop"))
+    assert ("Compare" in first) != ("Compare" in second)
+
+
 def test_a_question_without_a_quote_from_both_documents_is_none(sqlite_db: Database) -> None:
     swapped = BOTH | {"quote_1": BOTH["quote_2"], "quote_2": BOTH["quote_1"]}
     [candidate] = written(sqlite_db, QuestionModel(multi_hop=swapped), "multi_hop")

@@ -1,11 +1,17 @@
 """The prompted question generator: a language model drafts questions about chunks, and critics judge the drafts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rageval_dagster.benchmark import critics, drafts
-from rageval_dagster.benchmark.critics import UNSEEN, WRONG_LANGUAGE, objections_to, objections_to_unanswerable
+from rageval_dagster.benchmark.critics import (
+    NOT_CORRECT,
+    UNSEEN,
+    WRONG_LANGUAGE,
+    objections_to,
+    objections_to_unanswerable,
+)
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD, QUOTE_NOT_FOUND, NoDraftError
 from rageval_dagster.benchmark.mix import MODEL_FAILED, SINGLE, QuestionKind, Task
 from rageval_dagster.benchmark.related import Related
@@ -102,6 +108,10 @@ class _Conversation:
             request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir, self.seed)
             item = drafts.item_of(await self.asker.ask(request, drafts.reader_of(kind)), kind, chunks)
             reasons = self._faults(item, chunks) or await self._objections(kind, item, chunks)
+            if reasons == (NOT_CORRECT,) and len(item.answers) > 1:
+                # It may be another wording that is wrong.
+                item = replace(item, answers=item.answers[:1])
+                reasons = await self._objections(kind, item, chunks)
         except NoDraftError as error:
             item, reasons = None, (error.reason,)
         except ModelFailedError as error:

@@ -87,12 +87,15 @@ async def objections_to_unanswerable(
 
 async def _judged(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> tuple[str, ...]:
     prompt = load_prompt("critic", prompts_dir)
+    numbers = range(1, len(item.answers) + 1) if item.answers[1:] else [None]
     request = ChatRequest(
         user=prompt.fill(
             "user",
             passages=passages(chunks),
             question=fenced("question", item.question),
-            answer=fenced("answer", item.answers[0]),
+            answer="\n\n".join(
+                fenced("answer", answer, number) for answer, number in zip(item.answers, numbers, strict=True)
+            ),
         ),
         system=prompt.fill("system"),
         schema=_VERDICT,

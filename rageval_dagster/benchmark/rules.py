@@ -121,6 +121,9 @@ def merged(results: Iterable[RuleResult]) -> list[RuleResult]:
 
 _TRUE = {"value_set": [True]}
 
+GROUNDED = 0.7
+"""The share of an answer's words that has to be known."""
+
 RULES: tuple[Rule, ...] = (
     Rule("question_present", "Every pair has a question.", _PRESENT, blocks_imported=True),
     Rule("question_unique", "No question is asked twice (case and punctuation aside).", _UNIQUE),
@@ -156,7 +159,7 @@ RULES: tuple[Rule, ...] = (
         "answer_grounded",
         "At least 70 % of an answer's words, and all its numbers, stand in the chunk or quote that it comes from.",
         _BETWEEN,
-        {"min_value": 0.7},
+        {"min_value": GROUNDED},
     ),
     Rule(
         "evidence_in_chunk",

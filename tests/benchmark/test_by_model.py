@@ -15,6 +15,7 @@ from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.llm.client import UnusableReplyError
+from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.records import Candidate, Chunk, Evidence
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
@@ -43,6 +44,13 @@ BOTH = {
     "answer": "Vestfold",
     "quote_1": "The Fram was built in 1892 by Colin Archer in Larvik",
     "quote_2": "Larvik is a town in the county of Vestfold.",
+}
+GJOA = Chunk("c5", "The Gjøa was built in 1872 by Knut Skaale in Rosendal, and sailed through to Nome.", "gjoa.md")
+OLDER = {
+    "question": "Which polar ship is older, the Fram or the Gjøa?",
+    "answer": "The Gjøa",
+    "quote_1": "The Fram was built in 1892 by Colin Archer in Larvik",
+    "quote_2": "The Gjøa was built in 1872 by Knut Skaale in Rosendal",
 }
 NOWHERE = {"question": "How many people were drowned when the Fram sank?", "category": "factual_lookup"}
 
@@ -91,6 +99,44 @@ def test_replies_in_other_shapes_are_understood_too(reply: str) -> None:
     assert (item.question, item.answers) == ("Who designed the polar ship Fram?", ("Colin Archer",))
     assert QUOTE.startswith(item.evidence[0].quote or "-")
     assert item.category == "factual_lookup"
+
+
+@pytest.mark.parametrize(
+    ("also_right", "answers"),
+    [
+        (["Archer", "Colin Archer of Larvik"], ("Archer", "Colin Archer of Larvik")),
+        (["ARCHER", "Archer.", "colin archer", "  ", "[...]"], ("ARCHER",)),  # what says the same is one
+        (["Fridtjof Nansen", "Archer in 1893", "Archer in 1892"], ("Archer in 1892",)),  # not what the chunk has not
+        (["Fram", "Archer"], ("Archer",)),  # nor what the question says
+        (["Archer", "Archer in Larvik", "Archer in 1892", "Colin"], ("Archer", "Archer in Larvik", "Archer in 1892")),
+        ("Archer", ("Archer",)),
+        ([["Archer"], None, True, {"name": "Archer"}], ()),
+        (None, ()),
+        (7, ()),
+    ],
+)
+def test_other_wordings_that_the_chunk_holds_are_answers_too(also_right: object, answers: tuple[str, ...]) -> None:
+    reply = json.dumps(GOOD | {"also_right": also_right})
+    item = item_of(reader_of("factual_lookup")(reply), "factual_lookup", [CHUNK])
+    assert item.answers == ("Colin Archer", *answers)
+
+
+def test_other_wordings_are_read_of_lines_and_over_two_documents() -> None:
+    lines = "Q: Who designed the polar ship Fram?\nA: Colin Archer\nAlso right: Archer\nCategory: temporal"
+    assert item_of(reader_of("temporal")(lines), "temporal", [CHUNK]).answers == ("Colin Archer", "Archer")
+    reply = json.dumps(BOTH | {"also_right": ["county of Vestfold", "Telemark"]})
+    item = item_of(reader_of("multi_hop")(reply), "multi_hop", [CHUNK, LARVIK])
+    assert item.answers == ("Vestfold", "county of Vestfold")
+    # Of a choice the other alternative is no other wording.
+    reply = json.dumps(OLDER | {"also_right": ["the Fram", "The Gjøa of 1872"]})
+    item = item_of(reader_of("multi_hop")(reply), "multi_hop", [CHUNK, GJOA])
+    assert item.answers == ("The Gjøa", "The Gjøa of 1872")
+
+
+def test_what_matches_any_of_the_answers_is_right() -> None:
+    reply = json.dumps(GOOD | {"answer": "in 1892", "also_right": ["Colin Archer in Larvik"]})
+    item = item_of(reader_of("factual_lookup")(reply), "factual_lookup", [CHUNK])
+    assert answer_match(item.question, item.answers, "Larvik, by Colin Archer") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -207,15 +253,6 @@ def test_a_question_over_two_documents_has_evidence_in_both(sqlite_db: Database)
         Evidence("towns.md", None, "Larvik is a town in the county of Vestfold."),
     )
     assert validate([candidate], {chunk.content_key: chunk.text for chunk in (CHUNK, LARVIK)}).rejected == []
-
-
-GJOA = Chunk("c5", "The Gjøa was built in 1872 by Knut Skaale in Rosendal, and sailed through to Nome.", "gjoa.md")
-OLDER = {
-    "question": "Which polar ship is older, the Fram or the Gjøa?",
-    "answer": "The Gjøa",
-    "quote_1": "The Fram was built in 1892 by Colin Archer in Larvik",
-    "quote_2": "The Gjøa was built in 1872 by Knut Skaale in Rosendal",
-}
 
 
 def test_a_comparison_may_name_its_answer_among_others(sqlite_db: Database) -> None:

@@ -11,8 +11,9 @@ from rageval_dagster.benchmark.mix import QuestionKind, Task
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database
-from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent
+from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent, user_of
 from tests.benchmark.test_by_model import BERGEN, BOTH, CHUNK, GJOA, GOOD, LARVIK, NOWHERE, OLDER
+from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
 
@@ -47,6 +48,19 @@ def test_a_critic_may_answer_in_other_words(sqlite_db: Database, answer: str) ->
     assert (candidate.status, candidate.reasons) == ("new", ())
     assert not was_turned_down(candidate)
     assert not was_turned_down(replace(candidate, status="rejected", reasons=("question_no_near_duplicate (of x)",)))
+
+
+def test_the_critic_sees_all_answers_and_a_wrong_one_is_left_out(sqlite_db: Database) -> None:
+    def critic(user: str) -> Mapping[str, Any]:
+        return {**FINE, "correct": "Roald Amundsen" not in "".join(fences(user, "answer").values())}
+
+    for others, answers in ((["Archer"], ("Colin Archer", "Archer")), (["Roald Amundsen"], ("Colin Archer",))):
+        with ScriptedServer(QuestionModel(single={**GOOD, "also_right": others}, critic=critic)) as server:
+            [candidate] = generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
+            shown = [fences(user_of(received.body), "answer") for received in sent(server, "critic")]
+            assert len(server.requests) == len(shown) + 2, "draft and guess are not asked for again"
+        assert (candidate.status, candidate.item and candidate.item.answers) == ("new", answers)
+        assert list(shown[0].values()) == ["Colin Archer", *others]
 
 
 @pytest.mark.parametrize(

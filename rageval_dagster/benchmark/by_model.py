@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rageval_dagster.benchmark import critics, drafts
 from rageval_dagster.benchmark.critics import (
@@ -13,7 +13,7 @@ from rageval_dagster.benchmark.critics import (
     objections_to_unanswerable,
 )
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD, QUOTE_NOT_FOUND, NoDraftError
-from rageval_dagster.benchmark.mix import MODEL_FAILED, SINGLE, QuestionKind, Task
+from rageval_dagster.benchmark.mix import MODEL_FAILED, SINGLE, QuestionKind, Task, styled_name
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.identity import digest_json
@@ -22,6 +22,7 @@ from rageval_dagster.llm.client import Asker, ModelFailedError
 from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.records import Candidate, Chunk, Item, Progress
 from rageval_dagster.settings import Settings
+from rageval_dagster.settings.styles import PLAIN
 from rageval_dagster.text import normalise_whitespace
 
 if TYPE_CHECKING:
@@ -57,10 +58,14 @@ class PromptedGenerator:
     read, is followed by one other draft.
     """
 
-    def __init__(self, client: "ChatClient", seed: int = 0) -> None:
+    def __init__(self, client: "ChatClient", seed: int = 0, styles: Sequence[str] = ()) -> None:
         self._client = client
         self._seed = seed
-        self.name = prompted_name(client.settings, seed)
+        self._styles = styles
+        self.name = styled_name(prompted_name(client.settings, seed), styles)
+
+    def in_styles(self, styles: Sequence[str]) -> Self:
+        return type(self)(self._client, self._seed, styles)
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
         """One candidate or two for each task, in the tasks' order; the last one of each is good, or says why not.
@@ -73,7 +78,10 @@ class PromptedGenerator:
         """
 
         async def conversation(asker: Asker, task: Task) -> list[Candidate]:
-            return await _Conversation(asker, self._client.settings, self._seed, self.name, task, related).candidates()
+            style = drafts.drawn(self._styles, self._seed, task.chunk) if self._styles else PLAIN
+            return await _Conversation(
+                asker, self._client.settings, self._seed, style, self.name, task, related
+            ).candidates()
 
         written = self._client.converse(tasks, conversation, progress)
         return [candidate for found in written if isinstance(found, list) for candidate in found]
@@ -86,6 +94,7 @@ class _Conversation:
     asker: Asker
     settings: Settings
     seed: int
+    style: str
     generator: str
     task: Task
     related: Related
@@ -105,7 +114,9 @@ class _Conversation:
         item, reasons = None, ()
         try:
             language = self.related.language(self.task.chunk)
-            request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir, self.seed)
+            request = drafts.draft_request(
+                kind, chunks, language, attempt, self.settings.prompts_dir, self.seed, self.style
+            )
             item = drafts.item_of(await self.asker.ask(request, drafts.reader_of(kind)), kind, chunks)
             reasons = self._faults(item, chunks) or await self._objections(kind, item, chunks)
             if reasons == (NOT_CORRECT,) and len(item.answers) > 1:

@@ -14,8 +14,9 @@ from rageval_dagster.identity import digest
 from rageval_dagster.languages import detect, language_name, sentences
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
 from rageval_dagster.llm.messages import object_schema
-from rageval_dagster.llm.prompts import load_prompt
+from rageval_dagster.llm.prompts import fenced, load_prompt
 from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.settings.styles import PLAIN, told
 
 PROMPTS = ("generate", "generate_multi_hop", "generate_unanswerable")
 
@@ -103,11 +104,13 @@ def draft_request(
     attempt: int,
     prompts_dir: Path | None,
     seed: int = 0,
+    style: str = PLAIN,
 ) -> ChatRequest:
     """The request for a question of a kind about one chunk, or about two.
 
     `language` is that of the chunks, None where it is not known; `attempt` tells the drafts apart (0: the first).
     Which of the two relations is asked for, the seed draws; where the first draft was turned down, it is the other.
+    `style` is who asks, and how.
     """
     form = form_of(kind)
     prompt = load_prompt(form.prompt, prompts_dir)
@@ -118,6 +121,7 @@ def draft_request(
         if spoken is None or spoken == language
         else prompt.fill("language", language=spoken),
         "again": prompt.fill("again") if attempt else "",
+        "style": prompt.fill("style", style=fenced("style", told(style))) if told(style) else "",
     }
     if kind in SINGLE:
         values["category"] = prompt.fill(kind.replace("_", " "))

@@ -17,6 +17,7 @@ from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.llm.client import UnusableReplyError
 from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.records import Candidate, Chunk, Evidence
+from rageval_dagster.settings.styles import STYLES
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
 from tests.benchmark.question_model import QuestionModel, generator, kind_of, passages_of, sent, settings, user_of
@@ -383,6 +384,37 @@ def test_a_prompt_of_ones_own_is_sent_and_makes_other_candidates(sqlite_db: Data
         assert closed_book.text.startswith("Guess.\nWell: <question-")
         names = {prompted_name(settings(server, RAGEVAL_GENERATOR_MODEL=model), 0) for model in ("small", "large")}
         assert len(names) == 2
+
+
+def test_styles_take_turns_and_are_told_in_every_prompt(sqlite_db: Database) -> None:
+    nurse = "a nurse in a hurry, short, with typos $5"
+    chunks = [Chunk(f"n{n}", f"{TEXT} This is copy {n}.", f"{n}.md") for n in range(12)]
+    chunks += [Chunk(f"l{n}", f"{LARVIK.text} This is copy {n}.", f"l{n}.md") for n in range(4)]
+    kinds: list[QuestionKind] = ["factual_lookup", "temporal", "multi_hop", "unanswerable"]
+    tasks = [Task(chunk, kinds[place % 4]) for place, chunk in enumerate(chunks)]
+
+    def told(*styles: str) -> list[tuple[str, ...]]:
+        with ScriptedServer(QuestionModel(single="NONE", multi_hop="NONE", unanswerable="NONE")) as server:
+            generator(server, sqlite_db).in_styles(styles).generate(tasks, Related(chunks, "en"))
+            users = {passages_of(user_of(each.body))[0]: user_of(each.body) for each in server.requests}
+        return [tuple(fences(users[chunk.text], "style").values()) for chunk in chunks]
+
+    several = told("search", nurse, "plain")
+    assert set(several) == {(STYLES["search"],), (nurse,), ()}
+    assert told(nurse) == [(nurse,)] * len(chunks)
+    assert told() == [()] * len(chunks)
+
+
+def test_questions_in_other_styles_are_other_candidates(sqlite_db: Database) -> None:
+    keywords = GOOD | {"question": "polar ship fram designer"}
+    with ScriptedServer(QuestionModel(single=keywords)) as server:
+        usual = generator(server, sqlite_db)
+        styled = usual.in_styles(["search"])
+        [candidate] = styled.generate([Task(CHUNK)], Related([CHUNK]))
+        names = [usual.in_styles(each).name for each in ([], ["plain"], ["search"], ["chat"], ["search", "chat"])]
+    assert (candidate.status, candidate.reasons, candidate.generator) == ("new", (), styled.name)
+    assert names[0] == names[1] == usual.name
+    assert len(set(names)) == 4
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ class BenchmarkSpec:
             language=settings.language,
             embedding_models=(settings.embedding_model, settings.metric_embedding_model),
             shares=shares_of(settings),
-            styles=tuple(styles) or settings.question_styles,
+            styles=tuple(styles) or settings.question_styles or (),
             styled=bool(styles),
             target=settings.target_items,
             exact=bool(size),

@@ -171,7 +171,7 @@ class Settings(Table):
     # Generated questions: the shares of those over two documents, and of those that no document answers; who asks.
     multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, _SHARE_OF_1)
     unanswerable_share: _Share = _setting("RAGEVAL_UNANSWERABLE_SHARE", 0.1, _SHARE_OF_1)
-    question_styles: _Styles = _setting("RAGEVAL_QUESTION_STYLES", (), f"{TAKES}; several with | between them")
+    question_styles: _Styles | None = _setting("RAGEVAL_QUESTION_STYLES", None, f"{TAKES}; several with | between them")
 
     # Where things live.
     home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")

@@ -49,7 +49,7 @@ def test_styles_are_a_list_or_parted_by_lines_and_each_client_has_its_own(load: 
     settings = load(toml, {"RAGEVAL_QUESTION_STYLES": "search | a nurse, short"})
     assert settings.question_styles == ("search", "a nurse, short")
     assert settings.for_client("acme").question_styles == ("chat", "a nurse, short | with typos")
-    assert load().question_styles == ()
+    assert load().question_styles is None
     for wrong in ("x" * 201, "chat | "):
         with pytest.raises(SettingsError, match="RAGEVAL_QUESTION_STYLES takes search, chat, expert, plain, or"):
             load("", {"RAGEVAL_QUESTION_STYLES": wrong})

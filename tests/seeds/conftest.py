@@ -44,6 +44,7 @@ def history_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
     with ScriptedServer(scripted_model) as server:
         with pytest.MonkeyPatch.context() as monkeypatch:
             models = {"RAGEVAL_GENERATOR_MODEL": "scripted-generator", "RAGEVAL_JUDGE_MODEL": "scripted-judge"}
+            models["RAGEVAL_MULTI_HOP_SHARE"] = "0"  # each question has one relevant passage
             project = new_project(tmp_path_factory.mktemp("history"), monkeypatch)
             history = History(with_endpoint(project, server, monkeypatch, **models), server)
 

@@ -1,13 +1,14 @@
 """Benchmarks: generated from documents, imported from files, reviewed, and taken out of use."""
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from rageval_dagster.app.clients import meant_instead
 from rageval_dagster.app.evaluate import Plan, run_job
 from rageval_dagster.app.opening import Tell, untold
-from rageval_dagster.benchmark.due import BenchmarkSpec
+from rageval_dagster.benchmark.due import BenchmarkSpec, specs_of
 from rageval_dagster.benchmark.formats import ReadOptions
 from rageval_dagster.benchmark.importing import ImportReport, import_dataset
 from rageval_dagster.benchmark.renewal import no_question
@@ -29,11 +30,12 @@ def generate_dataset(
     name: str,
     sample_size: int = 0,
     strategy: str = "",
+    styles: Sequence[str] = (),
     tell: Tell = untold,
 ) -> Dataset:
     """Writes a new version of a generated dataset, without evaluating anything.
 
-    Without a size or a strategy, a dataset of that name keeps its own, and a new one has those of the settings.
+    Without a size, a strategy or styles, a dataset of that name keeps its own, and a new one has those of the settings.
 
     Raises:
         RagevalError: there is no such client, the run failed, or no question came of it: why.
@@ -41,8 +43,10 @@ def generate_dataset(
     from rageval_dagster.automation.jobs import BENCHMARK_JOB
 
     open_store(settings).probe(client)  # says so where the store does not know the client
-    plan = Plan(dataset_name=name, sample_size=sample_size, strategy=strategy, renew=True)
-    spec = BenchmarkSpec.from_settings(settings.for_client(client), size=sample_size, strategy=strategy)
+    plan = Plan(dataset_name=name, sample_size=sample_size, strategy=strategy, styles=list(styles), renew=True)
+    own = settings.for_client(client)
+    spec = BenchmarkSpec.from_settings(own, name, size=sample_size, strategy=strategy, styles=styles)
+    [spec] = specs_of(db, client, spec)
     before = {(dataset.id, dataset.checked_at) for dataset in current_datasets(db, client)}
     trigger = f"command:{uuid.uuid4()}"
     freeze(db, settings, {client: trigger}, asdict(plan))

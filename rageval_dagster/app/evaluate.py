@@ -45,6 +45,7 @@ class Plan:
     k: int = 0
     sample_size: int = 0
     strategy: str = ""
+    styles: list[str] = field(default_factory=list)
     dataset_name: str = ""
     renew: bool = False
 

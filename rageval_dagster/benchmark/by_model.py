@@ -1,13 +1,19 @@
 """The prompted question generator: a language model drafts questions about chunks, and critics judge the drafts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from rageval_dagster.benchmark import critics, drafts
-from rageval_dagster.benchmark.critics import UNSEEN, WRONG_LANGUAGE, objections_to, objections_to_unanswerable
+from rageval_dagster.benchmark.critics import (
+    NOT_CORRECT,
+    UNSEEN,
+    WRONG_LANGUAGE,
+    objections_to,
+    objections_to_unanswerable,
+)
 from rageval_dagster.benchmark.drafts import NOT_UNDERSTOOD, QUOTE_NOT_FOUND, NoDraftError
-from rageval_dagster.benchmark.mix import MODEL_FAILED, SINGLE, QuestionKind, Task
+from rageval_dagster.benchmark.mix import MODEL_FAILED, SINGLE, QuestionKind, Task, styled_name
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.identity import digest_json
@@ -16,12 +22,13 @@ from rageval_dagster.llm.client import Asker, ModelFailedError
 from rageval_dagster.llm.prompts import load_prompt
 from rageval_dagster.records import Candidate, Chunk, Item, Progress
 from rageval_dagster.settings import Settings
+from rageval_dagster.settings.styles import PLAIN
 from rageval_dagster.text import normalise_whitespace
 
 if TYPE_CHECKING:
     from rageval_dagster.llm.client import ChatClient
 
-VERSION = "1"
+VERSION = "2"
 """Of what this code makes of replies."""
 
 DRAFTS = 2
@@ -51,9 +58,14 @@ class PromptedGenerator:
     read, is followed by one other draft.
     """
 
-    def __init__(self, client: "ChatClient", seed: int = 0) -> None:
+    def __init__(self, client: "ChatClient", seed: int = 0, styles: Sequence[str] = ()) -> None:
         self._client = client
-        self.name = prompted_name(client.settings, seed)
+        self._seed = seed
+        self._styles = styles
+        self.name = styled_name(prompted_name(client.settings, seed), styles)
+
+    def in_styles(self, styles: Sequence[str]) -> Self:
+        return type(self)(self._client, self._seed, styles)
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
         """One candidate or two for each task, in the tasks' order; the last one of each is good, or says why not.
@@ -66,7 +78,10 @@ class PromptedGenerator:
         """
 
         async def conversation(asker: Asker, task: Task) -> list[Candidate]:
-            return await _Conversation(asker, self._client.settings, self.name, task, related).candidates()
+            style = drafts.drawn(self._styles, self._seed, task.chunk) if self._styles else PLAIN
+            return await _Conversation(
+                asker, self._client.settings, self._seed, style, self.name, task, related
+            ).candidates()
 
         written = self._client.converse(tasks, conversation, progress)
         return [candidate for found in written if isinstance(found, list) for candidate in found]
@@ -78,6 +93,8 @@ class _Conversation:
 
     asker: Asker
     settings: Settings
+    seed: int
+    style: str
     generator: str
     task: Task
     related: Related
@@ -97,9 +114,15 @@ class _Conversation:
         item, reasons = None, ()
         try:
             language = self.related.language(self.task.chunk)
-            request = drafts.draft_request(kind, chunks, language, attempt, self.settings.prompts_dir)
+            request = drafts.draft_request(
+                kind, chunks, language, attempt, self.settings.prompts_dir, self.seed, self.style
+            )
             item = drafts.item_of(await self.asker.ask(request, drafts.reader_of(kind)), kind, chunks)
             reasons = self._faults(item, chunks) or await self._objections(kind, item, chunks)
+            if reasons == (NOT_CORRECT,) and len(item.answers) > 1:
+                # It may be another wording that is wrong.
+                item = replace(item, answers=item.answers[:1])
+                reasons = await self._objections(kind, item, chunks)
         except NoDraftError as error:
             item, reasons = None, (error.reason,)
         except ModelFailedError as error:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, read_verdict
-from rageval_dagster.languages import is_decline
+from rageval_dagster.benchmark.wording import offers
+from rageval_dagster.languages import detect, is_decline
 from rageval_dagster.llm.client import Asker, ChatRequest, UnusableReplyError, together
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import fenced, load_prompt
@@ -54,14 +55,19 @@ async def objections_to(asker: Asker, item: Item, chunks: Sequence[Chunk], promp
     The critic answers the question from the chunks and judges the answer; without them, a model guesses it. Of two
     chunks neither alone may be enough.
 
+    A choice between alternatives is answered right by chance half of the time: a right guess does not show that it is
+    known, nor a wrong answer from one chunk that both are needed. So over two chunks nobody guesses it, and it is
+    turned down where one of them is said to decide it, whichever way. About one chunk it is a question as any other.
+
     Raises:
         ModelFailedError: a critic gave no verdict.
     """
     alone = [chunks[number : number + 1] for number in range(len(chunks))] if len(chunks) > 1 else []
+    is_choice = bool(alone) and offers(item.question, item.answers[0], detect(chunks[0].text))
     asked: list[Awaitable[Any]] = [
         _judged(asker, item, chunks, prompts_dir),
-        _is_known(asker, item, prompts_dir),
-        *(_is_enough(asker, item, chunk, prompts_dir) for chunk in alone),
+        _is_known(asker, item, is_choice, prompts_dir),
+        *(_is_enough(asker, item, chunk, is_choice, prompts_dir) for chunk in alone),
     ]
     found, known, *enough = await together(*asked)
     return (*found, *([ONE_IS_ENOUGH] if any(enough) else []), *([KNOWN] if known else []))
@@ -81,12 +87,15 @@ async def objections_to_unanswerable(
 
 async def _judged(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> tuple[str, ...]:
     prompt = load_prompt("critic", prompts_dir)
+    numbers = range(1, len(item.answers) + 1) if item.answers[1:] else [None]
     request = ChatRequest(
         user=prompt.fill(
             "user",
             passages=passages(chunks),
             question=fenced("question", item.question),
-            answer=fenced("answer", item.answers[0]),
+            answer="\n\n".join(
+                fenced("answer", answer, number) for answer, number in zip(item.answers, numbers, strict=True)
+            ),
         ),
         system=prompt.fill("system"),
         schema=_VERDICT,
@@ -106,8 +115,10 @@ async def _judged(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir
     )
 
 
-async def _is_known(asker: Asker, item: Item, prompts_dir: Path | None) -> bool:
-    """Whether a model guesses the answer that has only the question."""
+async def _is_known(asker: Asker, item: Item, is_choice: bool, prompts_dir: Path | None) -> bool:
+    """Whether a model guesses the answer that has only the question; of a choice it is not asked."""
+    if is_choice:
+        return False
     prompt = load_prompt("critic_closed_book", prompts_dir)
     request = ChatRequest(
         user=prompt.fill("user", question=fenced("question", item.question)), system=prompt.fill("system")
@@ -115,10 +126,12 @@ async def _is_known(asker: Asker, item: Item, prompts_dir: Path | None) -> bool:
     return _says(item, await asker.ask(request, _read_guess))
 
 
-async def _is_enough(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> bool:
-    """Whether these chunks alone give the item's answer."""
+async def _is_enough(
+    asker: Asker, item: Item, chunks: Sequence[Chunk], is_choice: bool, prompts_dir: Path | None
+) -> bool:
+    """Whether these chunks alone give the item's answer, or, of a choice, any."""
     verdict = await asker.ask(_answered_request(item, chunks, prompts_dir), _read_answered)
-    return verdict["answered"] and (not verdict["answer"] or _says(item, verdict["answer"]))
+    return verdict["answered"] and (is_choice or not verdict["answer"] or _says(item, verdict["answer"]))
 
 
 def _answered_request(item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> ChatRequest:

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.benchmark.exchange import passages, read_fields, read_text, says_none
+from rageval_dagster.benchmark.exchange import Fields, passages, read_fields, read_text, read_texts, says_none
 from rageval_dagster.benchmark.mix import SINGLE, QuestionKind
-from rageval_dagster.benchmark.rules import longest_common_run, share_known
+from rageval_dagster.benchmark.rules import GROUNDED, longest_common_run, share_known
 from rageval_dagster.benchmark.wording import tokens
-from rageval_dagster.languages import language_name, sentences
+from rageval_dagster.identity import digest
+from rageval_dagster.languages import detect, language_name, sentences
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
 from rageval_dagster.llm.messages import object_schema
-from rageval_dagster.llm.prompts import load_prompt
+from rageval_dagster.llm.prompts import fenced, load_prompt
 from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.settings.styles import PLAIN, told
 
 PROMPTS = ("generate", "generate_multi_hop", "generate_unanswerable")
 
@@ -22,11 +24,17 @@ NOT_UNDERSTOOD = "reply_not_understood"
 NOTHING_TO_ASK = "nothing_to_ask"
 QUOTE_NOT_FOUND = "quote_not_found"
 
+RELATIONS = ("comparison", "bridge")
+"""What a question over two chunks makes of them: it compares them, or goes from the one to the other."""
+
 OTHER_TEMPERATURE = 0.7
 """Of every draft but the first, which would else be the same again."""
 
 SHORTEST_QUOTE = 4
 """A quote of fewer words stands in too many chunks to prove anything."""
+
+MOST_OTHERS = 3
+"""Wordings of an answer beside the first."""
 
 CONTAINED_SHARE = 0.7
 """The share of an answer's words that a sentence holds to count as the one it comes from."""
@@ -43,6 +51,7 @@ _NAMES = {
     "quote1": "quote_1",
     "quote2": "quote_2",
     "category": "category",
+    "alsoright": "also_right",
 }
 
 
@@ -66,16 +75,17 @@ class Form:
     """The fields without which there is no item."""
 
 
+_TEXTS = {"type": "array", "items": {"type": "string"}}
 _SINGLE = Form(
     "generate",
     "passage",
-    object_schema("draft", question="string", answer="string", quote="string", category="string"),
+    object_schema("draft", question="string", answer="string", also_right=_TEXTS, quote="string", category="string"),
     ("question", "answer"),
 )
 _MULTI_HOP = Form(
     "generate_multi_hop",
     "passages",
-    object_schema("draft", question="string", answer="string", quote_1="string", quote_2="string"),
+    object_schema("draft", question="string", answer="string", also_right=_TEXTS, quote_1="string", quote_2="string"),
     ("question", "answer"),
 )
 _UNANSWERABLE = Form(
@@ -88,11 +98,19 @@ def form_of(kind: QuestionKind) -> Form:
 
 
 def draft_request(
-    kind: QuestionKind, chunks: Sequence[Chunk], language: str | None, attempt: int, prompts_dir: Path | None
+    kind: QuestionKind,
+    chunks: Sequence[Chunk],
+    language: str | None,
+    attempt: int,
+    prompts_dir: Path | None,
+    seed: int = 0,
+    style: str = PLAIN,
 ) -> ChatRequest:
     """The request for a question of a kind about one chunk, or about two.
 
     `language` is that of the chunks, None where it is not known; `attempt` tells the drafts apart (0: the first).
+    Which of the two relations is asked for, the seed draws; where the first draft was turned down, it is the other.
+    `style` is who asks, and how.
     """
     form = form_of(kind)
     prompt = load_prompt(form.prompt, prompts_dir)
@@ -103,9 +121,12 @@ def draft_request(
         if spoken is None or spoken == language
         else prompt.fill("language", language=spoken),
         "again": prompt.fill("again") if attempt else "",
+        "style": prompt.fill("style", style=fenced("style", told(style))) if told(style) else "",
     }
     if kind in SINGLE:
         values["category"] = prompt.fill(kind.replace("_", " "))
+    if kind == "multi_hop":
+        values["relation"] = prompt.fill(drawn(RELATIONS, seed, chunks[0], attempt))
     return ChatRequest(
         user=prompt.fill("user", **values).strip(),
         system=prompt.fill("system"),
@@ -115,29 +136,34 @@ def draft_request(
     )
 
 
-def reader_of(kind: QuestionKind) -> Callable[[str], Mapping[str, str]]:
+def drawn(options: Sequence[str], seed: int, chunk: Chunk, further: int = 0) -> str:
+    """One of some options, the same each time for a chunk; or the one that stands so many places further."""
+    place = int(digest(str(seed), chunk.content_key, *options)[:8], 16)
+    return options[(place + further) % len(options)]
+
+
+def reader_of(kind: QuestionKind) -> Callable[[str], Fields]:
     """What reads a draft of a kind: its fields, none where the model says that there is nothing to ask.
 
     It raises UnusableReplyError for a reply in which it finds no question, or no answer where there has to be one.
     """
 
-    def read(text: str) -> Mapping[str, str]:
+    def read(text: str) -> Fields:
         if says_none(text):
             return {}
-        found = read_fields(text, _NAMES)
-        fields = {name: read_text(found, name) for name in found}
+        fields = read_fields(text, _NAMES)
         needed = form_of(kind).needed
         if all(fields.get(name) == "" for name in needed):
             return {}
         for name in needed:
-            if not fields.get(name):
+            if not read_text(fields, name):
                 raise UnusableReplyError(f"{NOT_UNDERSTOOD} (no {name})")
         return fields
 
     return read
 
 
-def item_of(fields: Mapping[str, str], kind: QuestionKind, chunks: Sequence[Chunk]) -> Item:
+def item_of(fields: Fields, kind: QuestionKind, chunks: Sequence[Chunk]) -> Item:
     """The item of a draft about one chunk, or about two.
 
     Raises:
@@ -145,14 +171,32 @@ def item_of(fields: Mapping[str, str], kind: QuestionKind, chunks: Sequence[Chun
     """
     if not fields:
         raise NoDraftError(NOTHING_TO_ASK)
+    question, answer = read_text(fields, "question"), read_text(fields, "answer")
     if kind == "unanswerable":
-        return Item(fields["question"], category=_category(fields), answerable=False, origin="llm")
-    quotes = [fields.get("quote_1", ""), fields.get("quote_2", "")][: len(chunks)]
-    evidence = _evidence(chunks, quotes, fields["answer"]) or _evidence(chunks, quotes[::-1], fields["answer"])
+        return Item(question, category=_category(fields), answerable=False, origin="llm")
+    quotes = [read_text(fields, "quote_1"), read_text(fields, "quote_2")][: len(chunks)]
+    evidence = _evidence(chunks, quotes, answer) or _evidence(chunks, quotes[::-1], answer)
     if evidence is None:
         raise NoDraftError(QUOTE_NOT_FOUND)
     category = "multi_hop" if kind == "multi_hop" else _category(fields)
-    return Item(fields["question"], (fields["answer"],), evidence, category, origin="llm")
+    answers = (answer, *_also_right(fields, question, answer, chunks))
+    return Item(question, answers, evidence, category, origin="llm")
+
+
+def _also_right(fields: Fields, question: str, answer: str, chunks: Sequence[Chunk]) -> list[str]:
+    """Other wordings of the answer: none that the chunks do not hold as they have to hold the answer, nor one that the
+    question says (of a choice that would be the other alternative).
+    """
+    language = detect(chunks[0].text)
+    known = {token for chunk in chunks for token in tokens(chunk.text)}
+    asked = tokens(question)
+    found = {tuple(tokens(answer)): answer}
+    for text in read_texts(fields, "also_right"):
+        words = tokens(text)
+        is_asked = longest_common_run(asked, words) == len(words)
+        if words and not is_asked and share_known(text, known, language) >= GROUNDED:
+            found.setdefault(tuple(words), text)
+    return list(found.values())[1 : MOST_OTHERS + 1]
 
 
 def _evidence(chunks: Sequence[Chunk], quotes: Sequence[str], answer: str) -> tuple[Evidence, ...] | None:
@@ -165,8 +209,8 @@ def _evidence(chunks: Sequence[Chunk], quotes: Sequence[str], answer: str) -> tu
     return tuple(found)
 
 
-def _category(fields: Mapping[str, str]) -> str:
-    named = fields.get("category", "").strip("*_ .").casefold().replace(" ", "_").replace("-", "_")
+def _category(fields: Fields) -> str:
+    named = read_text(fields, "category").strip("*_ .").casefold().replace(" ", "_").replace("-", "_")
     return named if named in SINGLE else SINGLE[0]
 
 

@@ -1,14 +1,16 @@
 """What a client's generated datasets should be, and when and how far each is renewed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from rageval_dagster.benchmark.generators import generator_name, shares_of
-from rageval_dagster.benchmark.mix import Shares
+from rageval_dagster.benchmark.mix import Shares, styled_name
 from rageval_dagster.benchmark.sampling import check_strategy
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.settings import Settings
+from rageval_dagster.settings.styles import TAKES, are_styles
 from rageval_dagster.storage.benchmark import Dataset, current_datasets
 from rageval_dagster.storage.clients import get_client
 from rageval_dagster.storage.database import Database
@@ -21,7 +23,8 @@ class BenchmarkSpec:
     """What a generated dataset should be. `size` questions are drawn at first; with age it grows to `target`.
 
     `exact` is whether that size was asked for: one that only the settings have makes no dataset smaller, nor changes
-    one that was asked for. `every` is whether all generated datasets that the client has are meant, see `specs_of`.
+    one that was asked for; `styled` is the same of the styles. `every` is whether all generated datasets that the
+    client has are meant, see `specs_of`.
     """
 
     name: str
@@ -36,8 +39,11 @@ class BenchmarkSpec:
     embedding_models: tuple[str, ...] = ()
     shares: Shares | None = None
     """Of the kinds of questions; None where the generator asks what it can."""
+    styles: tuple[str, ...] = ()
+    """Who asks, and how, in turns; see `specs_of`."""
     target: int = 0
     exact: bool = False
+    styled: bool = False
     every: bool = False
 
     @classmethod
@@ -49,6 +55,7 @@ class BenchmarkSpec:
         strategy: str = "",
         always: bool = False,
         automatic: bool = True,
+        styles: Sequence[str] = (),
     ) -> "BenchmarkSpec":
         """The settings' spec, with what was named for this run; without a name of all generated datasets.
 
@@ -56,10 +63,15 @@ class BenchmarkSpec:
             automatic: whether datasets are renewed by themselves, unless the settings forbid that.
 
         Raises:
-            SettingsError: an unknown strategy, or shares of questions that are together more than 1.
+            SettingsError: an unknown strategy, styles that are none or that nobody can write in, or shares of questions
+                that are together more than 1.
         """
         if strategy:
             check_strategy(strategy)
+        if not are_styles(styles):
+            raise SettingsError(f"--style takes {TAKES}")
+        if styles and settings.generator_model is None:
+            raise SettingsError("--style is for questions that a model writes: name one in RAGEVAL_GENERATOR_MODEL")
         # Questions by rule cost nothing: as many as the dataset shall have at last, unless somebody set how many.
         is_set = settings.generator_model is not None or "sample_size" in settings.model_fields_set
         by_default = settings.sample_size if is_set else max(settings.sample_size, settings.target_items)
@@ -74,6 +86,8 @@ class BenchmarkSpec:
             language=settings.language,
             embedding_models=(settings.embedding_model, settings.metric_embedding_model),
             shares=shares_of(settings),
+            styles=tuple(styles) or settings.question_styles or (),
+            styled=bool(styles),
             target=settings.target_items,
             exact=bool(size),
             every=not name,
@@ -83,18 +97,30 @@ class BenchmarkSpec:
 def specs_of(db: Database, client_id: str, spec: BenchmarkSpec) -> list[BenchmarkSpec]:
     """The spec of each dataset that is meant: all that are generated, or the first one there will be.
 
+    Each has the styles that were asked for, now or when the dataset was drawn, and else those of the settings; where a
+    model writes, its generator is the one that asks in them.
+
     Raises:
-        DatasetError: a size or a strategy was asked for, and there are several.
+        DatasetError: a size or a strategy was asked for, and there are several; or an imported one has the name.
     """
     if not spec.every:
-        return [spec]
+        return [_in_its_styles(db, client_id, spec)]
     names = [each.name for each in current_datasets(db, client_id) if each.kind == "generated"] or [spec.name]
     if len(names) > 1 and (spec.exact or spec.strategy):
         raise DatasetError(
             f"client {client_id!r} has several generated datasets ({', '.join(names)}): to change the size or the "
             "strategy of one, name it: rageval datasets generate --client NAME --name DATASET"
         )
-    return [replace(spec, name=name, every=False) for name in names]
+    return [_in_its_styles(db, client_id, replace(spec, name=name, every=False)) for name in names]
+
+
+def _in_its_styles(db: Database, client_id: str, spec: BenchmarkSpec) -> BenchmarkSpec:
+    if spec.shares is None:  # by rule
+        return spec
+    dataset = current_dataset(db, client_id, spec)
+    asked = None if dataset is None or spec.styled else dataset.stats.get("styles_asked")
+    styles, styled = (spec.styles, spec.styled) if asked is None else (tuple(asked), True)
+    return replace(spec, styles=styles, styled=styled, generator=styled_name(spec.generator, styles))
 
 
 Extent = Literal["draw", "repair", "rotate"]

@@ -9,6 +9,9 @@ from rageval_dagster.llm.prompts import fenced
 from rageval_dagster.llm.replies import read_objects, without_thoughts
 from rageval_dagster.records import Chunk
 
+Fields = Mapping[str, str | bool | tuple[str, ...]]
+"""What a reply says, by field: a text, a verdict, or several texts."""
+
 _LABEL = re.compile(r"^[\s>#*_\-\d.)]*([^\W\d_][\w \-]{0,20}?)[*_\s]*[:：][*_]*\s*(.*)$")
 _SEPARATORS = re.compile(r"[\s_-]+")
 _PLACEHOLDER = re.compile(r"\[[^\]]*\]|<[^>]*>")
@@ -27,7 +30,7 @@ def passages(chunks: Sequence[Chunk]) -> str:
     )
 
 
-def read_fields(text: str, names: Mapping[str, str]) -> dict[str, str | bool]:
+def read_fields(text: str, names: Mapping[str, str]) -> Fields:
     """The fields of a reply that it has: of its JSON object, else of labelled lines (`Q: ...`), with or without
     Markdown. Of several objects or answers the first counts.
 
@@ -38,7 +41,7 @@ def read_fields(text: str, names: Mapping[str, str]) -> dict[str, str | bool]:
     return found or _without_templates(_labelled(without_thoughts(text), names))
 
 
-def read_verdict(fields: Mapping[str, str | bool], name: str) -> bool:
+def read_verdict(fields: Fields, name: str) -> bool:
     """A field that is true or false.
 
     Raises:
@@ -50,10 +53,16 @@ def read_verdict(fields: Mapping[str, str | bool], name: str) -> bool:
     return verdict
 
 
-def read_text(fields: Mapping[str, str | bool], name: str) -> str:
+def read_text(fields: Fields, name: str) -> str:
     """A field that is a text; empty where it is not there."""
     value = fields.get(name, "")
     return value if isinstance(value, str) else ""
+
+
+def read_texts(fields: Fields, name: str) -> tuple[str, ...]:
+    """A field that is a list of texts, or one text; empty where it is not there."""
+    value = fields.get(name, ())
+    return value if isinstance(value, tuple) else (read_text(fields, name),)
 
 
 def says_none(text: str) -> bool:
@@ -73,20 +82,32 @@ def _innermost(value: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[st
     return value
 
 
-def _named(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str | bool]:
-    found: dict[str, str | bool] = {}
+def _named(value: Mapping[str, Any], names: Mapping[str, str]) -> Fields:
+    found: dict[str, str | bool | tuple[str, ...]] = {}
     for label, entry in value.items():
         name = names.get(_key(str(label)))
-        if name and (entry is None or isinstance(entry, str | int | float)):
+        if name and isinstance(entry, list):
+            found.setdefault(name, tuple(each for each in entry if isinstance(each, str)))
+        elif name and (entry is None or isinstance(entry, str | int | float)):
             text = "" if entry is None else str(entry)
             found.setdefault(name, entry if isinstance(entry, bool) else text)
     return _without_templates(found)
 
 
-def _without_templates(fields: Mapping[str, str | bool]) -> dict[str, str | bool]:
+def _without_templates(fields: Fields) -> Fields:
     """The fields without the marks around their texts, and without those that only repeat what was to be filled in."""
-    plain = {name: value if isinstance(value, bool) else _unwrapped(value) for name, value in fields.items()}
-    return {name: value for name, value in plain.items() if not _PLACEHOLDER.fullmatch(str(value))}
+    plain = {name: _plain(value) for name, value in fields.items()}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _plain(value: str | bool | tuple[str, ...]) -> str | bool | tuple[str, ...] | None:
+    if isinstance(value, bool):
+        return value
+    texts = map(_unwrapped, (value,) if isinstance(value, str) else value)
+    said = [text for text in texts if not _PLACEHOLDER.fullmatch(text)]
+    if isinstance(value, tuple):
+        return tuple(filter(None, said)) or None
+    return said[0] if said else None
 
 
 def _labelled(text: str, names: Mapping[str, str]) -> dict[str, str]:

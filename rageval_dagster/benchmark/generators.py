@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from rageval_dagster.benchmark.by_rule import generator as by_rule
 from rageval_dagster.benchmark.mix import Shares, Task, question_shares
@@ -18,6 +18,10 @@ class Generator(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def in_styles(self, styles: Sequence[str]) -> Self:
+        """The generator that asks as these persons would, in turns; one by rule asks as it can."""
+        ...
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
         """One candidate or more for each task; where none could be written, one that says why.
@@ -42,6 +46,9 @@ class RuleGenerator:
     @property
     def name(self) -> str:
         return by_rule.generator_name(self.seed, self.language)
+
+    def in_styles(self, styles: Sequence[str]) -> Self:
+        return self
 
     def generate(self, tasks: Sequence[Task], related: Related, progress: Progress | None = None) -> list[Candidate]:
         chunks = [task.chunk for task in tasks]

@@ -8,8 +8,10 @@ from typing import Literal, get_args
 
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.errors import SettingsError
+from rageval_dagster.identity import digest_json
 from rageval_dagster.records import Chunk, Item
 from rageval_dagster.settings import Settings
+from rageval_dagster.settings.styles import told
 
 Single = Literal["factual_lookup", "entity_specific", "temporal"]
 """What can be asked about one chunk."""
@@ -53,6 +55,12 @@ def question_shares(settings: Settings) -> Shares:
         )
     single = max(1 - multi_hop - unanswerable, 0.0) / len(SINGLE)
     return {**dict.fromkeys(SINGLE, single), "multi_hop": multi_hop, "unanswerable": unanswerable}
+
+
+def styled_name(generator: str, styles: Sequence[str]) -> str:
+    """The name of a generator that asks in styles: it makes other candidates."""
+    what = [told(style) for style in styles]
+    return f"{generator} styles/{digest_json(what)[:8]}" if any(what) else generator
 
 
 def kind_of(item: Item) -> QuestionKind:

@@ -243,6 +243,7 @@ def _write(
     dataset = current_dataset(db, client_id, spec)
     if renewal is None:
         return StageReport(_kept(dataset))
+    generator = generator.in_styles(spec.styles)
     chunks = _sampled_chunks(db, store, _sample_of(db, client_id, spec, renewal, dataset))
     asked: dict[str, list[Candidate]] = {}
     for candidate in benchmark_storage.list_candidates(
@@ -478,6 +479,7 @@ def _freeze(
             "renewed_at": renewed_at.isoformat(),
             "generator": spec.generator,
             "shares": spec.shares,
+            "styles_asked": spec.styles if spec.styled else None,
             "rejected": dict(Counter(report.rejections) + Counter(_reasons(filter(was_turned_down, written)))),
             "categories": dict(sorted(Counter(item.category for item in items).items())),
             "unanswerable": sum(not item.answerable for item in items),

@@ -11,6 +11,7 @@ from rageval_dagster.benchmark.wording import (
     has_dangling_pronoun,
     is_yes_no,
     noise_kind,
+    offers,
     refers_to_source,
     tokens,
     word_count,
@@ -120,6 +121,9 @@ def merged(results: Iterable[RuleResult]) -> list[RuleResult]:
 
 _TRUE = {"value_set": [True]}
 
+GROUNDED = 0.7
+"""The share of an answer's words that has to be known."""
+
 RULES: tuple[Rule, ...] = (
     Rule("question_present", "Every pair has a question.", _PRESENT, blocks_imported=True),
     Rule("question_unique", "No question is asked twice (case and punctuation aside).", _UNIQUE),
@@ -142,7 +146,12 @@ RULES: tuple[Rule, ...] = (
         _BETWEEN,
         {"max_value": 0.75},
     ),
-    Rule("question_keeps_answer", "A question does not give its answer away.", _IN_SET, _TRUE),
+    Rule(
+        "question_keeps_answer",
+        'A question does not give its answer away, unless among alternatives that it offers ("A or B").',
+        _IN_SET,
+        _TRUE,
+    ),
     Rule("question_no_near_duplicate", "No question nearly repeats another (by embedding, or by its words).", _ABSENT),
     Rule("answer_present", "Every generated pair that is meant to be answerable has an answer.", _IN_SET, _TRUE),
     Rule("answer_length", "An answer has at most 100 words (counted as a question's).", _BETWEEN, {"max_value": 100}),
@@ -150,7 +159,7 @@ RULES: tuple[Rule, ...] = (
         "answer_grounded",
         "At least 70 % of an answer's words, and all its numbers, stand in the chunk or quote that it comes from.",
         _BETWEEN,
-        {"min_value": 0.7},
+        {"min_value": GROUNDED},
     ),
     Rule(
         "evidence_in_chunk",
@@ -237,9 +246,7 @@ def measure(pair: Pair) -> dict[str, Value]:
         "question_not_yes_no": not is_yes_no(item.question, answers, language),
         "question_self_contained": _reference(item, language),
         "question_not_copied": _copied_share(question_tokens, source_tokens) if sources else None,
-        "question_keeps_answer": not any(
-            longest_common_run(question_tokens, said) == len(said) for said in map(tokens, answers) if said
-        ),
+        "question_keeps_answer": not any(gives_away(item.question, answer, language) for answer in answers),
         "answer_present": bool(answers) if generated and item.answerable else None,
         "answer_length": max(word_count(tokens(answer)) for answer in answers) if answers else None,
         "answer_grounded": max(share_known(answer, known, language) for answer in answers)
@@ -295,6 +302,13 @@ def _reference(item: Item, language: str | None) -> str:
     if not item.history and english_rules_hold(language) and has_dangling_pronoun(item.question):
         return "pronoun"
     return "none"
+
+
+def gives_away(question: str, answer: str, language: str | None) -> bool:
+    """Whether the question contains the answer, other than as one of the alternatives that it offers."""
+    said = tokens(answer)
+    is_said = bool(said) and longest_common_run(tokens(question), said) == len(said)
+    return is_said and not offers(question, answer, language)
 
 
 def _copied_share(question: Sequence[str], sources: Iterable[Sequence[str]]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
-from rageval_dagster.languages import stop_words
+from rageval_dagster.languages import articles, stop_words
 from rageval_dagster.text import is_character, is_mark, normalise_whitespace, normalised, word_spans
 
 STOPWORDS = frozenset(
@@ -79,9 +79,50 @@ def is_yes_no(question: str, answers: Sequence[str] = (), language: str | None =
         return True
     if not english_rules_hold(language):
         return False  # "Was kostet es" asks for more than yes
-    words = tokens(question)
-    offers_alternatives = "or" in words[:-1] and words[-2:] != ["or", "not"]
-    return not offers_alternatives and _asks_by_inversion(question)
+    return not _alternatives(question, "en") and _asks_by_inversion(question)
+
+
+_OR = {
+    "en": "or",
+    "de": "oder",
+    "fr": "ou",
+    "es": "o|u",
+    "it": "o|oppure",
+    "nl": "of",
+    "pt": "ou",
+    "pl": "czy|lub|albo",
+    "zh": "还是|還是|或",
+    "ja": "それとも|または",
+}
+_LIST_MARK = re.compile(r"[,;:、，；：]")
+
+
+def offers(question: str, answer: str, language: str | None) -> bool:
+    """Whether the question offers alternatives ("Which is older, the Fram or the Gjøa?"), and the answer is one."""
+    parts, said = _alternatives(question, language), _bare(answer, language)
+    if not (parts and said):
+        return False
+    before = [tokens(part)[-len(said) :] for part in parts[:-1]]
+    after = [_bare(part, language)[: len(said)] for part in parts[1:]]
+    listed = [_bare(part, language) for part in _LIST_MARK.split(parts[0])[1:]]
+    return said in (*before, *after, *listed)
+
+
+def _alternatives(question: str, language: str | None) -> list[str]:
+    """The parts of a question around its "or"; none without one, or where nothing but "not" follows it."""
+    word = _OR.get("en" if english_rules_hold(language) else language or "")
+    if word is None:
+        return []
+    spaced = word if language in ("zh", "ja") else rf"\b(?:{word})\b"
+    parts = re.split(spaced, question, flags=re.IGNORECASE)
+    said = [tokens(part) for part in parts]
+    return parts if len(parts) > 1 and all(said) and said[-1] != ["not"] else []
+
+
+def _bare(text: str, language: str | None) -> list[str]:
+    """The words of a text without the article before them."""
+    words = tokens(text)
+    return words[1:] if words[:1] and words[0] in articles(language or "en") else words
 
 
 def _asks_by_inversion(question: str) -> bool:

@@ -42,6 +42,14 @@ def generate(
     name: Annotated[str, typer.Option(help="The dataset's name.")] = "synthetic",
     sample_size: Annotated[int | None, typer.Option(min=1, help="How many questions.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
+    styles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--style",
+            help="Who asks, and how, of questions that a model writes: search, chat, expert, plain, or a line of your "
+            "own; repeat for several, which take turns.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Writes a new version of a generated dataset, without evaluating anything."""
@@ -49,7 +57,7 @@ def generate(
     from rageval_dagster.benchmark.renewal import shortage
 
     settings, db = open_all()
-    dataset = generate_dataset(settings, db, client, name, sample_size or 0, strategy or "", say)
+    dataset = generate_dataset(settings, db, client, name, sample_size or 0, strategy or "", styles or (), say)
     print_json(dataset_row(dataset)) if as_json else _print_datasets([dataset], {dataset.id})
     if lacking := shortage(db, dataset):
         say(lacking)

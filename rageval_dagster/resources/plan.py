@@ -21,6 +21,9 @@ class EvaluationPlan(dg.ConfigurableResource):
     k: int = Field(default=0, ge=0, description="The cutoff of the metrics; 0: EVALUATION_DEFAULT_K.")
     sample_size: int = Field(default=0, ge=0, description="Questions wanted; 0: as the settings say.")
     strategy: str = Field(default="", description="random, diverse or recent; empty: that of the current dataset.")
+    styles: list[str] = Field(
+        default=[], description="Who asks, and how, in turns; empty: as the dataset was asked for, else the settings."
+    )
     dataset_name: str = Field(default="", description="The dataset to generate; empty: all generated ones.")
     renew: bool = Field(default=False, description="Make a new dataset even if the current one is recent.")
     only_if_changed: bool = Field(default=False, description="End early if the scan finds no change.")
@@ -41,6 +44,7 @@ class EvaluationPlan(dg.ConfigurableResource):
             name=self.dataset_name,
             size=self.sample_size,
             strategy=self.strategy,
+            styles=self.styles,
             always=self.renew,
             automatic=not self.dataset_ids,
         )

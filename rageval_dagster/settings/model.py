@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from rageval_dagster.errors import SettingsError, unwritable
+from rageval_dagster.settings.styles import TAKES, are_styles
 from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition, Table
 
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -40,6 +41,18 @@ _NOT_FROZEN = {
 """What a run takes as it is when it works, not when it was asked for: when and where things are, who is told, what may
 be spent, and what protects documents."""
 
+
+def _checked_styles(styles: tuple[str, ...]) -> tuple[str, ...]:
+    if not are_styles(styles):
+        raise ValueError(TAKES)
+    return styles
+
+
+_Styles = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: [style.strip() for style in value.split("|")] if isinstance(value, str) else value),
+    AfterValidator(_checked_styles),
+]
 _Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
@@ -155,9 +168,10 @@ class Settings(Table):
         "RAGEVAL_JUDGED_ANSWER_TOKENS", 10_000, "a whole number of at least 100"
     )
 
-    # Generated questions: the shares of those over two documents, and of those that no document answers.
+    # Generated questions: the shares of those over two documents, and of those that no document answers; who asks.
     multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, _SHARE_OF_1)
     unanswerable_share: _Share = _setting("RAGEVAL_UNANSWERABLE_SHARE", 0.1, _SHARE_OF_1)
+    question_styles: _Styles | None = _setting("RAGEVAL_QUESTION_STYLES", None, f"{TAKES}; several with | between them")
 
     # Where things live.
     home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")

@@ -19,8 +19,8 @@ FINE: Mapping[str, Any] = {"answer": "", "answerable": True, "self_contained": T
 NOT_ANSWERED: Mapping[str, Any] = {"answer": "", "answered": False, "self_contained": True}
 
 _KINDS = {
-    ("answer", "category", "question", "quote"): "single",
-    ("answer", "question", "quote_1", "quote_2"): "multi_hop",
+    ("also_right", "answer", "category", "question", "quote"): "single",
+    ("also_right", "answer", "question", "quote_1", "quote_2"): "multi_hop",
     ("category", "question"): "unanswerable",
     ("answer", "answerable", "correct", "self_contained"): "critic",
     ("answer", "answered", "self_contained"): "answered",

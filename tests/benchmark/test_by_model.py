@@ -15,7 +15,9 @@ from rageval_dagster.benchmark.related import Related
 from rageval_dagster.benchmark.validation import validate
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.llm.client import UnusableReplyError
+from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.records import Candidate, Chunk, Evidence
+from rageval_dagster.settings.styles import STYLES
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
 from tests.benchmark.question_model import QuestionModel, generator, kind_of, passages_of, sent, settings, user_of
@@ -43,6 +45,13 @@ BOTH = {
     "answer": "Vestfold",
     "quote_1": "The Fram was built in 1892 by Colin Archer in Larvik",
     "quote_2": "Larvik is a town in the county of Vestfold.",
+}
+GJOA = Chunk("c5", "The Gjøa was built in 1872 by Knut Skaale in Rosendal, and sailed through to Nome.", "gjoa.md")
+OLDER = {
+    "question": "Which polar ship is older, the Fram or the Gjøa?",
+    "answer": "The Gjøa",
+    "quote_1": "The Fram was built in 1892 by Colin Archer in Larvik",
+    "quote_2": "The Gjøa was built in 1872 by Knut Skaale in Rosendal",
 }
 NOWHERE = {"question": "How many people were drowned when the Fram sank?", "category": "factual_lookup"}
 
@@ -91,6 +100,44 @@ def test_replies_in_other_shapes_are_understood_too(reply: str) -> None:
     assert (item.question, item.answers) == ("Who designed the polar ship Fram?", ("Colin Archer",))
     assert QUOTE.startswith(item.evidence[0].quote or "-")
     assert item.category == "factual_lookup"
+
+
+@pytest.mark.parametrize(
+    ("also_right", "answers"),
+    [
+        (["Archer", "Colin Archer of Larvik"], ("Archer", "Colin Archer of Larvik")),
+        (["ARCHER", "Archer.", "colin archer", "  ", "[...]"], ("ARCHER",)),  # what says the same is one
+        (["Fridtjof Nansen", "Archer in 1893", "Archer in 1892"], ("Archer in 1892",)),  # not what the chunk has not
+        (["Fram", "Archer"], ("Archer",)),  # nor what the question says
+        (["Archer", "Archer in Larvik", "Archer in 1892", "Colin"], ("Archer", "Archer in Larvik", "Archer in 1892")),
+        ("Archer", ("Archer",)),
+        ([["Archer"], None, True, {"name": "Archer"}], ()),
+        (None, ()),
+        (7, ()),
+    ],
+)
+def test_other_wordings_that_the_chunk_holds_are_answers_too(also_right: object, answers: tuple[str, ...]) -> None:
+    reply = json.dumps(GOOD | {"also_right": also_right})
+    item = item_of(reader_of("factual_lookup")(reply), "factual_lookup", [CHUNK])
+    assert item.answers == ("Colin Archer", *answers)
+
+
+def test_other_wordings_are_read_of_lines_and_over_two_documents() -> None:
+    lines = "Q: Who designed the polar ship Fram?\nA: Colin Archer\nAlso right: Archer\nCategory: temporal"
+    assert item_of(reader_of("temporal")(lines), "temporal", [CHUNK]).answers == ("Colin Archer", "Archer")
+    reply = json.dumps(BOTH | {"also_right": ["county of Vestfold", "Telemark"]})
+    item = item_of(reader_of("multi_hop")(reply), "multi_hop", [CHUNK, LARVIK])
+    assert item.answers == ("Vestfold", "county of Vestfold")
+    # Of a choice the other alternative is no other wording.
+    reply = json.dumps(OLDER | {"also_right": ["the Fram", "The Gjøa of 1872"]})
+    item = item_of(reader_of("multi_hop")(reply), "multi_hop", [CHUNK, GJOA])
+    assert item.answers == ("The Gjøa", "The Gjøa of 1872")
+
+
+def test_what_matches_any_of_the_answers_is_right() -> None:
+    reply = json.dumps(GOOD | {"answer": "in 1892", "also_right": ["Colin Archer in Larvik"]})
+    item = item_of(reader_of("factual_lookup")(reply), "factual_lookup", [CHUNK])
+    assert answer_match(item.question, item.answers, "Larvik, by Colin Archer") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -209,6 +256,39 @@ def test_a_question_over_two_documents_has_evidence_in_both(sqlite_db: Database)
     assert validate([candidate], {chunk.content_key: chunk.text for chunk in (CHUNK, LARVIK)}).rejected == []
 
 
+def test_a_comparison_may_name_its_answer_among_others(sqlite_db: Database) -> None:
+    # What a model guesses of two alternatives is right half of the time, and proves nothing.
+    with ScriptedServer(QuestionModel(multi_hop=OLDER, closed_book="The Gjøa")) as server:
+        [candidate] = generator(server, sqlite_db).generate([Task(CHUNK, "multi_hop")], Related([CHUNK, GJOA]))
+    assert (candidate.status, candidate.reasons) == ("new", ())
+    assert candidate.item is not None
+    assert candidate.item.answers == ("The Gjøa",)
+    assert validate([candidate], {chunk.content_key: chunk.text for chunk in (CHUNK, GJOA)}).rejected == []
+    told = OLDER | {"question": "Which polar ship, the Gjøa, is older than the Fram?"}
+    with ScriptedServer(QuestionModel(multi_hop=told)) as server:
+        rejected = generator(server, sqlite_db).generate([Task(GJOA, "multi_hop")], Related([CHUNK, GJOA]))
+    assert reasons(rejected)[0] == ("rejected", ("question_keeps_answer (false)", "not_shown_to_critics"))
+
+
+def test_questions_over_two_documents_compare_or_go_from_one_to_the_other(sqlite_db: Database) -> None:
+    names = [f"{name}{end}" for name in ("Nor", "Sol", "Ask") for end in ("vik", "land", "borg", "heim")]
+    chunks = [Chunk(name, f"The ship {name} was built for {name} by Archer.", f"{name}.md") for name in names]
+    tasks = [Task(chunk, "multi_hop") for chunk in chunks]
+    with ScriptedServer(QuestionModel(multi_hop="NONE")) as server:
+        for _ in range(2):
+            generator(server, sqlite_db).generate(tasks, Related(chunks, "en"))
+        asked = [user_of(received.body) for received in sent(server, "multi_hop")]
+    assert len(asked) == len(tasks), "the same again is the same request"
+    compared = sum("Compare" in text for text in asked)
+    assert 2 <= compared <= len(asked) - 2
+    assert sum("Ask what holds for something" in text for text in asked) == len(asked) - compared
+    # Where the one did not do, the second draft is the other.
+    with ScriptedServer(QuestionModel(multi_hop=OLDER | {"question": "Is the Fram older?"})) as server:
+        generator(server, sqlite_db).generate([Task(CHUNK, "multi_hop")], Related([CHUNK, GJOA]))
+        first, second = (user_of(received.body) for received in sent(server, "multi_hop"))
+    assert ("Compare" in first) != ("Compare" in second)
+
+
 def test_a_question_without_a_quote_from_both_documents_is_none(sqlite_db: Database) -> None:
     swapped = BOTH | {"quote_1": BOTH["quote_2"], "quote_2": BOTH["quote_1"]}
     [candidate] = written(sqlite_db, QuestionModel(multi_hop=swapped), "multi_hop")
@@ -304,6 +384,37 @@ def test_a_prompt_of_ones_own_is_sent_and_makes_other_candidates(sqlite_db: Data
         assert closed_book.text.startswith("Guess.\nWell: <question-")
         names = {prompted_name(settings(server, RAGEVAL_GENERATOR_MODEL=model), 0) for model in ("small", "large")}
         assert len(names) == 2
+
+
+def test_styles_take_turns_and_are_told_in_every_prompt(sqlite_db: Database) -> None:
+    nurse = "a nurse in a hurry, short, with typos $5"
+    chunks = [Chunk(f"n{n}", f"{TEXT} This is copy {n}.", f"{n}.md") for n in range(12)]
+    chunks += [Chunk(f"l{n}", f"{LARVIK.text} This is copy {n}.", f"l{n}.md") for n in range(4)]
+    kinds: list[QuestionKind] = ["factual_lookup", "temporal", "multi_hop", "unanswerable"]
+    tasks = [Task(chunk, kinds[place % 4]) for place, chunk in enumerate(chunks)]
+
+    def told(*styles: str) -> list[tuple[str, ...]]:
+        with ScriptedServer(QuestionModel(single="NONE", multi_hop="NONE", unanswerable="NONE")) as server:
+            generator(server, sqlite_db).in_styles(styles).generate(tasks, Related(chunks, "en"))
+            users = {passages_of(user_of(each.body))[0]: user_of(each.body) for each in server.requests}
+        return [tuple(fences(users[chunk.text], "style").values()) for chunk in chunks]
+
+    several = told("search", nurse, "plain")
+    assert set(several) == {(STYLES["search"],), (nurse,), ()}
+    assert told(nurse) == [(nurse,)] * len(chunks)
+    assert told() == [()] * len(chunks)
+
+
+def test_questions_in_other_styles_are_other_candidates(sqlite_db: Database) -> None:
+    keywords = GOOD | {"question": "polar ship fram designer"}
+    with ScriptedServer(QuestionModel(single=keywords)) as server:
+        usual = generator(server, sqlite_db)
+        styled = usual.in_styles(["search"])
+        [candidate] = styled.generate([Task(CHUNK)], Related([CHUNK]))
+        names = [usual.in_styles(each).name for each in ([], ["plain"], ["search"], ["chat"], ["search", "chat"])]
+    assert (candidate.status, candidate.reasons, candidate.generator) == ("new", (), styled.name)
+    assert names[0] == names[1] == usual.name
+    assert len(set(names)) == 4
 
 
 @pytest.mark.parametrize(

@@ -10,22 +10,25 @@ from typing import Any
 
 import pytest
 
-from rageval_dagster.benchmark.due import BenchmarkSpec, renewal_due
+from rageval_dagster.benchmark.due import BenchmarkSpec, renewal_due, specs_of
 from rageval_dagster.benchmark.generators import load_generator
 from rageval_dagster.benchmark.mix import kind_of
 from rageval_dagster.benchmark.renewal import SPARE, StageReport, renew_candidates, renew_dataset, renew_sample
 from rageval_dagster.benchmark.review import write_review
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
-from rageval_dagster.errors import DatasetError
+from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.evaluation.request import chosen_datasets, make_request
 from rageval_dagster.llm.client import UNUSABLE_ATTEMPTS
 from rageval_dagster.records import Item
+from rageval_dagster.settings import load_settings
+from rageval_dagster.settings.styles import STYLES
 from rageval_dagster.storage.benchmark import current_datasets, dataset_items, list_candidates
 from rageval_dagster.storage.database import Database
 from tests.benchmark import question_model
 from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, passages_of, sent
+from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 from tests.pipeline.small_project import Project, documents
 
@@ -169,6 +172,59 @@ def test_with_age_the_mix_stays_and_only_new_questions_are_paid_for(loaded: Proj
         assert (kinds["multi_hop"], kinds["unanswerable"]) == (10, 10)
         # Some to spare, which the next week need not be written again.
         assert report.counts["written"] <= SPARE * len(after - before) + 1
+
+
+def test_styles_that_were_asked_for_stay_until_others_are(loaded: Project, model: Model) -> None:
+    server, _ = model
+    own = {"EVALUATION_DEFAULT_SAMPLE_SIZE": "3", "RAGEVAL_QUESTION_STYLES": "chat | a tired engineer"}
+    chain = Chain(loaded, server, **own)
+
+    def told() -> set[str]:
+        before = len(server.requests)
+        chain.write()
+        chain.freeze()
+        texts = [received.text for received in server.requests[before:]]
+        return {style for text in texts for style in fences(text, "style").values()}
+
+    def due() -> list[object]:
+        settled = replace(chain.spec, always=False)
+        return [renewal_due(chain.db, "acme", each) for each in specs_of(chain.db, "acme", settled)]
+
+    def ask(*styles: str) -> None:
+        chain.spec = BenchmarkSpec.from_settings(chain.settings, always=True, styles=styles)
+
+    assert told() <= {STYLES["chat"], "a tired engineer"}
+    assert due() == [None]
+    ask("search")
+    assert told() == {STYLES["search"]}
+    ask()
+    assert due() == [None], "what the settings say does not come back by itself"
+    assert told() == set(), "what was asked for stays, and costs nothing again"
+    ask("plain")
+    assert told() == set()
+    items = chain.items()
+    assert items
+    ask()
+    assert due() == [None]
+    # Of two datasets each keeps its own.
+    chain.spec = BenchmarkSpec.from_settings(chain.settings, "other", always=True, styles=["expert"])
+    assert told() == {STYLES["expert"]}
+    chain.spec = BenchmarkSpec.from_settings(chain.settings)
+    assert due() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("styles", "said"),
+    [
+        (["x" * 201], "200 characters"),
+        (["a nurse\nin a hurry"], "one line"),
+        ([" "], "--style takes search, chat, expert, plain, or"),
+    ],
+)
+def test_what_is_no_style_is_refused(styles: list[str], said: str) -> None:
+    settings = load_settings({"RAGEVAL_GENERATOR_MODEL": "writer"})
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        BenchmarkSpec.from_settings(settings, styles=styles)
 
 
 @pytest.mark.parametrize("strategy", ["recent", "random"])

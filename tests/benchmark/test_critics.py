@@ -11,8 +11,9 @@ from rageval_dagster.benchmark.mix import QuestionKind, Task
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate
 from rageval_dagster.storage.database import Database
-from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent
-from tests.benchmark.test_by_model import BERGEN, BOTH, CHUNK, GOOD, LARVIK, NOWHERE
+from tests.benchmark.question_model import FINE, NOT_ANSWERED, QuestionModel, Says, generator, kind_of, sent, user_of
+from tests.benchmark.test_by_model import BERGEN, BOTH, CHUNK, GJOA, GOOD, LARVIK, NOWHERE, OLDER
+from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
 
@@ -49,6 +50,19 @@ def test_a_critic_may_answer_in_other_words(sqlite_db: Database, answer: str) ->
     assert not was_turned_down(replace(candidate, status="rejected", reasons=("question_no_near_duplicate (of x)",)))
 
 
+def test_the_critic_sees_all_answers_and_a_wrong_one_is_left_out(sqlite_db: Database) -> None:
+    def critic(user: str) -> Mapping[str, Any]:
+        return {**FINE, "correct": "Roald Amundsen" not in "".join(fences(user, "answer").values())}
+
+    for others, answers in ((["Archer"], ("Colin Archer", "Archer")), (["Roald Amundsen"], ("Colin Archer",))):
+        with ScriptedServer(QuestionModel(single={**GOOD, "also_right": others}, critic=critic)) as server:
+            [candidate] = generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
+            shown = [fences(user_of(received.body), "answer") for received in sent(server, "critic")]
+            assert len(server.requests) == len(shown) + 2, "draft and guess are not asked for again"
+        assert (candidate.status, candidate.item and candidate.item.answers) == ("new", answers)
+        assert list(shown[0].values()) == ["Colin Archer", *others]
+
+
 @pytest.mark.parametrize(
     ("guess", "known"),
     [("Colin Archer", True), ("It was the shipbuilder Colin Archer.", True), ("Fridtjof Nansen", False),
@@ -73,6 +87,25 @@ def test_one_of_two_documents_is_not_enough(sqlite_db: Database, verdict: Mappin
 
     candidate, *_ = judged(sqlite_db, "multi_hop", answered=answered)
     assert candidate.reasons == (("answered_by_one_document",) if enough else ())
+
+
+@pytest.mark.parametrize("named", ["Fram", "Gjøa", ""])
+def test_of_a_choice_one_document_is_enough_whatever_it_names(sqlite_db: Database, named: str) -> None:
+    """One that names the wrong one of two has guessed, as one that names the right one may have."""
+
+    def answered(user: str) -> dict[str, Any]:
+        return {**NOT_ANSWERED, "answered": "Knut Skaale" in user, "answer": named}
+
+    with ScriptedServer(QuestionModel(multi_hop=OLDER, answered=answered)) as server:
+        candidate, *_ = generator(server, sqlite_db).generate([Task(CHUNK, "multi_hop")], Related([CHUNK, GJOA]))
+    assert candidate.reasons == ("answered_by_one_document",)
+
+
+def test_a_choice_about_one_document_is_guessed_as_any_other_question(sqlite_db: Database) -> None:
+    choice = GOOD | {"question": "Was the ship Fram made by Colin Archer or by Fridtjof Nansen?"}
+    with ScriptedServer(QuestionModel(single=choice, closed_book="Colin Archer")) as server:
+        candidate, *_ = generator(server, sqlite_db).generate([Task(CHUNK)], Related([CHUNK]))
+    assert candidate.reasons == ("known_without_documents",)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.rules import RULES, Pair, benchmark_values, longest_common_run, measure
-from rageval_dagster.benchmark.wording import CLEAN, noise_kind
+from rageval_dagster.benchmark.wording import CLEAN, noise_kind, offers
 from rageval_dagster.records import Evidence, Item
 
 CHUNK = (
@@ -58,6 +58,42 @@ def test_a_good_pair_breaks_no_rule() -> None:
 )
 def test_each_rule_finds_its_offence(rule: str, change: dict) -> None:
     assert rule in broken(replace(GOOD, **change))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "language"),
+    [
+        ("Which ship was built first, the Fram or the Gjøa?", "Fram", "en"),
+        ("Which ship was built first, the Fram or the Gjøa?", "the Gjøa", "en"),
+        ("Is the Fram or the Gjøa older?", "The Fram", "en"),
+        ("Which of them is the oldest: the Fram, the Gjøa, or the Maud?", "Gjøa", "en"),
+        ("Welches Schiff ist älter, die Fram oder die Gjøa?", "die Gjøa", "de"),
+        ("Quel navire est le plus ancien, le Fram ou le Gjøa ?", "Fram", "fr"),
+        ("¿Qué barco es más antiguo, el Fram o el Gjøa?", "Fram", "es"),
+        ("哪艘船更早建成，前进号还是约阿号？", "约阿号", "zh"),
+    ],
+)
+def test_a_choice_may_offer_its_answer(question: str, answer: str, language: str) -> None:
+    assert offers(question, answer, language)
+    if language == "en":
+        assert "question_keeps_answer" not in broken(replace(GOOD, question=question, answers=(answer,)))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which ship did Colin Archer or his son build?", "ship"),
+        ("Which architect or builder, Colin Archer, made the Fram?", "Colin Archer"),
+        ("Which county did the Fram or the Gjøa sail from, Vestfold?", "Vestfold"),
+        ("Is the Fram older than the Gjøa or not?", "Gjøa"),
+        ("Or is the Fram older?", "the Fram"),
+        ("Which is older, the Fram or?", "Fram"),
+        ("Which ship is older, the Fram and the Gjøa?", "Fram"),
+    ],
+)
+def test_an_answer_that_is_no_alternative_is_given_away(question: str, answer: str) -> None:
+    assert not offers(question, answer, "en")
+    assert "question_keeps_answer" in broken(replace(GOOD, question=question, answers=(answer,)), "imported", None)
 
 
 @pytest.mark.parametrize(

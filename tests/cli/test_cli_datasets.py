@@ -8,9 +8,12 @@ import pytest
 
 from rageval_dagster.benchmark.formats import FORMATS
 from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.settings.styles import STYLES
 from rageval_dagster.storage.benchmark import current_datasets, save_dataset
 from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused, stock
+from tests.llm.scripted_model import fences, scripted_model
+from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, documents
 
 QUOTE = "The ferry leaves from the old harbour at nine."
@@ -57,6 +60,22 @@ def test_a_dataset_that_nobody_wants_any_more_is_not_evaluated(project: Project,
     refused(run("datasets", "retire", "mine", "--client", "acme"), "'mine'", "it has: own")
     assert run("datasets", "import", path, "--client", "acme").code == 0, "whoever imports it again wants it"
     assert [each.id for each in current_datasets(project.database(), "acme")] == [1]
+
+
+def test_styles_are_for_questions_that_a_model_writes(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.ingest("acme", documents("lighthouse"))
+    styled = ("datasets", "generate", "--client", "acme", "--sample-size", "2", "--style", "search")
+    refused(run(*styled), "--style", "RAGEVAL_GENERATOR_MODEL")
+    with ScriptedServer(scripted_model) as server:
+        monkeypatch.setenv("RAGEVAL_GENERATOR_MODEL", "writer")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        refused(run(*styled, "--style", "x" * 201), "--style", "200 characters")
+        assert run(*styled, "--style", "a nurse in a hurry").code == 0
+        told = {style for each in server.requests for style in fences(each.text, "style").values()}
+    assert told <= {STYLES["search"], "a nurse in a hurry"}
+    assert told
 
 
 def test_that_the_documents_give_fewer_questions_than_were_asked_for_is_said(project: Project, run: Run) -> None:

@@ -39,9 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def asks_about_one_passage(body: dict[str, Any]) -> str:
+    """The scripted model, but that it compares no two passages: each question has one that is relevant."""
+    return "NONE" if "quote_1" in str(body.get("response_format")) else scripted_model(body)
+
+
 @pytest.fixture(scope="session")
 def history_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
-    with ScriptedServer(scripted_model) as server:
+    with ScriptedServer(asks_about_one_passage) as server:
         with pytest.MonkeyPatch.context() as monkeypatch:
             models = {"RAGEVAL_GENERATOR_MODEL": "scripted-generator", "RAGEVAL_JUDGE_MODEL": "scripted-judge"}
             project = new_project(tmp_path_factory.mktemp("history"), monkeypatch)

@@ -44,6 +44,17 @@ def test_a_clients_table_wins_over_the_environment_and_that_over_env_file_and_de
     assert settings.for_client("another").k == 4
 
 
+def test_styles_are_a_list_or_parted_by_lines_and_each_client_has_its_own(load: Load) -> None:
+    toml = "[clients.acme]\nquestion_styles = ['chat', 'a nurse, short | with typos']\n"
+    settings = load(toml, {"RAGEVAL_QUESTION_STYLES": "search | a nurse, short"})
+    assert settings.question_styles == ("search", "a nurse, short")
+    assert settings.for_client("acme").question_styles == ("chat", "a nurse, short | with typos")
+    assert load().question_styles is None
+    for wrong in ("x" * 201, "chat | "):
+        with pytest.raises(SettingsError, match="RAGEVAL_QUESTION_STYLES takes search, chat, expert, plain, or"):
+            load("", {"RAGEVAL_QUESTION_STYLES": wrong})
+
+
 def test_where_a_value_comes_from_is_told(load: Load) -> None:
     settings = load("[defaults]\nlanguage = 'de'\n[clients.acme]\nk = 7\n", {"EVALUATION_DEFAULT_SAMPLE_SIZE": "9"})
     sources = {setting.name: (setting.value, setting.source) for setting in describe(settings, "acme")}

@@ -15,7 +15,7 @@ from rageval_dagster.languages import articles, fixed_questions, hangs, stop_wor
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 8
+REVISION = 9
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -47,14 +47,15 @@ def generate(
     The questions test whether the passage is found. There are few kinds (known-item questions, Azzopardi et al. 2007):
 
     - about a topic: that of a document of one passage, or of a section that begins in the passage;
-    - about what one sentence names: identifiers and names that together stand in no more than `RARE` chunks;
-    - a search query: the words of one sentence that tell most of its passage. In languages without fixed sentences,
-      and where a sentence names nothing, it is all there is.
+    - about the subject of one sentence, where that is plain (`subjects`): an identifier, a name, or a noun that the
+      passage says again;
+    - of the second rank (the candidate's `attempt` is 1), about an identifier or name that the passage says again.
 
-    Where the document has a topic, the question tells it.
+    What is asked about stands in no other passage, with the document's topic or section, which the question tells. One
+    question of `QUERIES`, and each in a language without fixed sentences, is put as a search query.
 
-    The expected answer is the sentence. No sentence is asked about that stands in several documents, points back at
-    another one, or names nothing. Categories: `entity_specific` where a name is asked about, `temporal` where a year
+    The expected answer is the sentence. No sentence is asked about that stands in several documents or points back at
+    another one. Categories: `entity_specific` where a name is asked about, `temporal` where a year
     is, else `factual_lookup`; never `multi_hop`, which is left to a model.
 
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact

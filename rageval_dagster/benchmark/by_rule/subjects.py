@@ -5,7 +5,7 @@ from collections.abc import Collection
 from itertools import takewhile
 
 from rageval_dagster.benchmark.by_rule.prose import words
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, EDGES, QUOTES, Surroundings, Term
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, EDGES, PARTICLES, QUOTES, Surroundings, Term
 from rageval_dagster.languages import articles, stop_words, verbs
 from rageval_dagster.text import is_character
 
@@ -41,6 +41,8 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
     # "PostgreSQL currently does ..."
     held = held[:-1] if len(held) > 1 and _ADVERB.search(held[-1].group()) else held
     for length in range(len(held), 0, -1):
+        if PARTICLES & {held[0].group(), held[length - 1].group()}:
+            continue
         text = sentence[start : held[length - 1].end()]
         following = "".join(token.group() for token in tokens[length : length + 1])
         is_verb = following.casefold() in verbs(around.language)
@@ -52,7 +54,7 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
 def _may_belong_to_noun(token: str, around: Surroundings) -> bool:
     return (
         any(map(str.isalnum, token))
-        and not _is_function_word(token, around)
+        and (token in PARTICLES or not _is_function_word(token, around))
         and not token[0].isdigit()
         and token[-1] not in ",;:.!?–—"
         and token.count("(") == token.count(")")

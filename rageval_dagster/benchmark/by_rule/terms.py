@@ -31,7 +31,7 @@ _PLACEHOLDER = re.compile(r"foo|bar(?![^\W_])|baz|example|xxx|yyy", re.IGNORECAS
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
-_PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
+PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
 _RUN = re.compile(f"[{CHARACTER_SCRIPTS}]{{2,}}")
 
 
@@ -115,12 +115,12 @@ def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
             and not (opens and word.casefold() in around.in_lower_case)
         )
         goes_on = runs[-1] and sentence[runs[-1][-1].end() : match.start()] in (" ", "' ", "’ ")
-        if runs[-1] and not (goes_on and (is_named or word in _PARTICLES)):
+        if runs[-1] and not (goes_on and (is_named or word in PARTICLES)):
             runs.append([])
         if is_named or runs[-1]:
             runs[-1].append(match)
     for run in runs:
-        while run and run[-1].group() in _PARTICLES:
+        while run and run[-1].group() in PARTICLES:
             run.pop()
         if 1 < len(run) <= MAX_NAME_WORDS or (len(run) == 1 and _is_name(sentence, run[0], around)):
             text = _POSSESSIVE.sub("", sentence[run[0].start() : run[-1].end()])

@@ -193,10 +193,10 @@ NOT_RETURNED = 0
 class Candidate:
     """A generated question-answer pair on its way into a dataset, or the reason why there is none.
 
-    `chunk_key` is the `content_key` of the chunk it was made from; `attempt` tells several from one chunk apart, and by
-    rule the rank of a question (0: the first); `generator` names generator, prompt version and model in one string.
-    `difficulty` is the round-trip rank: the rank (1-based) at which the source chunk comes back for the question,
-    `NOT_RETURNED` if it does not, None if that was not measured.
+    `chunk_key` is the `content_key` of the chunk it was made from; `attempt` tells several from one chunk apart;
+    `generator` names generator, prompt version and model in one string. `difficulty` is the round-trip rank:
+    the rank (1-based) at which the source chunk comes back for the question, `NOT_RETURNED` if it does not, None if
+    that was not measured.
     """
 
     chunk_key: str

@@ -14,7 +14,7 @@ from rageval_dagster.benchmark.importing import ImportReport, import_dataset
 from rageval_dagster.benchmark.renewal import no_question
 from rageval_dagster.benchmark.review import ReviewReport, read_review
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import DatasetError, RagevalError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import Dataset, current_datasets, list_datasets, retire_dataset
 from rageval_dagster.storage.clients import get_client
@@ -42,6 +42,8 @@ def generate_dataset(
     """
     from rageval_dagster.automation.jobs import BENCHMARK_JOB
 
+    if not name.strip():
+        raise DatasetError("a dataset needs a name: give one with --name, or leave that out")
     open_store(settings).probe(client)  # says so where the store does not know the client
     plan = Plan(dataset_name=name, sample_size=sample_size, strategy=strategy, styles=list(styles), renew=True)
     own = settings.for_client(client)

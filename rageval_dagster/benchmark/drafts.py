@@ -9,7 +9,7 @@ from typing import Any
 from rageval_dagster.benchmark.exchange import Fields, passages, read_fields, read_text, read_texts, says_none
 from rageval_dagster.benchmark.mix import SINGLE, QuestionKind
 from rageval_dagster.benchmark.rules import GROUNDED, longest_common_run, share_known
-from rageval_dagster.benchmark.wording import tokens
+from rageval_dagster.benchmark.wording import content_tokens, offers, tokens
 from rageval_dagster.identity import digest
 from rageval_dagster.languages import detect, language_name, sentences
 from rageval_dagster.llm.client import ChatRequest, UnusableReplyError
@@ -185,16 +185,17 @@ def item_of(fields: Fields, kind: QuestionKind, chunks: Sequence[Chunk]) -> Item
 
 def _also_right(fields: Fields, question: str, answer: str, chunks: Sequence[Chunk]) -> list[str]:
     """Other wordings of the answer: none that the chunks do not hold as they have to hold the answer, nor one that the
-    question says (of a choice that would be the other alternative).
+    question says. Of a choice each says the answer, too: else it may be the other alternative.
     """
     language = detect(chunks[0].text)
+    needed = set(content_tokens(answer, language)) if offers(question, answer, language) else set[str]()
     known = {token for chunk in chunks for token in tokens(chunk.text)}
     asked = tokens(question)
     found = {tuple(tokens(answer)): answer}
     for text in read_texts(fields, "also_right"):
         words = tokens(text)
         is_asked = longest_common_run(asked, words) == len(words)
-        if words and not is_asked and share_known(text, known, language) >= GROUNDED:
+        if words and not is_asked and needed.issubset(words) and share_known(text, known, language) >= GROUNDED:
             found.setdefault(tuple(words), text)
     return list(found.values())[1 : MOST_OTHERS + 1]
 

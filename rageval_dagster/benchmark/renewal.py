@@ -268,11 +268,11 @@ def _write(
     usable: list[Candidate] = []
     written: list[Candidate] = []
     place = done = fruitless = 0
-    while place < len(chunks) and _enough(usable, spec) < wanted and not (spec.shares and fruitless >= FRUITLESS):
+    while place < len(chunks) and len(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):
         tasks: list[Task] = []
         # In the order of the strategy, so that what it puts first is asked about, whatever is known of the rest.
         while place < len(chunks) and len(tasks) < _batch_size(
-            spec, wanted - _enough(usable, spec), gave_question, len(known) + done
+            spec, wanted - len(usable), gave_question, len(known) + done
         ):
             key = chunks[place].content_key
             if key in known:
@@ -331,11 +331,6 @@ def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:
 def _is_usable(candidate: Candidate, in_the_way: Collection[str]) -> bool:
     """Whether a candidate is likely to become a new item: the rules did not keep it out, nor did its quote go."""
     return candidate.status in ("new", "accepted") and may_be_drawn(candidate, in_the_way)
-
-
-def _enough(usable: Sequence[Candidate], spec: BenchmarkSpec) -> int:
-    """How many questions count for having enough: by rule, which costs nothing, those of the first rank only."""
-    return sum(bool(spec.shares) or candidate.attempt == 0 for candidate in usable)
 
 
 def _batch_size(spec: BenchmarkSpec, lacking: int, gave_question: int, asked: int) -> int:
@@ -431,12 +426,7 @@ def _freeze(
         # What made room comes back only when there is nothing else to ask about.
         drawn = [each for each in drawn if each.item is None or each.item.item_id not in used]
     drawn.sort(
-        key=lambda each: (
-            each.item is not None and each.item.item_id in used,
-            each.attempt if spec.shares is None else 0,
-            order[each.chunk_key],
-            each.attempt,
-        )
+        key=lambda each: (each.item is not None and each.item.item_id in used, order[each.chunk_key], each.attempt)
     )
     refused = [
         candidate.item

@@ -249,7 +249,8 @@ def measure(pair: Pair) -> dict[str, Value]:
         "question_keeps_answer": not any(gives_away(item.question, answer, language) for answer in answers),
         "answer_present": bool(answers) if generated and item.answerable else None,
         "answer_length": max(word_count(tokens(answer)) for answer in answers) if answers else None,
-        "answer_grounded": max(share_known(answer, known, language) for answer in answers)
+        # Other wordings of a generated answer are grounded before they are taken.
+        "answer_grounded": max(share_known(answer, known, language) for answer in answers[: 1 if generated else None])
         if answers and sources
         else None,
         "evidence_in_chunk": _evidence_stands(pair) if generated and item.answerable and not pair.stays else None,

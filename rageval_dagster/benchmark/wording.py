@@ -88,10 +88,9 @@ _OR = {
     "fr": "ou",
     "es": "o|u",
     "it": "o|oppure",
-    "nl": "of",
     "pt": "ou",
-    "pl": "czy|lub|albo",
-    "zh": "还是|還是|或",
+    "pl": "lub|albo",
+    "zh": "还是|還是|或者|或",
     "ja": "それとも|または",
 }
 _LIST_MARK = re.compile(r"[,;:、，；：]")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, words
@@ -26,7 +27,7 @@ RARE = 2
 MOST = 0.6
 """Terms that have so many of a topic's words are the topic."""
 SHORT = 2
-"""A document of no more chunks is about little else than its title."""
+"""A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 QUERIES = 8
 """One question of so many is put as people type into a search box."""
 
@@ -49,7 +50,7 @@ def generate(
     - about a topic: that of a document of one passage, or of a section that begins in the passage;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, a name, or a noun that the
       passage says again;
-    - of the second rank (the candidate's `attempt` is 1), about an identifier or name that the passage says again.
+    - in a document of no more than `SHORT` chunks, about an identifier or a name that the passage says again.
 
     What is asked about stands in no other passage, with the document's topic or section, which the question tells. One
     question of `QUERIES`, and each in a language without fixed sentences, is put as a search query.
@@ -74,27 +75,41 @@ def generate(
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     found: list[Candidate] = []
     for chunk in chunks:
-        made, reason = _write(facts.passages[chunk.content_key], facts, seed, sizes.get(chunk.document_id, 1))
+        item, reason = _write(facts.passages[chunk.content_key], facts, seed, sizes.get(chunk.document_id, 1))
         found.append(
             Candidate(
                 chunk_key=chunk.content_key,
                 generator=generator_name(seed, language),
-                attempt=made.rank if made else 0,
-                status="new" if made else "failed",
-                item=made.item if made else None,
-                reasons=() if made else (reason,),
+                attempt=0,
+                status="new" if item else "failed",
+                item=item,
+                reasons=() if item else (reason,),
             )
         )
     return found
 
 
 @dataclass(frozen=True)
-class _Draft:
-    item: Item
-    rank: int = 0
+class _Source:
+    """A passage with what its questions are made of: its sentences that can be asked about, its document's topic and
+    number of chunks."""
+
+    passage: Passage
+    own: Sequence[Read]
+    facts: CorpusFacts
+    topic: Topic | None
+    seed: int
+    size: int
+
+    @property
+    def language(self) -> str | None:
+        return self.passage.language
+
+    def draw(self, what: str = "") -> str:
+        return digest(str(self.seed), self.passage.chunk.text_hash, what)
 
 
-def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[_Draft | None, str]:
+def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[Item | None, str]:
     """The first draft that meets the rules, or why there is none; `size` is that of the document, in chunks."""
     text = passage.chunk.text[:READ_CHARACTERS]
     if not eligible(text):
@@ -108,14 +123,11 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     own = [
         each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS and not hangs(each[0].text, passage.language)
     ]
-    topic = document_topic(passage, facts)
-    drafts = [*_topics(passage, own, facts, topic, size), *_terms(passage, own, facts, topic, seed, size)]
-    for draft in sorted(
-        drafts, key=lambda each: (each.rank, digest(str(seed), passage.chunk.text_hash, each.item.question))
-    ):
-        item = draft.item
-        if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
-            return draft, ""
+    source = _Source(passage, own, facts, document_topic(passage, facts), seed, size)
+    for kind in (_topics, _subjects, _named):
+        for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
+            if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
+                return item, ""
     return None, "no_question"
 
 
@@ -124,42 +136,38 @@ def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> boo
     return len(set(content_words(item.answers[0], passage.language)) - asked) >= least
 
 
-def _topics(
-    passage: Passage, own: Sequence[Read], facts: CorpusFacts, document: Topic | None, size: int
-) -> Iterator[_Draft]:
+def _topics(source: _Source) -> Iterator[Item]:
     """What the only passage about a topic says of it first, or the section that begins in a passage."""
-    asked, language = fixed_questions(passage.language), passage.language
+    asked, language, passage = fixed_questions(source.language), source.language, source.passage
     if asked is None:
         return
-    if size == 1 and document and document.document_id:
+    document = source.topic
+    if source.size == 1 and document and document.document_id:
         topic = document.text
         is_name = all(word[0].isupper() for word in topic.split() if word.casefold() not in stop_words(language))
-        # "Raspbian" is a name, "Links" may be anything, unless it is said what they are.
-        is_plain = " " not in topic and topic.lower() in passage.chunk.text
-        for sentence, *_ in own[:1]:
-            tells = _is_defined(topic, sentence, language) if is_plain else _opens_with(topic, sentence, language)
-            if tells and sentence == passage.sentences[0][0]:
+        for sentence, *_ in source.own[:1]:
+            if sentence == passage.sentences[0][0] and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
-                yield _draft(passage, sentence, asked.about.format(terms=topic), category)
+                yield _item(passage, sentence, asked.about.format(terms=topic), category)
                 return
-    for sentence, *_ in own:
-        section = section_topic(sentence.heading, passage, facts) if sentence.opens else None
+    for sentence, *_ in source.own:
+        section = section_topic(sentence.heading, passage, source.facts) if sentence.opens else None
         if section and _opens_with(section, sentence, language):
             if document and not set(content_words(document.text, language)) <= set(content_words(section, language)):
                 question = asked.in_context.format(terms=section, topic=document.text)
             else:
                 question = asked.about.format(terms=section)
-            draft = _draft(passage, sentence, question, "factual_lookup")
-            if _tells_more(draft.item, passage, MIN_NEW_WORDS_OF_SECTION):
-                yield draft
+            item = _item(passage, sentence, question, "factual_lookup")
+            if _tells_more(item, passage, MIN_NEW_WORDS_OF_SECTION):
+                yield item
 
 
 def _is_defined(topic: str, sentence: Sentence, language: str | None) -> bool:
     """Whether a sentence begins with a topic and a verb."""
-    found = words(sentence.text)
+    found, name = words(sentence.text), words(topic.partition(" (")[0])
+    name = name[1:] if name[:1] and name[0] in articles(language) else name
     found = found[1:] if found[0] in articles(language) else found
-    length = len(words(topic))
-    return found[:length] == words(topic) and not verbs(language).isdisjoint(found[length : length + 1])
+    return bool(name) and found[: len(name)] == name and not verbs(language).isdisjoint(found[len(name) :][:1])
 
 
 def _opens_with(topic: str, sentence: Sentence, language: str | None) -> bool:
@@ -168,29 +176,38 @@ def _opens_with(topic: str, sentence: Sentence, language: str | None) -> bool:
     return share_said(topic, first, language) >= SPOKEN
 
 
-def _terms(
-    passage: Passage, own: Sequence[Read], facts: CorpusFacts, document: Topic | None, seed: int, size: int
-) -> Iterator[_Draft]:
-    """What sentences say of their subject; of the second rank, what they say of something that they name. Where one of
-    it stands in too many chunks, together with another."""
-    text = " ".join(sentence.text for sentence, *_ in passage.sentences).casefold()
-    for sentence, subject, found in own:
-        section = section_topic(sentence.heading, passage, facts)
-        topic = Topic(section, passage.chunk.document_id) if section else document
-        telling = [term for term in found if _times(term, passage) >= AGAIN]
-        telling.sort(key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
-        # A noun that is said but once tells enough only where all is about little else.
-        if subject and (subject.kind != "noun" or size <= SHORT or text.count(subject.text.casefold()) >= AGAIN):
-            firsts = [(0, subject)]
-        else:
-            firsts = [(1, term) for term in telling if _is_whole_name(term) or (topic and term.kind != "year")]
-        for rank, first in firsts:
-            pairs = ([first, other] for other in telling if _differ(first, other, passage.language))
-            alone = (chosen for chosen in ([first], *pairs) if _is_alone(chosen, sentence, topic, facts))
-            chosen = sorted(next(alone, ()), key=lambda term: term.start)
-            if chosen and (question := _question(chosen, topic, passage, seed)):
-                yield _draft(passage, sentence, question, _category(chosen), rank)
-                break
+def _subjects(source: _Source) -> Iterator[Item]:
+    """What sentences say of their subject."""
+    text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
+    for sentence, subject, found in source.own:
+        # A noun that is said but once is most often no topic: "the simplest approach".
+        if subject and (subject.kind != "noun" or text.count(subject.text.casefold()) >= AGAIN):
+            yield from _about(subject, sentence, _telling(found, source.passage), source)
+
+
+def _named(source: _Source) -> Iterator[Item]:
+    """What sentences of a short document say of an identifier or a name."""
+    for sentence, _, found in source.own if source.size <= SHORT else ():
+        telling = _telling(found, source.passage)
+        drafts = (_about(term, sentence, telling, source) for term in telling if term.kind != "year")
+        yield from islice(chain.from_iterable(drafts), 1)
+
+
+def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:
+    """What a sentence names that its passage names again, the most telling first."""
+    again = [term for term in found if _times(term, passage) >= AGAIN]
+    return sorted(again, key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
+
+
+def _about(first: Term, sentence: Sentence, telling: Sequence[Term], source: _Source) -> Iterator[Item]:
+    """What a sentence says of a term; where that stands in too many chunks, together with another."""
+    section = section_topic(sentence.heading, source.passage, source.facts)
+    topic = Topic(section, source.passage.chunk.document_id) if section else source.topic
+    pairs = ([first, other] for other in telling if _differ(first, other, source.language))
+    alone = (chosen for chosen in ([first], *pairs) if _is_alone(chosen, sentence, topic, source.facts))
+    chosen = sorted(next(alone, ()), key=lambda term: term.start)
+    if chosen and (question := _question(chosen, topic, source)):
+        yield _item(source.passage, sentence, question, _category(chosen))
 
 
 def _differ(one: Term, other: Term, language: str | None) -> bool:
@@ -201,15 +218,17 @@ def _is_whole_name(term: Term) -> bool:
     return term.kind == "name" and (" " in term.text or is_character(term.text[0]))
 
 
-def _question(chosen: Sequence[Term], topic: Topic | None, passage: Passage, seed: int) -> str | None:
+def _question(chosen: Sequence[Term], topic: Topic | None, source: _Source) -> str | None:
     """The question about terms of a topic; None where they say nothing that it does not, or too little without it."""
-    asked, texts = fixed_questions(passage.language), [term.text for term in chosen]
+    asked, texts = fixed_questions(source.language), [term.text for term in chosen]
     if topic is None and not any(term.kind == "identifier" or _is_whole_name(term) for term in chosen):
         return None
-    if topic and share_said(" ".join(texts), content_words(topic.text, passage.language), passage.language) >= MOST:
+    if topic and share_said(" ".join(texts), content_words(topic.text, source.language), source.language) >= MOST:
         return None
-    if asked is None or int(digest(str(seed), passage.chunk.text_hash)[:8], 16) % QUERIES == 0:
-        return " ".join([*([topic.text] if topic else []), *texts])
+    query = " ".join([*([topic.text] if topic else []), *texts])
+    # Two words would be too short for the rules.
+    if asked is None or (int(source.draw()[:8], 16) % QUERIES == 0 and len(words(query)) > 2):
+        return query
     terms = asked.joint.join(texts)
     return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)
 
@@ -235,6 +254,6 @@ def _category(chosen: Sequence[Term]) -> str:
     return "temporal" if "year" in kinds else "entity_specific" if "name" in kinds else "factual_lookup"
 
 
-def _draft(passage: Passage, sentence: Sentence, question: str, category: str, rank: int = 0) -> _Draft:
+def _item(passage: Passage, sentence: Sentence, question: str, category: str) -> Item:
     evidence = Evidence(passage.chunk.document_id, passage.chunk.page, sentence.quote)
-    return _Draft(Item(question, (sentence.text,), (evidence,), category, origin="extractive"), rank)
+    return Item(question, (sentence.text,), (evidence,), category, origin="extractive")

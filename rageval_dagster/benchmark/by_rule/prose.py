@@ -37,8 +37,9 @@ _NOISE = re.compile(
 _POINTS = re.compile(r": | = |\b[^\W\d_]+ \d+\.\d|\[[^\]]*\d\]|\[[^\]]+\],|^\[")
 """What introduces something else, code, and references to sections, figures and literature."""
 _GLUED = re.compile(r"[.!?][A-Za-z0-9]", re.ASCII)
-_GLUED_HEADING = re.compile(r"[^\n]{1,30}\n\s*[^\W\d_a-z]")
+_SHORT_LINE = re.compile(r"[^\n]{1,30}\n\s*([^\W\d_])")
 """A short line before one that begins anew: the text of a PDF has no blank lines around headings."""
+_IDENTIFIER = re.compile(r"\w\.\w|^[A-Z]{2,}_|^[a-z]")
 _TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
 """A word torn at the end of a line, or a file's name at its dots."""
 
@@ -46,7 +47,7 @@ _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
     r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++"
-    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++|\d{1,2} ++)(?=\W*+[A-Z])"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[A-Z])"
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 """A heading that a sentence was torn into."""
@@ -144,7 +145,7 @@ def without_number(heading: str) -> str:
 def clean_heading(line: str) -> str:
     """A line as the heading that it may be: without markup."""
     line = line.strip()
-    if " " not in line:
+    if " " not in line and not _IDENTIFIER.search(line):
         line = line.replace("_", " ")  # as in the names of wiki pages
     return " ".join(re.sub(r"[*`#]+", "", line).split()).rstrip(":¶ ")
 
@@ -240,7 +241,8 @@ def _pieces(body: str, language: str) -> Iterator[str]:
         is_torn = any(_GLUED.match(body, place - 1) for place in (start, start + len(piece)) if place)
         quote = body[start : start + len(piece)].strip()
         opens_line = not body[:start].rstrip(" ").strip("\n") or body[:start].rstrip(" ").endswith("\n")
-        is_torn = is_torn or (opens_line and _GLUED_HEADING.match(quote) is not None)
+        short = _SHORT_LINE.match(quote) if opens_line else None
+        is_torn = is_torn or (short is not None and short.group(1).isupper())
         start += len(piece)
         if _UNMARKED.search(quote):
             yield from _CLAUSES.findall(quote)

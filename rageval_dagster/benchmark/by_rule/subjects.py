@@ -36,8 +36,10 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
     tokens = [*re.finditer(r"\S+", sentence)]
     if len(tokens) > 1 and tokens[0].group().casefold() in articles(around.language):
         tokens = tokens[1:]
-    start = tokens[0].start()
+    start, known = tokens[0].start(), verbs(around.language)
     held = [*takewhile(lambda token: _may_belong_to_noun(token.group(), around), tokens[:MAX_WORDS])]
+    verb = next((place for place, token in enumerate(held) if place and token.group().casefold() in known), len(held))
+    held = held[:verb]
     # "PostgreSQL currently does ..."
     held = held[:-1] if len(held) > 1 and _ADVERB.search(held[-1].group()) else held
     for length in range(len(held), 0, -1):
@@ -45,7 +47,7 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
             continue
         text = sentence[start : held[length - 1].end()]
         following = "".join(token.group() for token in tokens[length : length + 1])
-        is_verb = following.casefold() in verbs(around.language)
+        is_verb = following.casefold() in known
         if is_verb or (length < len(held) and _is_unit(text, following, around)):
             return _noun(text, start, named, around) or _named(start, sentence, named, around)
     return _named(start, sentence, named, around)
@@ -55,7 +57,7 @@ def _may_belong_to_noun(token: str, around: Surroundings) -> bool:
     return (
         any(map(str.isalnum, token))
         and (token in PARTICLES or not _is_function_word(token, around))
-        and not token[0].isdigit()
+        and not (token[0].isdigit() or token[0] in "'\u2019")
         and token[-1] not in ",;:.!?–—"
         and token.count("(") == token.count(")")
     )
@@ -72,7 +74,7 @@ def _is_function_word(token: str, around: Surroundings) -> bool:
 def _is_unit(text: str, following: str, around: Surroundings) -> bool:
     """Whether the passage has several words before a verb, too, or before another word where no verbs are known."""
     known = verbs(around.language)
-    if known and " " not in text:
+    if (known and " " not in text) or around.folded.count(text.casefold()) < AGAIN:
         return False
     found = re.finditer(rf"(?<!\w){re.escape(text.casefold())}(?!\w)\W*(\w*)", around.folded)
     return any(match.group(1) in known if known else match.group(1) not in words(following) for match in found)

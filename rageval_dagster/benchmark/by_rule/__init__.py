@@ -1,1 +1,1 @@
-"""Questions by rule, without a model: about a topic, and about what one sentence of a passage names."""
+"""Questions by rule, without a model: about a topic, and about what a sentence is about."""

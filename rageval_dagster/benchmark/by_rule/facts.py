@@ -33,7 +33,6 @@ NAMED, NAMED_SHARE = 3, 0.3
 COMMON, COMMON_SHARE = 100, 0.05
 """A term whose rarest word is in more chunks, and in a larger share of them, is not looked for: it tells too little."""
 
-
 TELLING, TELLING_SHARE = 3, 0.01
 """A word of no more chunks, or of such a share of them, tells something of what it is said of."""
 
@@ -108,13 +107,13 @@ def read_corpus(
     furniture = lines.furniture(few)
     in_lower_case = frozenset(filter(str.islower, written))
     common = frozenset(word for word, count in chunks_with.items() if count > max(TELLING, TELLING_SHARE * size))
-    around = Surroundings("", language, in_lower_case=in_lower_case, common=common)
+    around = Surroundings("", language, in_lower_case, common)
     passages = {chunk.content_key: _read(chunk, furniture, around) for chunk in chunks}
     looked = _Wordings(chunks_with, max(COMMON, int(COMMON_SHARE * size)))
     for passage in passages.values():
-        for sentence, about, found in passage.sentences:
+        for sentence, opening_term, found in passage.sentences:
             looked.want(wording(sentence.text))
-            for term in (*found, *([about] if about else [])):
+            for term in (*found, *([opening_term] if opening_term else [])):
                 looked.want(wording(term.text))
     named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
     headings = {sentence.heading for passage in passages.values() for sentence, *_ in passage.sentences} - {None}

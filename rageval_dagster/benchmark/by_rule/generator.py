@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, words
@@ -182,7 +181,9 @@ def _subjects(source: _Source) -> Iterator[Item]:
     for sentence, subject, found in source.own:
         # A noun that is said but once is most often no topic: "the simplest approach".
         if subject and (subject.kind != "noun" or text.count(subject.text.casefold()) >= AGAIN):
-            yield from _about(subject, sentence, _telling(found, source.passage), source)
+            item = _about(subject, sentence, _telling(found, source.passage), source)
+            if item:
+                yield item
 
 
 def _named(source: _Source) -> Iterator[Item]:
@@ -190,7 +191,9 @@ def _named(source: _Source) -> Iterator[Item]:
     for sentence, _, found in source.own if source.size <= SHORT else ():
         telling = _telling(found, source.passage)
         drafts = (_about(term, sentence, telling, source) for term in telling if term.kind != "year")
-        yield from islice(chain.from_iterable(drafts), 1)
+        item = next(filter(None, drafts), None)
+        if item:
+            yield item
 
 
 def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:
@@ -199,15 +202,15 @@ def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:
     return sorted(again, key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
 
 
-def _about(first: Term, sentence: Sentence, telling: Sequence[Term], source: _Source) -> Iterator[Item]:
+def _about(first: Term, sentence: Sentence, telling: Sequence[Term], source: _Source) -> Item | None:
     """What a sentence says of a term; where that stands in too many chunks, together with another."""
     section = section_topic(sentence.heading, source.passage, source.facts)
     topic = Topic(section, source.passage.chunk.document_id) if section else source.topic
     pairs = ([first, other] for other in telling if _differ(first, other, source.language))
     alone = (chosen for chosen in ([first], *pairs) if _is_alone(chosen, sentence, topic, source.facts))
     chosen = sorted(next(alone, ()), key=lambda term: term.start)
-    if chosen and (question := _question(chosen, topic, source)):
-        yield _item(source.passage, sentence, question, _category(chosen))
+    question = _question(chosen, topic, source) if chosen else None
+    return _item(source.passage, sentence, question, _category(chosen)) if question else None
 
 
 def _differ(one: Term, other: Term, language: str | None) -> bool:

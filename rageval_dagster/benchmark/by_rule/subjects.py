@@ -117,4 +117,4 @@ def _unspaced(sentence: str, around: Surroundings) -> Term | None:
         return None
     text = match.group(1)
     is_name = _LATIN_OR_KATAKANA.fullmatch(text) is not None
-    return Term(text, "name" if is_name else "noun", 0) if is_name or around.text.count(text) >= AGAIN else None
+    return Term(text, "name" if is_name else "noun", 0)

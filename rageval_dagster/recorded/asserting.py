@@ -64,9 +64,8 @@ def assert_evaluation(
         values = [outcome.value for outcome in outcomes[name].values() if outcome.value is not None]
         if not values:
             lines.append(f"{name} has no value on any question: {next(iter(outcomes[name].values())).reason}")
-        elif name in mean:
-            if said := _fault(metric, Outcome.scored(sum(values) / len(values)), mean[name]):
-                lines.append(f"mean of {plural(len(values), 'question')}: {said}")
+        elif name in mean and (said := _fault(metric, Outcome.scored(sum(values) / len(values)), mean[name])):
+            lines.append(f"mean of {plural(len(values), 'question')}: {said}")
     if lines:
         raise AssertionError("\n".join(lines))
 

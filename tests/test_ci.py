@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from tests.docs.pages import blocks
 from tests.pipeline.small_project import Project
 
 ROOT = Path(__file__).parents[1]
@@ -74,6 +75,15 @@ def test_the_action_installs_and_evaluates_and_gitlab_s_job_does_the_same(evalua
     assert ended.returncode in (0, *GITLAB["allow_failure"]["exit_codes"]), ended.stderr
     assert GITLAB["artifacts"]["reports"]["junit"] == JUNIT
     assert "evaluation" in cases(evaluated.folder)
+
+
+def test_the_workflow_of_the_docs_gives_the_action_what_it_takes() -> None:
+    [workflow] = blocks("docs/in-your-tests-and-ci.md", "yaml")
+    [step] = [
+        step for step in yaml.safe_load(workflow)["jobs"]["rageval"]["steps"] if "rageval_dagster@" in step["uses"]
+    ]
+    assert step["with"].keys() <= ACTION["inputs"].keys()
+    assert {name for name, about in ACTION["inputs"].items() if about.get("required")} <= step["with"].keys()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from rageval_dagster import assert_evaluation
 from rageval_dagster.errors import SettingsError
+from tests.docs.pages import blocks
 
 pytest_plugins = ["pytester"]
 
@@ -42,12 +43,15 @@ def test_the_tests_of_a_project_fail_in_a_line_a_question(pytester: pytest.Pytes
     folder = pytester.mkdir("answers")
     (folder / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
     (folder / "broken.jsonl").write_text('{"question": 7, "answer": "x"}\n', encoding="utf-8")
-    pytester.makepyfile(TESTS)
+    rows = [{**row, "contexts": [row.get("answer", "")]} for row in ROWS[:2]]
+    (pytester.path / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    pytester.makepyfile(test_project=TESTS, test_of_the_docs=blocks("docs/in-your-tests-and-ci.md", "python")[0])
     # A process of its own: what pytester imports in this one it takes out again, and numpy is imported only once.
     ended = pytester.runpytest_subprocess("-p", "rageval_dagster.pytest_plugin")
-    ended.assert_outcomes(passed=1, failed=3)
+    ended.assert_outcomes(passed=1, failed=4)
     shown = [line.removeprefix("E").strip() for line in ended.outlines if line.startswith("E ")]
     assert shown == [
+        "AssertionError: mean of 2 questions: lexical.answer_match 0.500, at least 0.8",
         "AssertionError: 2 of 4 questions not good enough:",
         "fee  lexical.number_match 0.000, at least 1  What is the fee?",
         "lost  lexical.number_match: error, timeout; lexical.token_f1: error, timeout  Who signs?",

@@ -1,5 +1,6 @@
 """`evaluate` as users of ragas call it, over a scripted judge."""
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.ragas import DEFAULT_METRICS, evaluate
+from tests.docs.pages import blocks, table
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
@@ -40,6 +42,17 @@ def test_rows_get_the_scores_that_were_asked_for_by_ragas_names(judge: ScriptedS
     assert set(frame.columns) == {*GOOD, "faithfulness", "context_recall"}
     assert frame["response"].tolist() == [GOOD["response"], BAD["response"]]
     assert {request.body["model"] for request in judge.requests} == {"scripted"}
+
+
+def test_the_example_of_the_docs_works(judge: ScriptedServer) -> None:
+    names: dict[str, Any] = {}
+    exec(blocks("docs/in-your-tests-and-ci.md", "python")[1], names)
+    assert None not in names["result"].scores[0].values()
+
+
+def test_the_table_of_the_docs_names_every_metric() -> None:
+    cells = [row[0] for row in table("docs/in-your-tests-and-ci.md", "## If you use ragas")]
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) >= {*DEFAULT_METRICS, "exact_match", "factual_correctness"}
 
 
 def test_the_default_metrics_are_those_of_ragas(judge: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,9 @@
 """`evaluate` as users of ragas call it, over a scripted judge."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +13,7 @@ import pytest
 
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.ragas import DEFAULT_METRICS, evaluate
-from tests.docs.pages import blocks, table
+from tests.docs.pages import ROOT, blocks, table
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import Fault, Received, ScriptedServer
 
@@ -114,3 +117,16 @@ def test_what_it_does_not_have_is_refused_in_a_sentence() -> None:
         evaluate([GOOD], llm=object())  # pyright: ignore[reportArgumentType]
     with pytest.raises(RagevalError, match="a sample has none of the fields user_input"):
         evaluate([{"text": "x"}], ["exact_match"])
+
+
+@pytest.mark.slow
+def test_no_adversarial_case_gets_a_wrong_score() -> None:
+    ended = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "adversarial.py"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"^wrong +(\d+) +0$", ended.stdout, flags=re.MULTILINE)

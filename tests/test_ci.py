@@ -65,7 +65,8 @@ def test_the_action_installs_and_evaluates_and_gitlab_s_job_does_the_same(evalua
     environment |= {**evaluated.environment, "PATH": f"{python.parent}:{os.environ['PATH']}"}
     ended = run_action(evaluated.folder, environment, client="acme", unclear="warn")
     assert ended.returncode == 0, ended.stderr
-    assert (site / "rageval_dagster" / "telling" / "junit.py").exists()
+    [entry_points] = site.glob("rageval_dagster-*.dist-info/entry_points.txt")
+    assert "[pytest11]" in entry_points.read_text(encoding="utf-8")
     assert "evaluation" in cases(evaluated.folder)
     assert (evaluated.folder / "summary.md").read_text(encoding="utf-8").startswith("- acme / synthetic / dense: ")
 

@@ -200,6 +200,20 @@ def test_a_page_of_an_api_is_read_where_the_format_is_named(tmp_path: Path) -> N
     assert read(tmp_path, json.dumps({"data": API, "next_cursor": None}), "phoenix").result.contexts == PASSAGES
 
 
+def test_ids_and_names_that_nobody_expects_are_refused_or_read(tmp_path: Path) -> None:
+    rows = [
+        {**OBSERVATIONS[0], "id": ["o"], "parentObservationId": {"o": 1}},
+        {**OBSERVATIONS[1], "traceId": ["t"]},
+        {**OBSERVATIONS[1], "traceId": "t2", "output": {"0": {"text": PASSAGES[0]}, "1": "a" * 10}},
+    ]
+    report = read_outputs(write(tmp_path, lines(*rows)), "langfuse")
+    assert [output.id for output in report.rows] == ["t1"]
+    assert [refusal.field for refusal in report.refused] == ["trace_id", "answer"]
+    deep = {"retrieval.documents." + "a." * 5000: 1, **RETRIEVED}
+    report = read_outputs(write(tmp_path, lines({**API[1], "attributes": deep})), "phoenix")
+    assert len(report.rows) + len(report.refused) == 1
+
+
 def test_traces_without_observations_do_not_tell_what_was_retrieved(tmp_path: Path) -> None:
     output = read(tmp_path, lines({**TRACE, "observations": ["o1", "o2"]}), "langfuse")
     assert (output.result.tells_contexts, output.result.item.question) == (False, QUESTION)

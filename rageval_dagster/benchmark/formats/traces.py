@@ -13,6 +13,9 @@ FIELDS = {
 }
 """What the row of a trace has, beside `input.NAME` and `output.NAME` where these are objects."""
 
+_MOST_PARTS = 20
+"""Of a dotted name: the conventions have 7."""
+
 _ENVELOPES = ("data", "resourceSpans", "scopeSpans", "spans")
 _USER, _ASSISTANT = ("user", "human"), ("assistant", "ai")
 _QUESTION = ("question", "query", "user_input", "input", "prompt", "text", "content")
@@ -25,8 +28,8 @@ class Span(NamedTuple):
     """A step of a trace, or (Langfuse) the trace as a whole, which has no id; `documents` are what it retrieved."""
 
     trace_id: Any
-    id: Any = None
-    parent_id: Any = None
+    id: str | None = None
+    parent_id: str | None = None
     kind: str = ""
     input: Any = None
     output: Any = None
@@ -132,8 +135,8 @@ def _langfuse(row: Row) -> Span:
     output = _first(row, "output")
     return Span(
         trace_id,
-        id=row.get("id") or "",
-        parent_id=_first(row, "parentObservationId", "parent_observation_id"),
+        id=str(row.get("id")),
+        parent_id=str(_first(row, "parentObservationId", "parent_observation_id") or ""),
         kind=kind,
         input=_first(row, "input"),
         output=output,
@@ -160,11 +163,11 @@ def _openinference(row: Row) -> Span:
     context = {**tree, **(tree["context"] if isinstance(tree.get("context"), dict) else {})}
     kind = str(attribute("openinference.span.kind") or tree.get("span_kind") or "").upper()
     status = tree.get("status")
-    code = _first(status, "code") if isinstance(status, dict) else tree.get("status_code")
+    code = _first(status, "code", "status_code") if isinstance(status, dict) else tree.get("status_code")
     return Span(
         _first(context, "trace_id", "traceId"),
-        id=_first(context, "span_id", "spanId") or "",
-        parent_id=_first(tree, "parent_id", "parentSpanId", "parent_span_id"),
+        id=str(_first(context, "span_id", "spanId")),
+        parent_id=str(_first(tree, "parent_id", "parentSpanId", "parent_span_id") or ""),
         kind=kind,
         input=attribute("input.value"),
         output=attribute("output.value"),
@@ -184,7 +187,7 @@ def _tree(value: Any) -> Any:
         return value
     tree: dict[str, Any] = {}
     for name, entry in value.items():
-        *path, last = name.split(".")
+        *path, last = name.split(".", _MOST_PARTS)
         node: Any = tree
         for part in path:
             node = node.setdefault(part, {}) if isinstance(node, dict) else None

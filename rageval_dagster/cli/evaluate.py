@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -54,6 +55,9 @@ def evaluate(
         bool,
         typer.Option("--gate", help="Exit with 1 where a metric of the gate regressed, with 3 where that is unclear."),
     ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(help="With --gate: write what it found to this file, as JUnit XML.")
+    ] = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
     ] = False,
@@ -70,11 +74,13 @@ def evaluate(
     from rageval_dagster.app import evaluate as app
     from rageval_dagster.telling.alarms import failed_metrics, failed_questions, leak, unknown_chunks
 
+    if junit is not None and not (gated and junit.absolute().parent.is_dir()):
+        raise RagevalError("--junit goes with --gate, and names a file in a folder that there is")
     if fast and (dry_run or gated or sample_size is not None or strategy is not None):
         raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
     plan = app.Plan(dataset or [], system or [], k or 0, sample_size or 0, strategy or "")
     if resume is not None and (plan != app.Plan() or every or client is not None or dry_run or fast):
-        raise RagevalError("--resume goes on with what was asked for: it goes with --gate and --json only")
+        raise RagevalError("--resume goes on with what was asked for: it goes with --gate, --junit and --json only")
     if resume is None and every == (client is not None):
         raise RagevalError("name a client with --client NAME, or take --all of them")
     settings, db = open_all()
@@ -107,7 +113,7 @@ def evaluate(
             say(f"{each.report.evaluation.client_id} / {each.report.evaluation.dataset_name}: {each.shortage}")
     if done.failed:
         say(f"{plural(done.failed, 'client')} of {done.chosen} failed")
-    verdict = say_gate(settings, db, [each.judged for each in done.found]) if gated else 0
+    verdict = say_gate(settings, db, [each.judged for each in done.found], junit) if gated else 0
     if any(leaking) or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if done.failed == done.chosen or done.answered_nothing:

@@ -4,6 +4,7 @@ import getpass
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,13 +116,21 @@ def accept(
     )
 
 
-def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]") -> int:
-    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear)."""
+def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", junit: Path | None = None) -> int:
+    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear).
+
+    Where `junit` is named, it is written there too.
+    """
+    from rageval_dagster.benchmark.exporting import written_whole
+    from rageval_dagster.telling.junit import junit_xml
     from rageval_dagster.telling.verdicts import sentence, verdict_of
 
-    for each in judged:
+    told = [verdict_of(db, each, settings.for_client(each.evaluation.client_id).max_error_share) for each in judged]
+    if junit is not None:
+        with written_whole(junit, force=True) as draft:
+            draft.write_bytes(junit_xml(told))
+    for each, found in zip(judged, told, strict=True):
         evaluation = each.evaluation
-        found = verdict_of(db, each, settings.for_client(evaluation.client_id).max_error_share)
         said = f"leak, not passed; scores alone: {sentence(found)}" if evaluation.foreign_chunks else sentence(found)
         say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {said}")
         for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):

@@ -20,6 +20,8 @@ from tests.pipeline.small_project import Project, documents
         ("evaluate --client nobody", ["'nobody'", "rageval clients list"]),
         ("evaluate --client acme --system magic", ["'magic'", "dense", "bm25", "hybrid"]),
         ("evaluate --client acme --dataset 99", ["99"]),
+        ("evaluate --client acme --junit gate.xml", ["--junit goes with --gate"]),
+        ("evaluate --client acme --gate --junit none/gate.xml", ["--junit", "a folder that there is"]),
         ("ingest empty --client nobody", ["empty"]),
     ],
 )

@@ -89,7 +89,7 @@ class Customer:
         assert self.run("datasets", "import", "questions.jsonl", "--client", "acme").code == 0
 
     def evaluate(self) -> Ended:
-        return self.run("evaluate", "--client", "acme", "--gate")
+        return self.run("evaluate", "--client", "acme", "--gate", "--junit", "gate.xml")
 
     @property
     def incidents(self) -> list[str]:
@@ -115,7 +115,9 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     assert re.search(
         r"questions newly failing, also when asked again:\n(    \w+  Who opened the .*\?\n){5}    and ", fallen.out
     )
-    assert "Who opened" not in fallen.err, "what goes into a log has ids"
+    junit = Path("gate.xml").read_text(encoding="utf-8")
+    assert '<failure message="retrieval.hit_rate_at_3 0.919 -&gt; 0.622' in junit
+    assert "Who opened" not in fallen.err + junit, "what goes into a log has ids"
     listed = json.loads(run("runs", "list", "--json").out)
     assert [row["verdict"] for row in listed] == ["regressed", "passed", "passed", "first"]
     # Metrics with the same fall have the same word, also where two runs are compared by hand.

@@ -51,7 +51,7 @@ def generate(
 
     The questions test whether the passage is found. There are few kinds (known-item questions, Azzopardi et al. 2007):
 
-    - about the title of a document of one passage, which its first sentence defines;
+    - about the title of a document, which its first sentence defines;
     - about an option or identifier that a list defines, or a section that begins in the passage;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
@@ -142,9 +142,11 @@ def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> boo
 
 
 def _documents(source: _Source) -> Iterator[Item]:
-    """What the only passage of a document says first, where that defines its title."""
+    """What a document, or a passage of a short one, says first, where that defines its title."""
     asked, language, document = fixed_questions(source.language), source.language, source.topic
-    if asked and source.size == 1 and document and document.document_id:
+    # A chunk of its own may hold the title.
+    may_define = source.size <= SHORT or source.passage.chunk.position in (0, 1)
+    if asked and may_define and document and document.document_id:
         topic = document.text
         is_name = all(word[0].isupper() for word in topic.split() if word.casefold() not in stop_words(language))
         for sentence, *_ in source.own[:1]:
@@ -154,15 +156,14 @@ def _documents(source: _Source) -> Iterator[Item]:
 
 
 def _is_defined(topic: str, sentence: Sentence, language: str | None) -> bool:
-    """Whether a sentence begins with a topic, and goes on with a verb and, where the language has some, an article:
-    "... is a ..."."""
+    """Whether a sentence begins with a topic and a verb, or with a topic, other names of it, and "is a"."""
     found, name = (words(re.sub(r"\([^()]*\)", "", text)) for text in (sentence.text, topic))
     without = articles(language)
     found, name = (each[1:] if each[:1] and each[0] in without else each for each in (found, name))
     rest = found[len(name) :][:MAX_WORDS_TO_VERB]
     verb = next((place for place, word in enumerate(rest) if word in verbs(language)), None)
-    goes_on = verb is not None and (not without or not without.isdisjoint(rest[verb + 1 : verb + 2]))
-    return bool(name) and found[: len(name)] == name and goes_on
+    is_said = verb == 0 or (verb is not None and not without.isdisjoint(rest[verb + 1 : verb + 2]))
+    return bool(name) and found[: len(name)] == name and is_said
 
 
 def _sections(source: _Source) -> Iterator[Item]:

@@ -220,11 +220,13 @@ def print_evaluations(
         lines = evaluation_lines(clients[each.report.evaluation.client_id], db, each)
         if len(found) > FEW and each.judged.judgement.verdict == "passed" and not each.leaked:
             lines = [f"{lines[0]}: passed"]
-        print("\n".join([*([""] if each is not found[0] else []), *lines]))
+        if each is not found[0] and len(lines) > 1:
+            print()
+        print("\n".join(lines))
     for name, own in clients.items():
         if (path := report_path(own.report_dir, name)).exists():
             print(f"Report: {path}")
-    warnings = [*_language_warnings(settings, [each.report for each in found])]
+    warnings = _language_warnings(settings, [each.report for each in found])
     warnings += filter(None, map(same_model_warning, clients.values()))
     for warning in dict.fromkeys(warnings):
         say(f"warning: {warning}")

@@ -42,7 +42,7 @@ from rageval_dagster.text import plural
 
 MOST_GROUPS = 12
 FIRST_NUMBERS = 5
-FIRST_QUESTIONS = 5
+FIRST_QUESTIONS = 4
 LENGTHS = ((8, "up to 8 words"), (15, "9 to 15 words"), (10**9, "over 15 words"))
 
 
@@ -127,9 +127,10 @@ class EvaluationContents:
     def suffering(self) -> list[dict[str, Any]]:
         """The questions to look at first: those that newly fail, else that fell most, else that went worst."""
         rows = {row["id"]: row for row in self.questions.rows}
-        fallen = sorted((id for id, row in rows.items() if row.get("d", 0.0) > 0), key=lambda id: -rows[id]["d"])
-        ids = self.judged.judgement.newly_failing or (self.judged.regressed and fallen) or self.report.by_badness
-        return [rows[id] for id in ids[:FIRST_QUESTIONS] if id in rows]
+        deepest_first = sorted(rows, key=lambda id: -rows[id].get("d", 0.0))
+        failing = [id for id in deepest_first if rows[id].get("n")]
+        fallen = [id for id in deepest_first if rows[id].get("d", 0.0) > 0] if self.judged.regressed else []
+        return [rows[id] for id in (failing or fallen or self.report.by_badness)[:FIRST_QUESTIONS] if id in rows]
 
     @property
     def items(self) -> list[Item]:

@@ -246,18 +246,21 @@ def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Datab
     ("run", "said"),
     [
         (
-            {"step": "metric_scores", "error": "LanguageModelError"},
+            EndedRun("0b6d3c1e", True, "metric_scores", "LanguageModelError"),
             "while scoring the answers: a language model refused",
         ),
-        ({"step": "metric_scores", "error": "ZeroDivisionError"}, "while scoring the answers. Its log says why."),
-        ({}, "before its first step. Its log says why."),
+        (
+            EndedRun("0b6d3c1e", True, "metric_scores", "ZeroDivisionError"),
+            "while scoring the answers. Its log says why.",
+        ),
+        (EndedRun("0b6d3c1e", True), "before its first step. Its log says why."),
     ],
 )
 def test_why_a_run_failed_is_told_without_classes_steps_and_ids(
-    sqlite_db: Database, settings: Settings, run: dict[str, str], said: str
+    sqlite_db: Database, settings: Settings, run: EndedRun, said: str
 ) -> None:
     evaluate(sqlite_db, "acme")
-    note_run(sqlite_db, "acme", EndedRun("0b6d3c1e-58f2-4a0e", True, **run), utc_now())
+    note_run(sqlite_db, "acme", run, utc_now())
     for path in (write_fleet_report(sqlite_db, settings), write_client_report(sqlite_db, settings, "acme")):
         page = path.read_text()
         assert f"The last run failed {said}" in page

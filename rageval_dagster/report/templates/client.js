@@ -92,7 +92,7 @@
       const first = make("td", undefined, { class: "text" }), marks = tags(data, row);
       first.append(make("a", row.q === undefined ? row.id : row.q, { href: address({ question: row.id }), dir: "auto" }));
       if (marks.length) first.append(make("br"), ...marks);
-      line.append(first, make("td", spaced(row.c), { class: "extra", dir: "auto" }), make("td", movedText(row), { class: "n" }),
+      line.append(first, make("td", spaced(row.c), { class: "extra", dir: "auto" }), make("td", movedText(row), { class: "n", "data-label": "rank" }),
         make("td", number >= 0 ? shown(row.s[number]) : "", { class: "n extra" }),
         make("td", row.d ? (row.d > 0 ? "−" : "+") + Math.abs(row.d).toFixed(2) : "", { class: `n extra ${row.d > 0 ? "worse" : row.d < 0 ? "better" : ""}` }));
       body.append(line);
@@ -164,6 +164,7 @@
     }
     if (row.h) {
       parts.append(make("h3", "Passages"));
+      const rest = make("details");
       for (const [text, doc, chunk, page, rank, relevant, cited, seen] of row.h) {
         const passage = make("div", undefined, { class: relevant ? "passage relevant" : "passage" });
         const head = make("p", `${rank}. ${doc}${page === null ? "" : `, page ${page}`} `, { dir: "auto", title: `chunk ${chunk}` });
@@ -171,7 +172,11 @@
         if (cited) head.append(make("span", "cited", { class: "tag" }));
         if (!seen) head.append(make("span", "not given to the answer", { class: "tag" }));
         passage.append(head, make("p", text === null ? "(its text is not kept)" : data.texts[text], { dir: "auto" }));
-        parts.append(passage);
+        (seen || relevant ? parts : rest).append(passage);
+      }
+      if (rest.childElementCount) {
+        rest.prepend(make("summary", `${rest.childElementCount} more that were not given to the answer`));
+        parts.append(rest);
       }
     } else if (row.q !== undefined) {
       const judged = data.metrics.some(metric => /^(judge|claims)\./.test(metric));

@@ -136,7 +136,7 @@ def test_the_first_screen_says_what_happened(report: Path, open_page: Open) -> N
     assert page.locator(".answer").inner_text() == "Do not ship"
     why, question = page.locator("#changed-2"), page.locator("#failing-2 ~ ul li").first
     assert why.inner_text() == "Why"
-    assert re.search(r"question \d+\?\s+evidence: rank 1 · doc-\d+", question.inner_text())
+    assert "evidence: rank 1 · doc-" in question.inner_text()
     for part in (page.locator(".verdict"), why, question):
         assert part.bounding_box()["y"] < 600  # pyright: ignore[reportOptionalSubscript]
     assert page.locator("h1").inner_text() == NAME

@@ -55,7 +55,7 @@ def launch(
 
     Args:
         plan: values of the EvaluationPlan resource that differ from the settings.
-        on_step: called with the name of each step as it starts.
+        on_step: called with the name of each asset as it begins to be made; what checks and shows them takes no time.
     """
     prepare_dagster_home(settings)
     db = HistoryDatabase().open()
@@ -64,7 +64,9 @@ def launch(
     with dg.DagsterInstance.get() as instance:
         ensure_partitions(instance, [client_id])
         config = {**run_config(trigger, **plan), "loggers": {"progress": {}}}
-        launched = _execute(instance, job, config, run_tags(client_id, trigger), on_step)
+        assets = {spec.key.to_user_string() for spec in defs.resolve_all_asset_specs()}
+        tags = run_tags(client_id, trigger)
+        launched = _execute(instance, job, config, tags, lambda step: on_step(step) if step in assets else None)
         return replace(launched, untold=after_run(instance, db, settings, client_id))
 
 

@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 from rageval_dagster.cli.app import app
@@ -19,6 +20,9 @@ def main() -> None:
 
     SIGTERM stops a command as Ctrl-C does: leases are given back, and nothing is left half written.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a character that the terminal's encoding lacks ends no command
+            stream.reconfigure(errors="backslashreplace")
     with _stopped_by() as came:
         try:
             app()

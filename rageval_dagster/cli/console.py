@@ -64,15 +64,35 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
     if not rows:
         print(empty)
         return
-    cells = [[cell(row.get(column)) for column in columns] for row in rows]
-    widths = [max(len(line[i]) for line in [list(columns), *cells]) for i in range(len(columns))]
+    lines = [list(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
     numeric = [all(_is_number(row.get(column)) for row in rows) for column in columns]
-    for line in [list(columns), *cells]:
-        padded = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric, strict=True)
-        ]
-        print("  ".join(padded).rstrip())
+    for line in aligned(lines, numeric):
+        print(line)
+
+
+def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """The cells of each line in columns, two spaces apart; a character that a terminal shows wide takes two places.
+
+    Args:
+        right: for each column whether it is aligned to the right, as numbers are.
+    """
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (
+            " " * (width - cell_len(text)) + text if is_right else text + " " * (width - cell_len(text))
+            for text, width, is_right in zip(line, widths, right, strict=True)
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def fitting(text: str, places: int = 80) -> str:
+    """Text that a terminal can show, cut to so many places."""
+    from rich.cells import cell_len, set_cell_size
+
+    line = cell(text)
+    return line if cell_len(line) <= places else f"{set_cell_size(line, places - 3).rstrip()}..."
 
 
 def score_rows(scores: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,9 @@
 """`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,15 +13,17 @@ from rageval_dagster.cli.console import (
     DONE_IN_PART,
     GATE_FAILED,
     SCORE_COLUMNS,
+    aligned,
     cell,
     dataset_number,
+    fitting,
     print_json,
     print_json_lines,
     print_table,
     say,
     score_rows,
 )
-from rageval_dagster.cli.gate import gate_json, gate_lines, say_gate
+from rageval_dagster.cli.gate import gate_json, say_gate
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Summary
 from rageval_dagster.settings import Settings
@@ -30,7 +34,15 @@ if TYPE_CHECKING:
     from rageval_dagster.evaluation.summary import EvaluationReport
     from rageval_dagster.recorded.fast import FastReport
     from rageval_dagster.storage.caches import Usage
+    from rageval_dagster.storage.comparisons import Judgement
     from rageval_dagster.storage.database import Database
+    from rageval_dagster.telling.verdicts import Verdict
+
+MOST_LINES = 12
+"""What is said of an evaluation."""
+MOST_CHANGES, MOST_FAILING, MOST_STEPS = 2, 3, 3
+FEW = 10
+"""So many evaluations are told with all their lines; of more, those that passed get one."""
 
 FORECAST_TOTALS = ("tokens", "cost_usd", "seconds", "models")
 """What the second table of --dry-run shows by model."""
@@ -54,6 +66,9 @@ def evaluate(
         bool,
         typer.Option("--gate", help="Exit with 1 where a metric of the gate regressed, with 3 where that is unclear."),
     ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(help="With --gate: write what it found to this file, as JUnit XML.")
+    ] = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
     ] = False,
@@ -70,11 +85,13 @@ def evaluate(
     from rageval_dagster.app import evaluate as app
     from rageval_dagster.telling.alarms import failed_metrics, failed_questions, leak, unknown_chunks
 
+    if junit is not None and not (gated and junit.absolute().parent.is_dir()):
+        raise RagevalError("--junit goes with --gate, and names a file in a folder that there is")
     if fast and (dry_run or gated or sample_size is not None or strategy is not None):
         raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
     plan = app.Plan(dataset or [], system or [], k or 0, sample_size or 0, strategy or "")
     if resume is not None and (plan != app.Plan() or every or client is not None or dry_run or fast):
-        raise RagevalError("--resume goes on with what was asked for: it goes with --gate and --json only")
+        raise RagevalError("--resume goes on with what was asked for: it goes with --gate, --junit and --json only")
     if resume is None and every == (client is not None):
         raise RagevalError("name a client with --client NAME, or take --all of them")
     settings, db = open_all()
@@ -107,7 +124,7 @@ def evaluate(
             say(f"{each.report.evaluation.client_id} / {each.report.evaluation.dataset_name}: {each.shortage}")
     if done.failed:
         say(f"{plural(done.failed, 'client')} of {done.chosen} failed")
-    verdict = say_gate(settings, db, [each.judged for each in done.found]) if gated else 0
+    verdict = say_gate(settings, db, [each.judged for each in done.found], junit) if gated else 0
     if any(leaking) or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
     if done.failed == done.chosen or done.answered_nothing:
@@ -187,72 +204,152 @@ def _print_rescored(reports: "Sequence[FastReport]", failed: int, as_json: bool)
 def print_evaluations(
     settings: Settings, db: "Database", found: "Sequence[Found]", spent: "Mapping[str, Usage]"
 ) -> None:
-    """Headline metrics, what was not measured and what to set for it, and where to look next."""
-    from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED
-    from rageval_dagster.llm.endpoints import same_model_warning
-    from rageval_dagster.telling.alarms import leak
-    from rageval_dagster.telling.links import report_path
-    from rageval_dagster.telling.verdicts import good_values_told
+    """At most MOST_LINES of each evaluation: verdict, headline metrics, what changed, what to do, where the report is.
 
-    reports = [each.report for each in found]
-    rows = [headline_row(report) for report in reports]
-    print_table(rows, list(rows[0]) if rows else [], "nothing was evaluated")
+    Of many that passed a line each. Warnings, and what models were asked, go to standard error.
+    """
+    from rageval_dagster.llm.endpoints import same_model_warning
+    from rageval_dagster.telling.links import report_path
+
+    if not found:
+        print("nothing was evaluated")
+    clients = {
+        each.report.evaluation.client_id: settings.for_client(each.report.evaluation.client_id) for each in found
+    }
     for each in found:
-        report, evaluation = each.report, each.report.evaluation
-        own = settings.for_client(evaluation.client_id)
-        print(f"\n{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}, {report.level} level")
-        if leaking := leak(evaluation, each.leaked):
-            print(f"  {leaking}")
-        shown = report.headline()
-        if RIGHTLY_ANSWERED in report.summaries:
-            shown["answered or declined rightly"] = report.summaries[RIGHTLY_ANSWERED]
-        shown |= report.by_model()
-        measured = {name: summary for name, summary in shown.items() if summary.mean is not None}
-        for name, summary in measured.items():
-            interval = "" if summary.ci_low is None else f" [{summary.ci_low:.3f}, {summary.ci_high:.3f}]"
-            print(f"  {name:28} {summary.mean:.3f}{interval}  {plural(summary.n_scored, 'question')}")
-        if measured:
-            print(f"  {good_values_told(report, own.thresholds)}")
-        elif not evaluation.answered_nothing:
-            print("  no headline metric has a value: nobody said what is right; the others: rageval runs show")
-        for line in gate_lines(own, db, each):
-            print(f"  {line}")
-        if each.lost:
-            said = f"{plural(each.lost, 'question')} whose evidence the documents do not hold (any more)"
-            more = each.flagged - each.lost
-            others = f"; {more} more flagged for other reasons" if more else ""
-            print(f"  {said}{others}: rageval datasets show {evaluation.dataset_id}")
-        print(f"  the questions that went worst: rageval runs show {evaluation.id}")
-    print("\nIn brackets: 95 % intervals.")
-    if any(report.evaluation.system_reference for report in reports):
-        print("These are numbers of built-in reference systems, not of your RAG system: name yours in rageval.toml.")
-    answering = [report.evaluation for report in reports if not report.evaluation.answered_nothing]
-    if any(evaluation.system_declared is None for evaluation in answering):
-        print("A system that declares no version is asked everything again each time, and may have changed unnoticed.")
-    everyone = {name: settings.for_client(name) for name in (report.evaluation.client_id for report in reports)}
-    clients = {name: own for name, own in everyone.items() if own.llm != "forbidden"}
-    if forbidden := [name for name in everyone if name not in clients]:
-        print(f'Models are forbidden (llm = "forbidden") for {named(forbidden)}: questions and the answers of')
-        print("reference systems are extracted from the documents, and judge.* and claims.* are not measured.")
-    if any(own.generator_model is None for own in clients.values()):
-        print("Generated questions are made without a model: good for one system over time, less so for comparing")
-        print("lexical with dense retrieval. For natural ones set RAGEVAL_GENERATOR_MODEL.")
-    referring = {report.evaluation.client_id for report in reports if report.evaluation.system_reference}
-    if any(own.answer_model is None for name, own in clients.items() if name in referring):
-        print("Answers are extracted from the contexts; for generated ones set RAGEVAL_ANSWER_MODEL.")
-    for warning in _language_warnings(settings, reports):
-        print(f"{warning}.")
-    for warning in dict.fromkeys(filter(None, map(same_model_warning, clients.values()))):
-        print(f"{warning}.")
-    if any(own.judge_model is None for own in clients.values()):
-        print("Not measured: judge.* and claims.*, which need a judge model: set RAGEVAL_JUDGE_MODEL.")
+        lines = evaluation_lines(clients[each.report.evaluation.client_id], db, each)
+        if len(found) > FEW and each.judged.judgement.verdict == "passed" and not each.leaked:
+            lines = [f"{lines[0]}: passed"]
+        print("\n".join([*([""] if each is not found[0] else []), *lines]))
+    for name, own in clients.items():
+        if (path := report_path(own.report_dir, name)).exists():
+            print(f"Report: {path}")
+    warnings = [*_language_warnings(settings, [each.report for each in found])]
+    warnings += filter(None, map(same_model_warning, clients.values()))
+    for warning in dict.fromkeys(warnings):
+        say(f"warning: {warning}")
     for client_id, usage in spent.items():
-        print(f"{client_id}: {usage.described()}")
-    for name, own in everyone.items():
-        path = report_path(own.report_dir, name)
-        if path.exists():
-            print(f"The report: {path}")
-    print("In the Dagster UI: make ui")
+        say(f"{client_id}: {usage.described()}")
+
+
+def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool = False) -> list[str]:
+    """What came of an evaluation, one idea a line, with that of its report no more than MOST_LINES.
+
+    Args:
+        own: the client's settings.
+        found: as `look_at` gives it of an evaluation that was just made.
+        shown: whether `runs show` shows the rest, so that nobody needs to be sent there.
+    """
+    from rageval_dagster.telling.alarms import leak_alarm
+    from rageval_dagster.telling.verdicts import in_short, newly_failing, resolution, verdict_of
+
+    report, evaluation, judged, judgement = found.report, found.report.evaluation, found.judged, found.judged.judgement
+    verdict = verdict_of(db, judged, own.max_error_share)
+    reference = " (built-in reference)" if evaluation.system_reference else ""
+    name = f"{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}{reference}"
+    lines = [f"{name}, run {evaluation.id}, {plural(evaluation.item_count, 'question')}"]
+    alarm = leak_alarm(db, evaluation)
+    if alarm is not None:
+        lines.append(alarm.sentence)
+    lines += [in_short(verdict, report.headline()), *_figures(own, found)]
+    is_compared = judgement.verdict != "first" and judgement.baseline_id is not None
+    if is_compared and not evaluation.answered_nothing:
+        lines += _changes(judgement)
+    failing = judgement.newly_failing if alarm is None else ()
+    if verdict.scores in ("first", "same", "better") and not failing:
+        known = [row.smallest_drop for row in judged.gated]
+        drops = [found.visible_drop] if verdict.scores == "first" else known
+        seen = None if None in drops else max(filter(None, drops), default=None)
+        lines.append(f"{resolution(seen, evaluation.item_count)}.")
+    read = f"rageval runs show {evaluation.id}"
+    steps = [f"Next: {step}" for step in _next_steps(own, found, verdict, read) if not (shown and read in step)]
+    if failing:
+        told = newly_failing(len(failing), judgement.asked_again)
+        examples = failing[: max(0, min(MOST_FAILING, MOST_LINES - 2 - len(lines) - len(steps)))]
+        lines += [f"{told}{':' if examples else '.'}", *(f"  {found.failing.get(each, each)}" for each in examples)]
+    return [fitting(line) if line.startswith("  ") else cell(line) for line in [*lines, *steps]]
+
+
+def _figures(own: Settings, found: "Found") -> Iterator[str]:
+    """The headline metrics: the mean, then its change against the baseline, or where there is none its interval."""
+    from rageval_dagster.evaluation.verdict import good_value, is_below
+    from rageval_dagster.gate.spec import GateSpec
+    from rageval_dagster.telling.verdicts import headline_metrics
+    from rageval_dagster.telling.words import metric_name, number, signed
+
+    report, judged, k = found.report, found.judged, found.report.evaluation.k
+    compared = {row.metric_id: row for row in judged.comparisons}
+    gated = GateSpec.from_settings(own).gated(report.summaries, k, report.level)
+    lines = []
+    for summary in headline_metrics(
+        report.summaries, [*(row.metric_id for row in judged.regressed), *gated, *own.thresholds], k
+    ):
+        row, good, remark = compared.get(summary.metric_id), good_value(summary, own.thresholds), ""
+        if row is None or row.difference is None:
+            moved = f"(95 %: {number(summary.ci_low)} to {number(summary.ci_high)})"
+        elif not round(row.difference, 6) or row.ci_low is None or row.ci_high is None:
+            moved = "unchanged"
+        else:
+            moved = f"{signed(row.difference)} (95 %: {signed(row.ci_low)} to {signed(row.ci_high)})"
+            remark = "better" if row.better else row.decision if row.decision != "passed" else ""
+        if is_below(summary, good, summary.ci_high if summary.higher_is_better else summary.ci_low):
+            remark = remark or f"good {'from' if summary.higher_is_better else 'up to'} {number(good)}"
+        moved = moved.replace("−", "-")  # which every terminal has
+        lines.append((f"  {metric_name(summary.metric_id)}", number(summary.mean), moved, remark))
+    return aligned(lines, (False, True, False, False))
+
+
+def _changes(judgement: "Judgement") -> list[str]:
+    """A line for each thing that changed; of many one line that names them."""
+    from rageval_dagster.telling.verdicts import what_changed
+    from rageval_dagster.telling.words import VERSIONS
+
+    changes = judgement.changes
+    since = next((change.since for change in changes if change.since not in (None, judgement.baseline_id)), None)
+    said = what_changed(changes, worse=True) or ["nothing that has a version changed"]
+    if len(said) > MOST_CHANGES:
+        said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]
+    said = said if since is None else [f"since run {since} {each}" for each in said]
+    return [f"{each[0].upper()}{each[1:]}." for each in said]
+
+
+def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) -> list[str]:
+    """What to do, most urgent first: one thing, of a first run up to MOST_STEPS; `read` is the command to read more."""
+    from rageval_dagster.telling.verdicts import what_settles
+
+    evaluation, judgement, run = found.report.evaluation, found.judged.judgement, found.report.evaluation.id
+    worst = f"read the questions that went worst: {read}"
+    if evaluation.foreign_chunks:
+        return [f"see what was returned: {read}"]
+    if verdict.failed:
+        return [f"see why the system failed, and mend it: {read}"]
+    match verdict.scores:
+        case "worse":
+            return [f"rageval runs compare {judgement.baseline_id} {run} (both answers), or rageval runs accept {run}"]
+        case "unclear":
+            return [what_settles(verdict)]
+        case "better":
+            return [f"hold later runs against this one: rageval runs accept {run}"]
+        case "unmeasured":
+            return [f"say what is right: give questions answers or evidence; the other metrics: {read} --all"]
+        case _:
+            steps: list[str] = []
+    if found.lost:
+        lost = plural(found.lost, "question")
+        steps.append(f"{lost} whose evidence the documents do not hold: rageval datasets show {evaluation.dataset_id}")
+    if verdict.scores != "first":
+        return steps or [worst]
+    if evaluation.system_reference:
+        steps.append("name your own system in rageval.toml (docs/your-rag-system.md)")
+    elif evaluation.system_declared is None:
+        steps.append("declare the system's version, so that unchanged answers are reused")
+    if found.visible_drop is None or found.visible_drop > own.gate_effect:
+        generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
+        more = "add documents or import questions: these documents give no more"
+        steps.append(more if found.shortage else f"more questions, about other documents: {generate}")
+    if own.judge_model is None and own.llm != "forbidden":
+        steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
+    return [*steps[: MOST_STEPS - 1], worst]
 
 
 def _language_warnings(settings: Settings, reports: "Sequence[EvaluationReport]") -> list[str]:
@@ -265,24 +362,6 @@ def _language_warnings(settings: Settings, reports: "Sequence[EvaluationReport]"
         retrieval = [own.embedding_model] if report.evaluation.system_reference else []
         found += language_warnings([*retrieval, own.metric_embedding_model], report.languages)
     return list(dict.fromkeys(found))
-
-
-def headline_row(report: "EvaluationReport") -> dict[str, Any]:
-    """One row of the table: metrics at the level that the dataset allows, with the number of questions scored."""
-    headline, k = report.headline(), report.evaluation.k
-    precision = headline.get(f"precision_at_{k}")
-    others = {"R@k": f"recall_at_{k}", "hit rate": f"hit_rate_at_{k}", "MRR": "mrr", "nDCG@10": "ndcg_at_10"}
-    return {
-        "client": report.evaluation.client_id,
-        "dataset": f"{report.evaluation.dataset_id} {report.evaluation.dataset_name}",
-        "system": report.evaluation.system,
-        "questions": report.evaluation.item_count,
-        "scored": precision.n_scored if precision else 0,
-        "k": k,
-        "P@k": precision.mean if precision else None,
-        "ceiling": precision.ceiling if precision else None,
-        **{column: headline[name].mean if name in headline else None for column, name in others.items()},
-    }
 
 
 def evaluation_json(settings: Settings, found: "Found") -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """`rageval runs compare` and `accept`, and what `evaluate --gate` says and exits with."""
 
 import getpass
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +14,6 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.text import named, plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.app.evaluate import Found
     from rageval_dagster.gate.comparing_runs import WorseItem
     from rageval_dagster.gate.decision import Judged
     from rageval_dagster.storage.comparisons import MetricComparison
@@ -25,7 +24,6 @@ COMPARISON_COLUMNS = [
 ]
 WORST = 5
 MOST_IDS = 10
-FEW_IDS = 5
 
 
 def compare(
@@ -115,16 +113,24 @@ def accept(
     )
 
 
-def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]") -> int:
-    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear)."""
+def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", junit: Path | None = None) -> int:
+    """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear).
+
+    Where `junit` is named, it is written there too.
+    """
+    from rageval_dagster.benchmark.exporting import written_whole
+    from rageval_dagster.telling.junit import junit_xml
     from rageval_dagster.telling.verdicts import sentence, verdict_of
 
-    for each in judged:
+    told = [verdict_of(db, each, settings.for_client(each.evaluation.client_id).max_error_share) for each in judged]
+    if junit is not None:
+        with written_whole(junit, force=True) as draft:
+            draft.write_bytes(junit_xml(told))
+    for each, found in zip(judged, told, strict=True):
         evaluation = each.evaluation
-        found = verdict_of(db, each, settings.for_client(evaluation.client_id).max_error_share)
         said = f"leak, not passed; scores alone: {sentence(found)}" if evaluation.foreign_chunks else sentence(found)
         say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {said}")
-        for kind, line in zip(("warning: ", ""), newly_failing(each, MOST_IDS), strict=False):
+        for kind, line in zip(("warning: ", ""), newly_failing(each), strict=False):
             say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}
     if "regressed" in verdicts:
@@ -132,49 +138,15 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]") -> 
     return UNCLEAR if "unclear" in verdicts or verdicts == {None} else 0
 
 
-def gate_lines(settings: Settings, db: "Database", found: "Found") -> Iterator[str]:
-    """What became of an evaluation at the gate: a sentence, which questions newly fail, whether they are few."""
-    from rageval_dagster.gate.spec import seen_from
-    from rageval_dagster.storage.benchmark import get_dataset
-    from rageval_dagster.telling.verdicts import sentence, verdict_of
-
-    judged, visible_drop = found.judged, found.visible_drop
-    yield sentence(verdict_of(db, judged, settings.max_error_share))
-    yield from newly_failing(judged, questions=found.failing)
-    if judged.judgement.verdict == "first" and (visible_drop is None or visible_drop > settings.gate_effect):
-        seen = "no drop" if visible_drop is None else f"no drop smaller than {seen_from(visible_drop):.2f}"
-        count = plural(judged.evaluation.item_count, "question")
-        dataset = get_dataset(db, judged.evaluation.dataset_id)
-        named_so = f" --name {shlex.quote(dataset.name)}" if dataset.kind == "generated" else ""
-        client = shlex.quote(dataset.client_id)
-        more = f"rageval datasets generate --client {client}{named_so} --sample-size N, or import more"
-        if found.shortage is not None:
-            more = f"add documents or import questions ({found.shortage})"
-        yield (
-            f"{count} are few: the scores of a later run would show {seen} for sure; to see one of "
-            f"{settings.gate_effect:g} (RAGEVAL_GATE_EFFECT): {more}, best about other documents: "
-            "questions about one count as one group"
-        )
-
-
-def newly_failing(judged: "Judged", most: int = FEW_IDS, questions: Mapping[str, str] | None = None) -> Sequence[str]:
-    """The first questions that newly fail, and the command that shows both answers; nothing without.
-
-    They are named by their ids on one line; where `questions` has their texts, by id, on a line each.
-    """
+def newly_failing(judged: "Judged") -> Sequence[str]:
+    """The first questions that newly fail, by id, and the command that shows both answers; nothing without."""
     from rageval_dagster.telling.verdicts import newly_failing as told
-    from rageval_dagster.telling.words import one_line
 
     failing = judged.judgement.newly_failing
     if not failing:
         return ()
-    said = told(len(failing), judged.judgement.asked_again)
     both = f"both answers: rageval runs compare {judged.judgement.baseline_id} {judged.evaluation.id}"
-    if not questions:
-        return f"{said}: {named(failing, most)}", both
-    lines = [f"  {id}  {one_line(questions.get(id, ''))}".rstrip() for id in failing[:most]]
-    more = [f"  and {len(failing) - most} more"] if len(failing) > most else []
-    return f"{said}:", *lines, *more, both
+    return f"{told(len(failing), judged.judgement.asked_again)}: {named(failing, MOST_IDS)}", both
 
 
 def gate_json(judged: "Judged") -> dict[str, Any]:

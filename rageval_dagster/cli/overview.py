@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rageval_dagster.app.opening import open_all
-from rageval_dagster.cli.console import print_json, print_table, say
+from rageval_dagster.cli.console import cell, print_json, print_table, say
 from rageval_dagster.settings import BUILT_IN_SYSTEMS
 
 if TYPE_CHECKING:
     from rageval_dagster.telling.standing import Standing
+
+OF_TROUBLE = ("newly failing", "errors", "leaks", "unknown", "note", "pending changes")
+"""The columns that are shown where there is something to show."""
 
 
 def status(
@@ -19,12 +22,13 @@ def status(
 ) -> None:
     """One line a client, worst first: by how much it regressed against its baseline, and in which metric.
 
-    Of others the metric is shown that fell most since the evaluation before, or else the MRR. Newly failing are
-    questions that were right in the baseline and are wrong now, also when asked again. Retired datasets, and systems
-    that the settings no longer name, do not count.
+    Of others the metric is shown that fell most since the run before, or else the MRR; `since` says which of the two
+    the change is against. Newly failing are questions that were right in the baseline and are wrong now, also when
+    asked again. Retired datasets, and systems that the settings no longer name, do not count.
 
     Leaks are passages of other clients, unknown ones of nobody, that its systems returned in the latest evaluations.
-    What people are told of and is not over yet stands below, with the reason.
+    A column in which there is nothing for any client is left out. What people are told of and is not over yet stands
+    below, with the reason.
     """
     from rageval_dagster.app.clients import require_client
     from rageval_dagster.app.report import note_left_behind
@@ -47,25 +51,21 @@ def status(
         print_json([{**each.row, "incidents": told[each.row["client_id"]]} for each in found])
         return
     shown = [_line(each) for each in found]
-    print_table(shown, list(shown[0]) if shown else [], "no clients yet: rageval ingest PATH --client NAME")
-    if incidents:
-        print()
-        lines = [
-            {
-                "open incident": each.kind.replace("_", " "),
-                "client": each.client_id,
-                "about": each.subject or None,
-                "evaluation": each.evaluation_id,
-                "since": each.opened_at,
-                "told": each.opening_told_at or "no",
-                "reason": reason(each),
-            }
-            for each in incidents
-        ]
-        print_table(lines, list(lines[0]), "")
+    columns = [
+        name for name in (shown[0] if shown else {}) if name not in OF_TROUBLE or any(each[name] for each in shown)
+    ]
+    print_table(shown, columns, "no clients yet: rageval ingest PATH --client NAME")
+    for each in incidents:
+        run = "" if each.evaluation_id is None else f", run {each.evaluation_id}"
+        heard = "nobody was told" if each.opening_told_at is None else f"told {cell(each.opening_told_at)}"
+        about = f", {each.subject}" if each.subject else ""
+        named = f"{each.client_id}: {each.kind.replace('_', ' ')}{about}{run}"
+        print(f"\n{cell(named)}, open since {cell(each.opened_at)}, {heard}\n  {cell(reason(each))}")
 
 
 def _line(found: "Standing") -> dict[str, Any]:
+    from rageval_dagster.telling.words import metric_name
+
     row, (metric, now, change) = found.row, found.metric
     reference = " (reference)" if row["system_name"] in BUILT_IN_SYSTEMS else ""
     return {
@@ -73,9 +73,10 @@ def _line(found: "Standing") -> dict[str, Any]:
         "dataset": row["dataset_name"],
         "system": f"{row['system_name']}{reference}" if row["system_name"] else None,
         "verdict": found.verdict,
-        "metric": metric,
+        "metric": None if metric is None else metric_name(metric),
         "now": now,
-        "change": change,
+        "change": None if change is None else f"{change:+z.3f}",
+        "since": None if change is None else "baseline" if row["regressed_metric"] else "run before",
         "questions": row["items"],
         "newly failing": row["newly_failing"],
         "errors": row["errors"],

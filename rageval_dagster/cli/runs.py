@@ -8,7 +8,16 @@ import typer
 
 from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli import gate
-from rageval_dagster.cli.console import SCORE_COLUMNS, cell, dataset_number, print_json, print_table, say, score_rows
+from rageval_dagster.cli.console import (
+    SCORE_COLUMNS,
+    cell,
+    dataset_number,
+    fitting,
+    print_json,
+    print_table,
+    say,
+    score_rows,
+)
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Outcome, Summary
 from rageval_dagster.text import plural
@@ -20,6 +29,9 @@ if TYPE_CHECKING:
     from rageval_dagster.storage.evaluations import Evaluation
 
 app = typer.Typer(help="Evaluations: list, show, compare, accept, export.", no_args_is_help=True)
+
+MOST_PLACES = 230
+"""Of an answer, beside which nothing else is shown: three lines of a terminal."""
 
 app.command("compare")(gate.compare)
 app.command("accept")(gate.accept)
@@ -81,14 +93,17 @@ def show(
     ] = None,
     by: Annotated[str | None, typer.Option(help="Instead, each category or document, worst first.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Of these metrics or patterns; with --by.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also every metric with its interval and counts, and what was retrieved.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows an evaluation: every metric with its interval and counts, and the questions that went worst.
+    """Shows an evaluation: its verdict, the headline metrics, and the questions that went worst.
 
     Where several systems were evaluated on the same questions, also those that are hard for all of them.
     """
     from rageval_dagster.app.evaluate import look_at
-    from rageval_dagster.cli.evaluate import evaluation_json
+    from rageval_dagster.cli.evaluate import evaluation_json, evaluation_lines
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
     from rageval_dagster.storage.corpus import document_names
@@ -101,6 +116,7 @@ def show(
         nowhere_defined,
         unknown_chunks,
     )
+    from rageval_dagster.telling.verdicts import good_values_told
 
     if metric and by is None:
         raise RagevalError("--metric goes with --by category or --by document")
@@ -115,24 +131,28 @@ def show(
         print_json(shown if broken_down is None else {**shown, "breakdown": _breakdown_json(broken_down)})
         return
     if question_ids and broken_down is None:
-        _print_questions(db, report, _asked_for(db, report, question_ids), all_texts=True)
+        _print_questions(db, report, _asked_for(db, report, question_ids), passages=True, texts=True)
         return
-    row = _row(report.evaluation) | _in_words(report.evaluation)
-    print_table([row], list(row), "")
-    print()
     if broken_down is not None:
         names = document_names(db, report.evaluation.client_id, broken_down.groups if by == "document" else ())
         _print_breakdown(broken_down, names)
         return
-    told = {name: each for name, each in report.summaries.items() if each.n_scored}
-    print_table(_metric_rows(told), SCORE_COLUMNS, "no metric has a value")
-    if silent := len(report.summaries) - len(told):
-        print(f"\n{plural(silent, 'metric')} without any value not shown: --json has them")
-    found = look_at(settings, db, report)
+    found = look_at(settings, db, report, just_made=True)
+    own = settings.for_client_or_default(report.evaluation.client_id)
+    print("\n".join(evaluation_lines(own, db, found, shown=True)))
+    if every:
+        row = _row(report.evaluation) | _in_words(report.evaluation)
+        print(f"\n{cell(good_values_told(report, own.thresholds))}\n")
+        print_table([row], list(row), "")
+        print()
+        told = {name: each for name, each in report.summaries.items() if each.n_scored}
+        print_table(_metric_rows(told), SCORE_COLUMNS, "no metric has a value")
+        if silent := len(report.summaries) - len(told):
+            print(f"\n{plural(silent, 'metric')} without any value not shown: --json has them")
     lines = (
         failed_questions(report.evaluation, found.failures),
         metric_errors(found.metric_failures),
-        nowhere_defined(undefined_everywhere(db, report)),
+        nowhere_defined(undefined_everywhere(db, report)) if every else None,
         leak(report.evaluation, found.leaked),
         unknown_chunks(report.evaluation),
     )
@@ -145,11 +165,15 @@ def show(
         print("\nEvery question that has evidence found it first, and no answer was found to be wrong.")
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")
-    _print_questions(db, report, questions, all_texts=False)
+    _print_questions(db, report, questions, passages=every)
     if hardest := [row["item_id"] for row in hard[:worst]]:
         print(
             "\nNo system has the evidence of these questions in the first place, hardest first: " + ", ".join(hardest)
         )
+    if not every:
+        print(f"\nAll metrics, and the passages of these questions: rageval runs show {run_id} --all")
+        if questions:
+            print(f"One question: rageval runs show {run_id} --question {questions[0].item.item_id}")
 
 
 def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[str]) -> "list[Question]":
@@ -171,26 +195,27 @@ def _asked_for(db: "Database", report: "EvaluationReport", question_ids: list[st
 
 
 def _print_questions(
-    db: "Database", report: "EvaluationReport", questions: "Sequence[Question]", all_texts: bool
+    db: "Database", report: "EvaluationReport", questions: "Sequence[Question]", passages: bool, texts: bool = False
 ) -> None:
+    """Each question with its answer; with the `passages` that were retrieved, and their `texts`."""
     from rageval_dagster.storage.corpus import document_names
 
-    names = document_names(
-        db, report.evaluation.client_id, (hit.document_id for question in questions for hit in question.hits)
-    )
-    if questions:
+    hits = [hit for question in questions for hit in question.hits] if passages else []
+    names = document_names(db, report.evaluation.client_id, (hit.document_id for hit in hits))
+    if hits:
         print("\nA passage with * holds the evidence, or is of its document where only that is known.")
     for question in questions:
         item = question.item
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {_rank(question)}")
         print(f"  Q: {cell(item.question)}")
         nothing = "(nobody said)" if item.answerable else "(no answer: unanswerable)"
-        print(f"  expected: {cell(' | '.join(item.answers)) or nothing}")
-        print(f"  answered: {cell(question.answer)}")
-        for hit in question.hits:
+        expected, answered = f"expected: {cell(' | '.join(item.answers)) or nothing}", f"answered: {question.answer}"
+        for said in (expected, answered):
+            print(f"  {cell(said) if passages else fitting(said, MOST_PLACES)}")
+        for hit in question.hits if passages else ():
             mark = "*" if hit.rank in question.relevant else " "
             print(f"  {hit.rank:>3}{mark} {cell(names[hit.document_id])}  {cell(hit.chunk_id)}")
-            if all_texts:
+            if texts:
                 print(f"       {cell(hit.text) or '(its text is not kept)'}")
         for metric_id, outcome in question.verdicts.items():
             for verdict_line in _verdict_lines(metric_id, outcome):

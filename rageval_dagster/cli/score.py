@@ -51,8 +51,8 @@ def score(
         str | None,
         typer.Option(
             "--format",
-            help="recorded, ai4rag, ragas, judged, test-results, expected-outputs, native or csv; default: what the "
-            "fields of the rows say.",
+            help="recorded, ai4rag, ragas, judged, test-results, expected-outputs, native, csv, langfuse or phoenix; "
+            "default: what the fields of the rows say.",
         ),
     ] = None,
     metrics: Annotated[

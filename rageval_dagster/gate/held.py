@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.gate.comparison import Pair, Scores, is_right, side_by_side
 from rageval_dagster.gate.history import History, Measured, of_both_ends, over_the_nights
-from rageval_dagster.gate.nights import LOOKS, Course, NightVerdict, Variances
+from rageval_dagster.gate.nights import LASTING, LOOKS, Course, Evidence, NightVerdict, Variances
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
@@ -24,6 +24,13 @@ NOT_MEASURED = "it was not measured this time"
 NO_LINK = "too few questions lead back to the baseline"
 TOLERATED = "the fall is within the tolerance"
 SUSPECTED = "strongly suspected: as a single look it would be a regression"
+SURE_BY: dict[Evidence, str] = {
+    "fall": "decided by a one-sided test, which asks only whether it fell: the interval looks both ways",
+    "confirmed": "decided by the questions that newly fail, not by the interval",
+    "lasting": f"decided by the mean of the last {LASTING} runs ({{lasting:+z.3f}}), not by the interval of this one",
+    "before": "decided by the run before, which had regressed: nothing has changed since",
+}
+"""What decided, where the interval alone does not show it."""
 FIRST_NIGHTS = 8
 """Up to here the other clients' noise is looked at."""
 
@@ -207,6 +214,9 @@ class Held:
             if decision == "unclear" and found.suspected:
                 said.append(SUSPECTED)
         difference = None if found.fall is None else -sign * found.fall
+        lasting = None if found.lasting is None else -sign * found.lasting
+        if found.sure_by is not None and found.low is not None and found.low <= 0.0:
+            said.append(SURE_BY[found.sure_by].format(lasting=lasting or 0.0))
         bounds = [-sign * bound for bound in (found.high, found.low) if bound is not None]
         most = None if before is None else before if summary.higher_is_better else 1.0 - before
         return replace(
@@ -215,7 +225,7 @@ class Held:
             difference=difference,
             ci_low=min(bounds, default=None),
             ci_high=max(bounds, default=None),
-            lasting=None if found.lasting is None else -sign * found.lasting,
+            lasting=lasting,
             smallest_drop=None if most is None or (found.resolution or 1.0) > most else found.resolution,
             noise=found.variances.noise,
             drift=found.variances.drift,

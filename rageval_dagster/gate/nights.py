@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 Word = Literal["passed", "regressed", "unclear"]
+Evidence = Literal["fall", "confirmed", "lasting", "before"]
+"""What a regression is sure by: tonight's fall, its confirmed questions, the mean of the last nights, or the night
+before, since which nothing changed."""
 
 LOOKS = 90
 """Nights over which at most one client in twenty has a false alarm."""
@@ -55,7 +58,8 @@ class NightVerdict:
     `high`; `lasting` is the mean fall of the last nights. All are None where too few questions lead back to the
     reference. `resolution` is the smallest fall that would be called a regression in 80 % of such nights; None where
     none would. `variances` are as estimated up to this night. `better` is whether it rose as surely as a regression
-    falls, `suspected` whether a single look would have called it a regression.
+    falls, `suspected` whether a single look would have called it a regression. `sure_by` is None but for a regression;
+    the interval may reach across 0 there, since it is two-sided and of tonight's fall alone.
     """
 
     decision: Word
@@ -67,6 +71,7 @@ class NightVerdict:
     variances: Variances
     better: bool = False
     suspected: bool = False
+    sure_by: Evidence | None = None
 
 
 def verdicts(
@@ -202,12 +207,15 @@ class Course:
         if self.confirmed is not None and (confirmed := self.confirmed[night]) is not None:
             chances = confirmed_p_values(confirmed, self.clusters, questions, self.tolerance)
         moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance, *chances)
-        sure = moved.is_sure(self._levels, still)
-        suspected = sure or moved.is_sure(_Levels(self.alpha, 1), False)
-        found = moved.verdict(sure or (still and regressed and suspected), self._levels, variances)
+        sure_by = moved.sure_by(self._levels, still)
+        suspected = sure_by is not None or moved.sure_by(_Levels(self.alpha, 1), False) is not None
+        if sure_by is None and still and regressed and suspected:
+            sure_by = "before"
+        found = moved.verdict(sure_by, self._levels, variances)
         if found.decision == "passed" and tonight.linking < LEAST_LINKED * questions - _ROUNDING:
             return NightVerdict("unclear", None, None, None, None, None, variances)
-        return replace(found, better=moved.turned.is_sure(self._levels, still), suspected=suspected)
+        better = moved.turned.sure_by(self._levels, still) is not None
+        return replace(found, better=better, suspected=suspected)
 
 
 def confirmed_p_values(
@@ -265,25 +273,25 @@ class _Moved:
         lasting = self.lasting and self.lasting.turned
         return replace(self, tonight=self.tonight.turned, lasting=lasting, by_signs=1.0, by_count=1.0)
 
-    def is_sure(self, levels: "_Levels", still: bool) -> bool:
-        """Whether it is a regression: tonight's fall, its confirmed questions, or the lasting fall.
+    def sure_by(self, levels: "_Levels", still: bool) -> Evidence | None:
+        """What makes it a regression: tonight's fall, its confirmed questions, or the lasting fall; None: nothing.
 
         A fall that lasted and is over tonight is none.
         """
         if not self.is_beyond:
-            return False
+            return None
         level = levels.tonight
         # The exact test is the dearer one.
         if not still and self._p_value(self.tonight, 2.0) <= level and self._exact_p_value() <= level:
-            return True
+            return "fall"
         if max(self.by_signs, self.by_count) <= _CONFIRMED_SHARE * level:
-            return True
+            return "confirmed"
         if self.lasting is None or self.nights < LASTING:
-            return False
-        return self._p_value(self.lasting, 1.0 + 1.0 / LASTING) <= levels.lasting
+            return None
+        return "lasting" if self._p_value(self.lasting, 1.0 + 1.0 / LASTING) <= levels.lasting else None
 
-    def verdict(self, sure: bool, levels: "_Levels", variances: Variances) -> NightVerdict:
-        word: Word = "regressed" if sure else "unclear" if self.is_beyond and not self._may_be_chance() else "passed"
+    def verdict(self, sure_by: Evidence | None, levels: "_Levels", variances: Variances) -> NightVerdict:
+        word: Word = "regressed" if sure_by else "unclear" if self.is_beyond and not self._may_be_chance() else "passed"
         # One question more or less could have changed: no interval has width 0.
         half = 1.96 * math.sqrt(self._variance(self.tonight, 2.0) + 1.0 / self.tonight.questions**2)
         fall = _clipped(self.fall)  # levels that many questions bridge may add up to more than a score can fall
@@ -295,6 +303,7 @@ class _Moved:
             lasting=None if self.lasting is None else _clipped(-self.lasting.change),
             resolution=self._resolution(levels.tonight),
             variances=variances,
+            sure_by=sure_by,
         )
 
     def _variance(self, moved: Movement, nights: float) -> float:

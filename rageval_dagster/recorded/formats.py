@@ -88,11 +88,12 @@ class OutputFormat:
     """What a kind of file calls its fields (`names`: its name -> ours), and how it is told from others.
 
     A row can be of this format if it has all that it `needs` (and, of a strict format, no further fields), and is it
-    rather than another if it has one of its `marks`. `takes` are the further files that go with it.
+    rather than another if it has one of its `marks`, as it must where it needs nothing. `takes` are the further files
+    that go with it.
     """
 
     def __init__(
-        self, names: Mapping[str, str], needs: str, marks: str, strict: bool = False, takes: Sequence[str] = ()
+        self, names: Mapping[str, str], marks: str, needs: str = "", strict: bool = False, takes: Sequence[str] = ()
     ) -> None:
         self.names, self.strict, self.takes = names, strict, takes
         self.needs, self.marks = frozenset(needs.split()), frozenset(marks.split())
@@ -144,13 +145,19 @@ OUTPUT_FORMATS: dict[str, OutputFormat] = {
         needs="question response",
         marks="response",
     ),
+    "langfuse": OutputFormat(
+        FORMATS["langfuse"].names, marks="parentObservationId parent_observation_id observations bookmarked"
+    ),
+    "phoenix": OutputFormat(
+        FORMATS["phoenix"].names, marks="span_kind context.trace_id resourceSpans spans spanId span_id"
+    ),
 }
 
 EVALUATION_DATA = OUTPUT_FORMATS["ai4rag"].fields
 """The fields of `EvaluationData` (seed 001)."""
 
 _BY_ROW = ("recorded", "ai4rag", "ragas", "judged", "native")
-_TABLES = ("csv", "expected-outputs")
+_TABLES = ("csv", "expected-outputs", "langfuse")
 _FILES = {"queries": "--queries", "ground_truth": "--ground-truth", "answers": "--answers"}
 
 
@@ -177,7 +184,7 @@ def read_outputs(path: Path, format_name: str, options: OutputOptions | None = N
         return _read_expected_outputs(path, options)
     convert = partial(_output, format_name=format_name, options=options)
     if format_name != "csv":
-        return _read(path, json_rows(path), convert, options)
+        return _read(path, (FORMATS[format_name].rows or json_rows)(path), convert, options)
     read = {*format_.names, *ID_FIELDS, "item_id"}
     table = read_table(path, options.columns, ["question", "response"], lambda name: name in read or is_column(name))
     return _read(path, table.rows, convert, options, unused=table.unused)
@@ -232,7 +239,8 @@ def detect_format(path: Path, columns: Mapping[str, str]) -> str:
 
 def _formats_of(names: Collection[str], possible: Collection[str]) -> list[str]:
     """The formats that rows with these fields may be of: those that one of the fields marks, else the plainest."""
-    return _marked(names, possible) or [name for name in possible if OUTPUT_FORMATS[name].fits(names)][:1]
+    plain = [name for name in possible if OUTPUT_FORMATS[name].needs and OUTPUT_FORMATS[name].fits(names)]
+    return _marked(names, possible) or plain[:1]
 
 
 def _marked(names: Collection[str], possible: Collection[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from rageval_dagster.benchmark.importing import redacted_item
@@ -26,6 +26,15 @@ BATCH = 256
 
 FILES_CLIENT = "(files)"
 """Whose the judge's verdicts on recorded answers are, where no client is named. No Chroma collection has this name."""
+
+
+class Scored(NamedTuple):
+    """Outputs, the metrics they were scored by, and {metric id: {output id: outcome}}."""
+
+    outputs: Sequence[Output]
+    metrics: Sequence[Metric]
+    outcomes: Mapping[str, Mapping[str, Outcome]]
+
 
 _STORE_ONLY = "retrieval.foreign_hits"
 _NO_STORE = Outcome.undefined("only the document store knows whose chunks they are")
@@ -58,20 +67,41 @@ def score(
         EmbeddingError: the embedding model cannot be loaded.
         LanguageModelError: the judge's endpoint refuses or does not answer, or its budget is spent.
     """
+    return shape_of(*scored(items, metrics, k=k, model=model))
+
+
+def scored(
+    items: Iterable[Any],
+    metrics: Sequence[str] | None = None,
+    *,
+    k: int = 5,
+    model: str | None = None,
+    judge_model: str | None = None,
+) -> Scored:
+    """As `score`, before its shape is made. Items may be outputs that were read from a file.
+
+    `judge_model` stands in for RAGEVAL_JUDGE_MODEL.
+    """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise DatasetError(f"the cutoff k is a whole number of at least 1, not {k!r}")
     if isinstance(metrics, str):
         metrics = [metrics]
     settings = load_settings()
+    if judge_model is not None:
+        settings = settings.model_copy(update={"judge_model": judge_model}).bound(settings.source)
     chosen, tools = metrics_and_tools(settings, metrics, k, model)
-    report = outputs_of(map(_row, items), OutputOptions(k=k, decline_phrases=settings.decline_phrases))
-    if report.refused:
-        more = f" (and {len(report.refused) - 1} more rows)" if len(report.refused) > 1 else ""
-        raise DatasetError(f"{report.refused[0]}{more}")
-    if not report.rows:
+    items = list(items)
+    outputs = [replace(each, result=replace(each.result, k=k)) for each in items if isinstance(each, Output)]
+    if len(outputs) < len(items):
+        report = outputs_of(map(_row, items), OutputOptions(k=k, decline_phrases=settings.decline_phrases))
+        if report.refused:
+            more = f" (and {len(report.refused) - 1} more rows)" if len(report.refused) > 1 else ""
+            raise DatasetError(f"{report.refused[0]}{more}")
+        outputs = report.rows
+    if not outputs:
         raise DatasetError("there are no items to score")
-    outputs = redacted_outputs(report.rows, settings)
-    return shape_of(outputs, chosen, score_outputs(outputs, chosen, tools))
+    redacted = redacted_outputs(outputs, settings)
+    return Scored(redacted, chosen, score_outputs(redacted, chosen, tools))
 
 
 def metrics_and_tools(

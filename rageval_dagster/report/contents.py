@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, failures, report_of
+from rageval_dagster.evaluation.summary import EvaluationReport, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, gone_items
 from rageval_dagster.gate.decision import Judged, judged_before
@@ -36,12 +36,19 @@ from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.advice import Advised, advised, suspected
 from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
-from rageval_dagster.telling.verdicts import TONES, MoreQuestions, Verdict, headline, more_questions, verdict_of
+from rageval_dagster.telling.verdicts import (
+    TONES,
+    MoreQuestions,
+    Verdict,
+    headline,
+    headline_metrics,
+    more_questions,
+    verdict_of,
+)
 from rageval_dagster.telling.words import metric_name, number
 from rageval_dagster.text import plural
 
 MOST_GROUPS = 12
-FIRST_NUMBERS = 5
 FIRST_QUESTIONS = 4
 LENGTHS = ((8, "up to 8 words"), (15, "9 to 15 words"), (10**9, "over 15 words"))
 
@@ -254,6 +261,7 @@ def _evaluation_contents(
         Figure(name, metric_name(name), summary, good_value(summary, settings.thresholds), compared.get(name))
         for name, summary in report.summaries.items()
     ]
+    by_id = {figure.metric_id: figure for figure in figures}
     gated = spec.gated(report.summaries, evaluation.k, report.level)
     questions = questions_of(db, report, judged, [each.metric_id for each in figures], redact)
     rightness = rightness_of(report.summaries)
@@ -281,7 +289,10 @@ def _evaluation_contents(
         ],
         documents=documents,
         gone=gone_items(db, earlier, evaluation) if earlier is not None and "dataset" in changed else [],
-        first=_first(figures, gated, evaluation.k),
+        first=[
+            by_id[each.metric_id]
+            for each in headline_metrics(report.summaries, [*gated, *settings.thresholds], evaluation.k)
+        ],
         figures=figures,
         actions=[each.advice.action for each in suspected(changes, [row.metric_id for row in judged.regressed])],
         advice=advised(report.summaries, evaluation.k, settings.thresholds),
@@ -295,25 +306,6 @@ def _evaluation_contents(
         seconds=sorted(latencies(db, evaluation.id)),
         questions=questions,
     )
-
-
-def _first(figures: Sequence[Figure], gated: Sequence[str], k: int) -> list[Figure]:
-    """The numbers of the first screen: the gate's, then how faithful and right the answers are, then the rest."""
-    wanted = (
-        *gated,
-        "claims.faithfulness",
-        "judge.faithfulness",
-        "judge.overall",
-        "claims.answer_correctness",
-        "overlap.answer_correctness",
-        RIGHTLY_ANSWERED,
-        f"retrieval.recall_at_{k}",
-        f"retrieval.precision_at_{k}",
-        "overlap.faithfulness",
-        "citation.accuracy",
-    )
-    by_id = {figure.metric_id: figure for figure in figures if figure.summary.mean is not None}
-    return [by_id[name] for name in dict.fromkeys(wanted) if name in by_id][:FIRST_NUMBERS]
 
 
 def _groups(questions: Questions, of: Summary) -> dict[str, list[Group]]:

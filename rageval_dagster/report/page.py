@@ -209,7 +209,7 @@ def _environment() -> Any:
         "spaced": lambda name: name.replace("_", " "),
         "day": lambda moment: f"{moment.day} {moment:%b}",
         "fate": _fate,
-        "what_changed": lambda change: "".join(what_changed([change])).capitalize(),
+        "what_changed": lambda change: (said := what_changed([change])[0])[:1].upper() + said[1:],
     }
     environment.globals |= {
         "plural": plural,

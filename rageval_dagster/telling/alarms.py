@@ -113,7 +113,7 @@ def failed_metrics(report: EvaluationReport, reasons: Reasons, too_many: Sequenc
         for name in too_many
         for why, count in reasons[name].most_common(1)
     ]
-    return f"{_place(report.evaluation)}: more errors than RAGEVAL_MAX_ERROR_SHARE allows: {_first(said, 10, 'metric')}"
+    return f"{_place(report.evaluation)}: more errors than allowed: {_first(said, 10, 'metric')}"
 
 
 def metric_errors(reasons: Reasons) -> str | None:

@@ -78,13 +78,12 @@ def plain_reason(incident: Incident) -> str:
     match incident.kind:
         case "regression":
             said = ", ".join(what_changed([Change(**change) for change in details["changes"]]))
-            said = said or "nothing that has a version changed"
-            return f"{said[0].upper()}{said[1:]}."
+            return _sentence(said or "nothing that has a version changed")
         case "leak":
             return f"It returned {passages_of_others(details['chunks'])}."
         case "errors":
             if details["metrics"]:
-                return f"{_failed(details, metric_name).capitalize()}."
+                return _sentence(_failed(details, metric_name))
             why = f": {in_words(kind)}" if (kind := details.get("reason")) else ""
             return f"{failed_on('The system', details['failed'], details['questions'])}{why}."
         case "failed_run":
@@ -97,7 +96,11 @@ def plain_reason(incident: Incident) -> str:
         case "benchmark":
             return f"Rules that do not hold: {broken_rules(details['rules'], lambda rule: rule.replace('_', ' '))}."
         case "stale":
-            return f"{reason(incident).capitalize()}."
+            return _sentence(reason(incident))
+
+
+def _sentence(said: str) -> str:
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def broken_rules(failures: Mapping[str, int], write: Write = one_line) -> str:

@@ -4,12 +4,12 @@ In a long sentence for the terminal and Dagster's metadata, and in a short one f
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
+from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import (
     NO_THRESHOLDS,
     NOTHING_SCORED,
@@ -43,6 +43,8 @@ TONES: dict[Tone, str] = {
 """What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
 
 NOT_JUDGED = "too little could be scored to say how good it is"
+HEADLINE_METRICS = 5
+"""The numbers that stand first wherever people read of an evaluation."""
 MOST_NAMED = 2
 """Metrics that a short sentence names; the others stand in the table below it."""
 
@@ -96,43 +98,87 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
     )
 
 
+def headline_metrics(summaries: Mapping[str, Summary], watched: Iterable[str], k: int) -> list[Summary]:
+    """The five that stand first: the watched ones, then how faithful and right the answers are, then the rest.
+
+    Args:
+        summaries: an evaluation's metrics by id; those without a mean are passed over.
+        watched: the ids of the gate's metrics and of those that the client set a good value for, in this order.
+    """
+    wanted = (
+        *watched,
+        "claims.faithfulness",
+        "judge.faithfulness",
+        "judge.overall",
+        "claims.answer_correctness",
+        "overlap.answer_correctness",
+        RIGHTLY_ANSWERED,
+        f"retrieval.recall_at_{k}",
+        f"retrieval.precision_at_{k}",
+        "overlap.faithfulness",
+        "citation.accuracy",
+    )
+    found = [each for name in dict.fromkeys(wanted) if (each := summaries.get(name)) and each.mean is not None]
+    return found[:HEADLINE_METRICS]
+
+
 def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
-    """In a short sentence: metrics by name, and the day.
+    """In a short sentence: metrics by name, and the day; then what changed.
 
     Args:
         levels: the metrics that a first run is told by.
     """
-    judgement, evaluation = found.judged.judgement, found.judged.evaluation
-    rows = [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
-    day = f"run {judgement.baseline_id}" if found.since is None else date(found.since, evaluation.started_at)
+    rows = _compared(found)
     moved = ", ".join(f"{metric_name(row.metric_id)} {_from_to(row)}" for row in rows[:MOST_NAMED])
     moved += f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
-    match found.scores:
-        case "unmeasured":
-            said = NOT_JUDGED
-        case "first":
-            begun = "first run" if judgement.baseline_id is None else "accepted as the baseline"
-            said = f"{begun}: {_levels(levels)}; later runs are held against it"
-        case "worse":
-            said = f"regressed since {day}: {moved}"
-        case "unclear" if not rows:
-            said = f"unclear since {day}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
-        case "unclear":
-            chance = "strongly suspected" if any(row.suspected for row in rows) else "which may be chance"
-            said = f"unclear since {day}: {moved}, {chance}"
-        case "better":
-            said = f"passed, and better since {day}: {moved}"
-        case _:
-            said = f"passed: as good as on {day}"
+    said = _in_short(found, levels, moved)
     if found.scores not in ("unmeasured", "first"):
         joined = ":" if found.scores == "same" else ";"
-        said += f"{joined} {', '.join(what_changed(judgement.changes)) or 'nothing changed'}"
-    said = _with_failures(found, said)
+        said += f"{joined} {', '.join(what_changed(found.judged.judgement.changes)) or 'nothing changed'}"
+    return _as_sentence(_with_failures(found, said))
+
+
+def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
+    """The same without the numbers and what changed, which stand in lines of their own below it."""
+    names = [metric_name(row.metric_id) for row in _compared(found)]
+    names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    verb = "got better" if found.scores == "better" else "got worse"
+    return _as_sentence(_with_failures(found, _in_short(found, levels, f"{' and '.join(names)} {verb}")))
+
+
+def _compared(found: Verdict) -> list[MetricComparison]:
+    """The rows that it rests on and that say from where to where a metric moved."""
+    return [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
+
+
+def _as_sentence(said: str) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
+def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
+    judgement, evaluation = found.judged.judgement, found.judged.evaluation
+    day = f"run {judgement.baseline_id}" if found.since is None else date(found.since, evaluation.started_at)
+    match found.scores:
+        case "unmeasured":
+            return NOT_JUDGED
+        case "first":
+            begun = "first run" if judgement.baseline_id is None else "accepted as the baseline"
+            return f"{begun}: {_levels(levels)}; later runs are held against it"
+        case "worse":
+            return f"regressed since {day}: {moved}"
+        case "unclear" if not _compared(found):
+            return f"unclear since {day}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
+        case "unclear":
+            chance = "strongly suspected" if any(row.suspected for row in found.rows) else "which may be chance"
+            return f"unclear since {day}: {moved}, {chance}"
+        case "better":
+            return f"passed, and better since {day}: {moved}"
+        case _:
+            return f"passed: as good as on {day}"
+
+
 def sentence(found: Verdict) -> str:
-    """In a long one: metrics by id, intervals, what would have been seen, and what would settle it.
+    """In a long one: metrics by id, intervals, and what would settle it.
 
     `regressed against run 3: retrieval.mrr 0.820 -> 0.610 (-0.210 [...]); since run 14 the index changed (...)`.
     """
@@ -143,17 +189,20 @@ def sentence(found: Verdict) -> str:
         return _with_failures(found, "the baseline: later runs are held against it")
     against = f"against run {judgement.baseline_id}"
     moved = ", ".join(map(movement, rows))
-    accept = f"rageval runs accept {judged.evaluation.id}"
     if found.scores == "worse":
         said = f"regressed {against}: {moved}"
     elif found.scores == "unclear":
-        said = f"unclear {against}: {moved}; {_settled(rows, accept)}"
+        seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
+        sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure; " if seen else ""
+        said = f"unclear {against}: {moved}; {sure}{what_settles(found)}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
     else:
-        said = f"passed {against} ({', '.join(f'{row.metric_id}: {_seen(row)}' for row in judged.gated)})"
+        remarks = [f"{row.metric_id}: {row.remark} ({row.difference:+z.3f})" for row in judged.gated if row.remark]
+        said = f"passed {against}" + (f" ({', '.join(remarks)})" if remarks else "")
     better = [row for row in judged.gated if row.better]
     if better and found.scores != "worse":  # else a later fall back to where the baseline was would be none
+        accept = f"rageval runs accept {judged.evaluation.id}"
         said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
     if changes := judgement.changes:
         since = next((change.since for change in changes if change.since is not None), None)
@@ -229,29 +278,21 @@ def _levels(levels: Mapping[str, Summary]) -> str:
     return ", ".join(said) or "nothing could be scored"
 
 
-def _settled(unclear: Sequence[MetricComparison], accept: str) -> str:
-    """What would settle what is unclear."""
-    if all(row.difference is None for row in unclear):
-        return f"to start from this run: {accept}"
-    if any(row.suspected for row in unclear):
+def what_settles(found: Verdict) -> str:
+    """What would settle an unclear verdict."""
+    if all(row.difference is None for row in found.rows):
+        return f"to start from this run: rageval runs accept {found.judged.evaluation.id}"
+    if any(row.suspected for row in found.rows):
         return "the next nights will tell, or one look of your own: rageval evaluate --gate"
-    seen = [row.smallest_drop for row in unclear if row.smallest_drop is not None]
-    surely = f"a fall of {seen_from(max(seen)):.2f} would be sure" if seen else "no fall would be sure"
-    return f"it may be chance: {surely}; the next nights or more questions will tell"
+    return "the next nights will tell, or more questions"
 
 
-def _seen(row: MetricComparison) -> str:
-    if row.difference is None:
-        return row.remark or "nothing"
-    remark = f"{row.remark} ({row.difference:+z.3f}), " if row.remark else ""
-    return f"{remark}{_drop(row.smallest_drop)}"
-
-
-def _drop(smallest: float | None) -> str:
-    """Which drops the shared questions could have shown."""
+def resolution(smallest: float | None, questions: int) -> str:
+    """Which drops these questions could show: `50 questions can prove a drop of .22 or more`."""
+    asked = plural(questions, "question")
     if smallest is None:
-        return "no drop, however large, would have been seen: its questions are too few, or come from too few documents"
-    return f"a drop of {seen_from(smallest):.2f} or more would have been seen"
+        return f"{asked} cannot prove a drop: too few, or about too few documents"
+    return f"{asked} can prove a drop of {number(seen_from(smallest))} or more"
 
 
 @dataclass(frozen=True)
@@ -301,7 +342,7 @@ def good_values_told(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) 
     below = ", ".join(str(each) for each in held if each.surely == "below")
     unclear = ", ".join(each.name for each in held if each.surely == "unclear")
     said = [f"below the good value: {below}"] if below else []
-    said += [f"too few questions to tell: {unclear}"] if unclear else []
+    said += [f"may be above or below its good value: {unclear}"] if unclear else []
     reached = "every headline metric reaches its good value" if held else "no metric with a good value was run"
     return f"{whose}: {'; '.join(said) or reached}"
 
@@ -365,7 +406,7 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
             regressed = row.decision == "regressed"
             passed &= not regressed or accepted
             word = "regressed, and accepted since" if regressed and accepted else row.decision
-            drop = "" if row.difference is None else f"; {_drop(row.smallest_drop)}"
+            drop = "" if row.difference is None else f"; {resolution(row.smallest_drop, row.n_shared)}"
             said.append(f"{word}: {name}: {movement(row)}{drop}")
             numbers = {
                 "difference": row.difference,
@@ -377,7 +418,7 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
     if said:
         return GateFinding(passed, said, metadata)
     if judge is None and is_by_model(pattern):
-        silence = "not measured: no judge (RAGEVAL_JUDGE_MODEL)"
+        silence = "not measured: there is no judge model"
     elif judged and all(each.judgement.verdict == "first" for each in judged):
         silence = "not compared: this is the baseline that later runs are held against"
     else:

@@ -28,7 +28,7 @@ def test_of_a_technical_handbook_only_whole_sentences_that_stand_in_one_document
     candidates = generate(chunks, seed)
     made = items(candidates)
     # The other pages have no sentence that shows plainly what it is about.
-    assert len({item.evidence[0].document_id for item in made}) >= 5
+    assert len({item.evidence[0].document_id for item in made}) >= 3
     for item in made:
         quote = item.evidence[0].quote or ""
         assert quote.startswith(("The ", "A ", "Log ", "Run ", "Scoped ", "Downloaded "))
@@ -73,7 +73,7 @@ BRIDGE = (
 def test_a_question_brings_answer_quote_and_category() -> None:
     chunks = [Chunk("a", BRIDGE, "guides/bridges.md", page=3), Chunk("b", "The bridge was painted by Ann Lee.", "x")]
     for seed in range(6):
-        (item,) = items(generate(chunks, seed, {"guides/bridges.md": 2}))[:1]
+        (item,) = items(generate(chunks, seed))[:1]
         (evidence,) = item.evidence
         assert (evidence.document_id, evidence.page) == ("guides/bridges.md", 3)
         assert evidence.quote is not None
@@ -225,7 +225,7 @@ FILING = """UNITED STATES SECURITIES AND EXCHANGE COMMISSION
 English version
 
 Operating income of {name} increased by 50 million or 17% because more ships than before left the harbour of {town}. \
-The {ship} Maid was sold to a company from {town} by the board of {name} within the next two years."""
+The {ship} Maid was sold to a company from {town} by the board of {name} within two years. The {ship} Maid is old."""
 
 
 def test_what_every_document_begins_with_is_no_topic_and_a_name_that_one_is_full_of_is() -> None:
@@ -262,18 +262,18 @@ def test_a_page_header_is_neither_a_topic_nor_a_part_of_a_sentence() -> None:
 
 def test_an_answer_says_more_than_its_question() -> None:
     text = (
-        "Mars\n\nMars is a fascinating planet. The two moons of Mars were found by Asaph Hall. "
+        "Mars\n\nMars is a fascinating planet. The two moons of Mars were found by Asaph Hall in 1877. "
         "Asaph Hall worked in Washington."
     )
     (item,) = items(generate([Chunk("a", text, "mars.md", position=0)], 0))
-    assert item.answers == ("The two moons of Mars were found by Asaph Hall.",)
+    assert item.answers == ("The two moons of Mars were found by Asaph Hall in 1877.",)
 
 
 def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
     text = "# Harbour Rules\n\nIn the harbour rules the berth of {} was painted by the crew of the tower last year."
     north = Chunk(
         "a",
-        text.format("the old ferry Orvane Maid") + " The Orvane Maid is the pride of the town.",
+        text.format("the old ferry Orvane Maid") + " The Orvane Maid is the pride of all people of the old town.",
         "north.md",
         position=0,
     )
@@ -290,15 +290,49 @@ def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
 
 def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> None:
     text = (
-        "## Filling the tanks\n\nThe tanks of a ship are filled by the crew of the town before it sails for the "
+        "## Tanks of a ship\n\nThe tanks of a ship are filled by the crew of the town before it sails for the "
         "islands. The pumps are strong."
     )
     chunk = Chunk("a", text, "north_harbour.md", position=3)
     opening = Chunk("o", "# North Harbour\n\nThe north harbour is large.", "north_harbour.md", position=0)
     asked = questions([chunk], [chunk, opening])
-    assert "What should I know about Filling the tanks in the context of North Harbour?" in asked
+    assert "What should I know about tanks of a ship in the context of North Harbour?" in asked
     south = Chunk("b", text.replace("The tanks of", "All tanks of"), "south.md", position=3)
-    assert not any("Filling" in each for each in questions([chunk], [chunk, opening, south]))
+    assert not any("tanks" in each for each in questions([chunk], [chunk, opening, south]))
+
+
+MANUAL = """wal_age (integer)
+
+Forces the server to switch to a new segment file after so many seconds.
+
+-e
+--echo-all
+
+Copies all commands that are sent to the server to standard output.
+
+class shop.Order(customer, lines)¶
+
+Holds what a customer wants to have from the shop, and when.
+
+- `fast_copy`: Copies whole blocks of a file without a look at what is in them.
+
+size
+
+4096
+
+Another sentence about something that is said of nothing in this list."""
+
+
+def test_what_a_list_or_a_reference_defines_is_asked_about_and_answered_by_its_first_sentence() -> None:
+    parts = MANUAL.split("\n\n")
+    chunks = [Chunk(f"{n}", "\n\n".join(parts[n : n + 2]), "manual.html", None, n + 1) for n in (0, 2, 4)]
+    opening = Chunk("o", "Server Manual — handbook 1.0\n\nThe server is large.", "manual.html", position=0)
+    chunks += [Chunk(f"{n}", "\n\n".join(parts[n:end]), "manual.html", None, n + 1) for n, end in ((6, 7), (7, 10))]
+    asked = {item.question: item.answers[0].split()[0] for item in items(generate([*chunks, opening], 0))}
+    named = {"wal_age": "Forces", "--echo-all": "Copies", "shop.Order": "Holds", "fast_copy": "Copies"}
+    assert asked == {
+        f"What should I know about {name} in the context of Server Manual?": first for name, first in named.items()
+    }
 
 
 def test_what_three_chunks_of_the_corpus_hold_tells_none_of_them_however_they_come_in_batches() -> None:
@@ -349,7 +383,7 @@ def test_a_name_of_one_word_is_a_term_where_the_passage_says_it_again() -> None:
          "Le « Vieux Bac » est lent dans le port de la ville.",
          "Que faut-il savoir sur Vieux Bac ?"),
         ("zh", "港口的起重机很大。在拉尔维克港口，起重机由《老渡轮》公司的船员每年夏天运往奥斯陆。"
-         "《老渡轮》公司在拉尔维克很有名。",
+         "《老渡轮》是拉尔维克的一艘很旧很慢的木船。",
          "关于老渡轮，应该了解什么？"),
     ],
 )  # fmt: skip

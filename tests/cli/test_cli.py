@@ -20,6 +20,8 @@ from tests.pipeline.small_project import Project, documents
         ("evaluate --client nobody", ["'nobody'", "rageval clients list"]),
         ("evaluate --client acme --system magic", ["'magic'", "dense", "bm25", "hybrid"]),
         ("evaluate --client acme --dataset 99", ["99"]),
+        ("evaluate --client acme --junit gate.xml", ["--junit goes with --gate"]),
+        ("evaluate --client acme --gate --junit none/gate.xml", ["--junit", "a folder that there is"]),
         ("ingest empty --client nobody", ["empty"]),
     ],
 )
@@ -97,12 +99,20 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     ended = run("evaluate", "--client", "acme")
     assert ended.code == 0, ended.err
     assert "metric_scores" in ended.err
-    assert "built-in reference system" in ended.out
-    assert "rageval runs show 1" in ended.out
-    assert "8 questions are few: the scores of a later run would show no drop" in ended.out
-    [report] = [line.removeprefix("The report: ") for line in ended.out.splitlines() if line.startswith("The report: ")]
+    name, verdict, *figures = ended.out.splitlines()
+    assert name == "acme / synthetic / dense (built-in reference), run 1, 8 questions"
+    assert verdict.startswith("First run: hit rate@5 ")
+    assert [line.split("  ")[1].strip() for line in figures[:5]] == [
+        *("hit rate@5", "MRR", "answer correctness (overlap)", "answered or declined rightly", "recall@5"),
+    ]
+    assert "8 questions cannot prove a drop: too few, or about too few documents." in figures
+    assert "Next: name your own system in rageval.toml (docs/your-rag-system.md)" in figures
+    assert "Next: read the questions that went worst: rageval runs show 1" in figures
+    assert len(figures) <= 10, ended.out
+    assert "RAGEVAL_" not in ended.out, "no variable stands in a verdict"
+    [report] = [line.removeprefix("Report: ") for line in figures if line.startswith("Report: ")]
     assert Path(report).exists()
-    [warning] = [line for line in ended.out.splitlines() if "knows English alone" in line]
+    [warning] = [line for line in ended.err.splitlines() if "knows English alone" in line]
     assert project.settings.embedding_model in warning
     assert "German" in warning
 
@@ -113,11 +123,13 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     [client] = json.loads(run("status", "--json").out)
     assert client["client_id"] == "acme"
     assert len(json.loads(run("runs", "list", "--json").out)) == 2
-    shown = run("runs", "show", "1")
-    assert "retrieval.mrr" in shown.out
+    brief, shown = run("runs", "show", "1").out, run("runs", "show", "1", "--all")
+    assert brief.startswith(f"{name}\n{verdict}\n"), "what `evaluate` said"
+    assert "rageval runs show 1 --all" in brief
+    assert "retrieval.ndcg_at_10" not in brief
+    assert "retrieval.ndcg_at_10" in shown.out
     [undefined] = [line for line in shown.out.splitlines() if line.startswith("undefined for every question: ")]
     assert "the question declares no checks (checks." in undefined
-    assert "RAGEVAL_JUDGE_MODEL" in ended.out
     [dataset] = json.loads(run("datasets", "list", "--json").out)
     assert json.loads(run("datasets", "show", dataset["id"], "--json").out)["items"][0]["evidence"][0]["quote"]
 

@@ -20,15 +20,17 @@ def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project,
     note_run(db, "globex", EndedRun("run-1", True, "retrieval_results", "SettingsError"), utc_now())
     review(db, settings, {"acme", "globex"}, utc_now())
     shown = run("status").out
-    _, acme, globex = shown.splitlines()[:3]
-    assert re.split("  +", acme)[3:9] == ["regressed", MRR, "0.701", "-0.111", "3", "2"]
+    clients, failed, regression = shown.split("\n\n")
+    _, acme, globex = clients.splitlines()
+    assert re.split("  +", acme)[3:10] == ["regressed", "MRR", "0.701", "-0.111", "baseline", "3", "2"]
     assert re.split("  +", globex)[3] == "failed run"
-    failed, regression = shown.splitlines()[-2:]
-    assert regression.split()[:4] == ["regression", "acme", "synthetic/dense", str(fell.id)]
-    assert failed.split()[:4] == ["failed", "run", "globex", "-"]
-    assert re.split("  +", regression)[-2] == "no"
-    assert "0.812 → 0.701 (-0.111 over 200 shared questions" in regression
-    assert re.split("  +", failed)[-2:] == ["no", "at step retrieval_results (SettingsError), Dagster run run-1"]
+    about, reason = regression.splitlines()
+    assert about.startswith(f"acme: regression, synthetic/dense, run {fell.id}, open since ")
+    assert about.endswith(", nobody was told")
+    assert "0.812 → 0.701 (-0.111 over 200 shared questions" in reason
+    about, reason = failed.splitlines()
+    assert about.startswith("globex: failed run, open since ")
+    assert reason == "  at step retrieval_results (SettingsError), Dagster run run-1"
     found = {row["client_id"]: row["incidents"] for row in json.loads(run("status", "--json").out)}
     assert [each["kind"] for each in found["acme"]] == ["regression"]
     assert found["acme"][0]["details"]["mean"] == 0.701
@@ -37,7 +39,7 @@ def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project,
     evaluate(db)
     note_run(db, "globex", EndedRun("run-2", False), utc_now())
     review(db, settings, {"acme", "globex"}, utc_now())
-    assert "incident" not in run("status").out
+    assert "open since" not in run("status").out
 
 
 def webhook_row(run: Run, *options: str) -> tuple[str, str]:

@@ -1,10 +1,15 @@
-"""Progress where no bar can be drawn: a line now and then."""
+"""Progress where no bar can be drawn: a line now and then; and tables in the places that a terminal has."""
 
+import os
+import subprocess
 import sys
 
 import pytest
 
 from rageval_dagster.cli import console
+from rageval_dagster.records import Chunk
+from tests.cli.running import stock
+from tests.pipeline.small_project import Project
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(
@@ -29,3 +34,19 @@ def test_what_ends_soon_says_nothing(capsys: pytest.CaptureFixture[str]) -> None
         progress(1, 1)
     assert not sys.stderr.isatty()
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_terminal_shows_wide_takes_two_places(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"client": "灯台", "questions": 8}, {"client": "acme", "questions": 120}]
+    console.print_table(rows, ["client", "questions"], "")
+    assert capsys.readouterr().out.splitlines() == ["client  questions", "灯台            8", "acme          120"]
+    assert console.fitting("灯台" * 30, 11) == "灯台灯台..."
+    assert console.fitting("a line\nand another", 80) == "a line and another"
+
+
+def test_a_terminal_that_lacks_a_character_is_shown_its_code(project: Project) -> None:
+    stock(project.settings, "灯台", Chunk("c1", "It is open.", "d1"))
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "rageval_dagster", "clients", "list"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "\\u706f\\u53f0" in ended.stdout

@@ -212,7 +212,7 @@ def test_an_own_metric_is_everywhere(own: Project, run: Run) -> None:
     assert not any(name.startswith("lexical.") for name in evaluated["metrics"])
     [checked] = [check for check in evaluated["checks"] if check["name"] == "good_values"]
     assert "acme.brevity 0.000 (good: 1.000)" in json.dumps(checked)
-    assert "acme.brevity" in run("runs", "show", str(evaluated["run_id"])).out
+    assert "acme.brevity" in run("runs", "show", str(evaluated["run_id"]), "--all").out
     with own.database().begin() as connection:
         statement = sa.text("SELECT client_id, mean FROM metric_history WHERE metric_id = 'acme.brevity'")
         assert [tuple(row) for row in connection.execute(statement)] == [("acme", 0.0)]

@@ -103,6 +103,8 @@ def write_examples(folder: Path) -> None:
     }
     for name, text in one_line.items():
         (folder / name).write_text(json.dumps(json.loads(text)), encoding="utf-8")
+    [traces] = blocks("docs/formats.md", "json phoenix both")
+    (folder / "traces.jsonl").write_text(traces, encoding="utf-8")
     (folder / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
     (folder / "run.txt").write_text("q1 Q0 d2 1 2.0 mine\nq1 Q0 d1 2 1.0 mine\n", encoding="utf-8")
     labelled = [

@@ -91,6 +91,20 @@ def test_confirmed_failures_count_again_where_a_later_run_has_the_same_scores(
     assert words == ["regressed"] * 3
 
 
+def test_a_regression_whose_interval_holds_no_change_says_what_decided(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    # Twelve questions turn from right to wrong by a little; five that stay right fall by much, four rise by as much.
+    moves = [(0.5, 0.33)] * 12 + [(1.0, 0.5)] * 5 + [(0.5, 1.0)] * 4 + [(1.0, 1.0)] * 39
+    before, now = ({item_id: move[when] for item_id, move in zip(IDS, moves, strict=True)} for when in (0, 1))
+    held(db, evaluated(db, dataset, "command:1", before))
+    [judged] = held(db, evaluated(db, dataset, "command:2", now, system_version="system-2"))
+    [row] = judged.regressed
+    assert row.ci_low is not None
+    assert row.ci_high is not None
+    assert row.ci_low < 0.0 < row.ci_high
+    assert row.remark == "decided by the questions that newly fail, not by the interval"
+
+
 @pytest.mark.parametrize("documents", [1, 2, 3])
 def test_where_all_questions_fail_the_gate_does_not_pass_however_few_their_documents(
     db: Database, documents: int

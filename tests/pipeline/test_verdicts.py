@@ -89,7 +89,7 @@ class Customer:
         assert self.run("datasets", "import", "questions.jsonl", "--client", "acme").code == 0
 
     def evaluate(self) -> Ended:
-        return self.run("evaluate", "--client", "acme", "--gate")
+        return self.run("evaluate", "--client", "acme", "--gate", "--junit", "gate.xml")
 
     @property
     def incidents(self) -> list[str]:
@@ -112,10 +112,14 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     fallen = customer.evaluate()
     assert (fallen.code, customer.incidents) == (1, ["regression"])
     assert "regressed against run 1: retrieval.hit_rate_at_3 0.919 -> 0.622" in fallen.err
-    assert re.search(
-        r"questions newly failing, also when asked again:\n(    \w+  Who opened the .*\?\n){5}    and ", fallen.out
-    )
-    assert "Who opened" not in fallen.err, "what goes into a log has ids"
+    lines = fallen.out.splitlines()
+    assert re.fullmatch("Regressed since .*: hit rate@3 and MRR got worse.", lines[1])
+    assert re.search(r"11 questions newly failing, also when asked again:\n  Who opened the .*\?\nNext: ", fallen.out)
+    assert "Next: rageval runs compare 1 4 (both answers), or rageval runs accept 4" in lines
+    assert len(lines) <= 12, fallen.out
+    junit = Path("gate.xml").read_text(encoding="utf-8")
+    assert '<failure message="retrieval.hit_rate_at_3 0.919 -&gt; 0.622' in junit
+    assert "Who opened" not in fallen.err + junit, "what goes into a log has ids"
     listed = json.loads(run("runs", "list", "--json").out)
     assert [row["verdict"] for row in listed] == ["regressed", "passed", "passed", "first"]
     # Metrics with the same fall have the same word, also where two runs are compared by hand.

@@ -94,10 +94,10 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     monkeypatch.setenv("MODE", "leak")
     ended = run("evaluate", "--client", "acme", "--gate")
     assert ended.code == 1
-    for said in (ended.out, ended.err):
-        assert "LEAK: assistant returned 1 passage of another client" in said
+    assert "LEAK: assistant returned 1 passage of another client" in ended.err
     assert " / assistant: leak, not passed; scores alone: " in ended.err
     said = "System assistant returned 1 passage of another client for 8 questions of dataset "
+    assert ended.out.splitlines()[1].startswith(said)
     report, fleet = pages(assistant)
     assert report.startswith(said)
     assert "rageval runs show 2" in report.partition(" First run: ")[0]

@@ -71,6 +71,13 @@ TEST_RESULTS = {
 }
 EXPECTED = {"EF_1": {"question": QUESTION, "expected_output": "In April.", "answer": "In May."}}
 CSV = f'question,response,contexts,answer\n"{QUESTION}",In May.,"[""a"", ""b""]",In April.\n'
+LANGFUSE = {"id": "t1", "input": QUESTION, "output": "In May.", "bookmarked": False, "observations": []}
+PHOENIX = {
+    "context": {"trace_id": "t1", "span_id": "s1"},
+    "span_kind": "RETRIEVER",
+    "parent_id": None,
+    "attributes": {"input.value": QUESTION, "output.value": "In May.", "retrieval": {"documents": ["a"]}},
+}
 
 ALL: Mapping[str, Any] = {
     "recorded": [RECORDED],
@@ -81,7 +88,10 @@ ALL: Mapping[str, Any] = {
     "test-results": TEST_RESULTS,
     "expected-outputs": EXPECTED,
     "csv": CSV,
+    "langfuse": json.dumps(LANGFUSE) + "\n",
+    "phoenix": json.dumps(PHOENIX) + "\n",
 }
+TRACES = ("langfuse", "phoenix")
 
 
 @pytest.mark.parametrize("format_name", OUTPUT_FORMATS)
@@ -95,6 +105,7 @@ def test_every_format_is_told_by_its_fields_and_read(tmp_path: Path, format_name
     assert output.result.answer.text.startswith("In May.")
     if format_name != "test-results":
         assert output.result.item.question == QUESTION
+    if format_name not in ("test-results", *TRACES):
         assert output.result.item.answers[0] == "In April."
 
 
@@ -289,7 +300,22 @@ def test_files_by_id_are_for_the_formats_that_take_them(tmp_path: Path) -> None:
         read_outputs(tmp_path / "absent.json", "recorded")
 
 
-FIELDS = sorted({*RECORDED, *EVALUATION_DATA, *RAGAS, *JUDGED, *NATIVE, *EXPECTED["EF_1"], *TEST_RESULTS["t1"]})
+FIELDS = sorted(
+    {
+        *RECORDED,
+        *LANGFUSE,
+        *PHOENIX,
+        "traceId",
+        "type",
+        "retrieval.documents",
+        *EVALUATION_DATA,
+        *RAGAS,
+        *JUDGED,
+        *NATIVE,
+        *EXPECTED["EF_1"],
+        *TEST_RESULTS["t1"],
+    }
+)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "document_id", "x"]), inner),
@@ -303,7 +329,8 @@ def test_every_row_is_read_or_refused(tmp_path: Path, rows: list[Any], format_na
     if format_name == "csv":
         return
     report = read_outputs(write(tmp_path, rows), format_name)
-    assert len(report.rows) + len(report.refused) == len(rows)
+    read_or_refused = len(report.rows) + len(report.refused)
+    assert read_or_refused <= len(rows) if format_name in TRACES else read_or_refused == len(rows)
     assert len({output.id for output in report.rows}) == len(report.rows)
     in_memory = outputs_of([row for row in rows if isinstance(row, dict)], OutputOptions())
     assert len(in_memory.rows) + len(in_memory.refused) == sum(isinstance(row, dict) for row in rows)

@@ -64,7 +64,7 @@ def test_of_many_reasons_a_few_are_named(sqlite_db: Database) -> None:
     assert metric_errors(reasons) == (
         f"metrics failed: {MRR}: reason 0 (1); a.b: reason 1 (1); c.d: reason 2 (1); and 1 reason more"
     )
-    allowed = "acme / human: more errors than RAGEVAL_MAX_ERROR_SHARE allows: "
+    allowed = "acme / human: more errors than allowed: "
     assert failed_metrics(report, reasons, [MRR]) == f"{allowed}{MRR} 1 of {report.summaries[MRR].n} (reason 0: 1)"
     undefined = {"a.b": "no reference", "a.c": "no reference", "judge.overall": "no judge"}
     assert (

@@ -4,14 +4,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark.by_rule.prose import (
     READ_CHARACTERS,
     Sentence,
-    clean_heading,
+    heading_key,
     line_key,
     prose,
+    sentences,
     titles,
     words,
 )
@@ -63,7 +65,8 @@ class CorpusFacts:
             places, and counts one.
         titles: their documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
-        headings: in how many documents, and how many chunks, each heading of theirs stands.
+        headings: in which chunks of the corpus each heading of theirs has sentences under it, by its `heading_key`:
+            their numbers in the corpus, ascending.
         spoken: of their documents, by document id, the words of the title that stand in their text; and the
             file's name, if it does whole.
         places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
@@ -76,11 +79,21 @@ class CorpusFacts:
     repeated: frozenset[str]
     titles: Mapping[str, tuple[str, int]]
     names: Mapping[str, str]
-    headings: Mapping[str, tuple[int, int]]
+    headings: Mapping[str, Sequence[int]]
     spoken: Mapping[str, frozenset[str]]
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
     few: int
+
+    def is_single(self, heading: str, document_id: str | None = None) -> bool:
+        """Whether a heading stands in one place of the corpus, or of a document: neighbours, which overlap, are one."""
+        places = [
+            place
+            for place in self.headings.get(heading_key(heading), ())
+            if document_id in (None, self.documents[place])
+        ]
+        near = ((before, here) for before, here in pairwise(places) if here - before == 1)
+        return sum(self.documents[before] == self.documents[here] for before, here in near) >= len(places) - 1
 
 
 def read_corpus(
@@ -116,14 +129,22 @@ def read_corpus(
             for term in (*found, *([opening_term] if opening_term else [])):
                 looked.want(wording(term.text))
     named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
-    headings = {sentence.heading for passage in passages.values() for sentence, *_ in passage.sentences} - {None}
-    under: dict[str | None, list[str]] = defaultdict(list)
+    headings = {
+        heading_key(sentence.heading)
+        for passage in passages.values()
+        for sentence, *_ in passage.sentences
+        if sentence.heading
+    }
+    under: dict[str, list[int]] = defaultdict(list)
     spoken: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
     about = {each: frozenset(content_words(named.get(each, ("", 0))[0], None)) for each in spoken}
     for chunk in corpus():
         looked.look_in(chunk)
-        for heading in headings & {clean_heading(line) for line in _lines(chunk)}:
-            under[heading].append(chunk.document_id)
+        if headings & {heading_key(line) for line in _lines(chunk)}:
+            known = passages.get(chunk.content_key)
+            said = [each[0] for each in known.sentences] if known else sentences(chunk.text, language, furniture)
+            for heading in headings & {heading_key(sentence.heading) for sentence in said if sentence.heading}:
+                under[heading].append(len(looked.documents) - 1)
         if chunk.document_id in spoken:
             title = named.get(chunk.document_id, ("", 0))[0]
             text = "\n".join(line for line in chunk.text.split("\n") if not title or title not in line)
@@ -135,7 +156,7 @@ def read_corpus(
         repeated=frozenset(key for key, found in looked.places.items() if len(looked.documents_of(found)) > 1),
         titles=named,
         names=_names(passages.values(), looked),
-        headings={str(heading): (len(set(ids)), len(ids)) for heading, ids in under.items()},
+        headings=under,
         spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,

@@ -1,11 +1,12 @@
 """The keyless question generator: questions by rule, each about one passage, answered by a sentence of it."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, Read, read_corpus, wording
-from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, words
+from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, entry, words
 from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
@@ -15,7 +16,7 @@ from rageval_dagster.languages import articles, fixed_questions, hangs, stop_wor
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 9
+REVISION = 10
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -23,10 +24,14 @@ MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SECTION = 3, 5
 """An answer says at least so much that its question does not; what opens a section often does no more than open it."""
 RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
+MAX_WORDS_TO_VERB = 10
+"""From a title on: other names and abbreviations stand between them."""
 MOST = 0.6
 """Terms that have so many of a topic's words are the topic."""
 SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
+MIN_TERMS, MAX_TERMS = 2, 3
+"""Of a query that is made of nothing else and a title."""
 QUERIES = 8
 """One question of so many is put as people type into a search box."""
 
@@ -46,13 +51,14 @@ def generate(
 
     The questions test whether the passage is found. There are few kinds (known-item questions, Azzopardi et al. 2007):
 
-    - about a topic: that of a document of one passage, or of a section that begins in the passage;
-    - about the subject of one sentence, where that is plain (`subjects`): an identifier, a name, or a noun that the
+    - about the title of a document of one passage, which its first sentence defines;
+    - about an option or identifier that a list defines, or a section that begins in the passage;
+    - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
-    - in a document of no more than `SHORT` chunks, about an identifier or a name that the passage says again.
+    - of a document of no more than `SHORT` chunks, its title with names that a sentence has, as a search query.
 
     What is asked about stands in no other passage, with the document's topic or section, which the question tells. One
-    question of `QUERIES`, and each in a language without fixed sentences, is put as a search query.
+    question about a subject of `QUERIES`, and each in a language without fixed sentences, is put as a search query.
 
     The expected answer is the sentence. No sentence is asked about that stands in several documents or points back at
     another one. Categories: `entity_specific` where a name is asked about, `temporal` where a year
@@ -123,7 +129,7 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
         each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS and not hangs(each[0].text, passage.language)
     ]
     source = _Source(passage, own, facts, document_topic(passage, facts), seed, size)
-    for kind in (_topics, _subjects, _named):
+    for kind in (_documents, _sections, _subjects, _queries):
         for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
                 return item, ""
@@ -135,65 +141,94 @@ def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> boo
     return len(set(content_words(item.answers[0], passage.language)) - asked) >= least
 
 
-def _topics(source: _Source) -> Iterator[Item]:
-    """What the only passage about a topic says of it first, or the section that begins in a passage."""
-    asked, language, passage = fixed_questions(source.language), source.language, source.passage
-    if asked is None:
-        return
-    document = source.topic
-    if source.size == 1 and document and document.document_id:
+def _documents(source: _Source) -> Iterator[Item]:
+    """What the only passage of a document says first, where that defines its title."""
+    asked, language, document = fixed_questions(source.language), source.language, source.topic
+    if asked and source.size == 1 and document and document.document_id:
         topic = document.text
         is_name = all(word[0].isupper() for word in topic.split() if word.casefold() not in stop_words(language))
         for sentence, *_ in source.own[:1]:
-            if sentence == passage.sentences[0][0] and _is_defined(topic, sentence, language):
+            if sentence == source.passage.sentences[0][0] and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
-                yield _item(passage, sentence, asked.about.format(terms=topic), category)
-                return
-    for sentence, *_ in source.own:
-        section = section_topic(sentence.heading, passage, source.facts) if sentence.opens else None
-        if section and _opens_with(section, sentence, language):
-            if document and not set(content_words(document.text, language)) <= set(content_words(section, language)):
-                question = asked.in_context.format(terms=section, topic=document.text)
-            else:
-                question = asked.about.format(terms=section)
-            item = _item(passage, sentence, question, "factual_lookup")
-            if _tells_more(item, passage, MIN_NEW_WORDS_OF_SECTION):
-                yield item
+                yield _item(source.passage, sentence, asked.about.format(terms=topic), category)
 
 
 def _is_defined(topic: str, sentence: Sentence, language: str | None) -> bool:
-    """Whether a sentence begins with a topic and a verb."""
-    found, name = words(sentence.text), words(topic.partition(" (")[0])
-    name = name[1:] if name[:1] and name[0] in articles(language) else name
-    found = found[1:] if found[0] in articles(language) else found
-    return bool(name) and found[: len(name)] == name and not verbs(language).isdisjoint(found[len(name) :][:1])
+    """Whether a sentence begins with a topic, and goes on with a verb and, where the language has some, an article:
+    "... is a ..."."""
+    found, name = (words(re.sub(r"\([^()]*\)", "", text)) for text in (sentence.text, topic))
+    without = articles(language)
+    found, name = (each[1:] if each[:1] and each[0] in without else each for each in (found, name))
+    rest = found[len(name) :][:MAX_WORDS_TO_VERB]
+    verb = next((place for place, word in enumerate(rest) if word in verbs(language)), None)
+    goes_on = verb is not None and (not without or not without.isdisjoint(rest[verb + 1 : verb + 2]))
+    return bool(name) and found[: len(name)] == name and goes_on
 
 
-def _opens_with(topic: str, sentence: Sentence, language: str | None) -> bool:
-    """Whether a sentence says what it says of a topic: half of its words are among the first."""
+def _sections(source: _Source) -> Iterator[Item]:
+    """What a section that begins in a passage says first of its heading, or a list of what it defines."""
+    asked, language, document = fixed_questions(source.language), source.language, source.topic
+    if asked is None:
+        return
+    named = set(content_words(document.text, language)) if document else set()
+    for sentence, said_of, _ in source.own:
+        section = section_topic(sentence.heading, source.passage, source.facts, document) if sentence.opens else None
+        held = set(content_words(section or "", language))
+        # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
+        is_title = held == named and not entry(section or "")
+        if not section or is_title or not _opens_with(section, sentence, said_of, language):
+            continue
+        question = asked.about if not document or named <= held else asked.in_context
+        question = question.format(terms=section, topic=document.text if document else "")
+        item = _item(source.passage, sentence, question, "factual_lookup")
+        if entry(section) or _tells_more(item, source.passage, MIN_NEW_WORDS_OF_SECTION):
+            yield item
+
+
+def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: str | None) -> bool:
+    """Whether a sentence says what it says of a topic: more than half of its words are among the first.
+
+    Of what it defines, a list says it at once, unless it plainly says something of something else.
+    """
+    if entry(topic):
+        return said_of is None or share_said(topic, content_words(said_of.text, language), language) >= SPOKEN
     first = content_words(sentence.text, language)[: len(set(content_words(topic, language))) + 1]
-    return share_said(topic, first, language) >= SPOKEN
+    return share_said(topic, first, language) > SPOKEN
 
 
 def _subjects(source: _Source) -> Iterator[Item]:
     """What sentences say of their subject."""
     text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
     for sentence, subject, found in source.own:
-        # A noun that is said but once is most often no topic: "the simplest approach".
-        if subject and (subject.kind != "noun" or text.count(subject.text.casefold()) >= AGAIN):
+        if subject and text.count(subject.text.casefold()) >= _least(subject, source.size):
             item = _about(subject, sentence, _telling(found, source.passage), source)
             if item:
                 yield item
 
 
-def _named(source: _Source) -> Iterator[Item]:
-    """What sentences of a short document say of an identifier or a name."""
-    for sentence, _, found in source.own if source.size <= SHORT else ():
-        telling = _telling(found, source.passage)
-        drafts = (_about(term, sentence, telling, source) for term in telling if term.kind != "year")
-        item = next(filter(None, drafts), None)
-        if item:
-            yield item
+def _least(subject: Term, size: int) -> int:
+    """How often a passage says what it may be asked about. What is said but once is most often no topic, such as "the
+    simplest approach"; an identifier is one by itself, and a name in a document of no more than `SHORT` chunks."""
+    is_identifier = subject.kind == "identifier" and " " not in subject.text
+    return 1 if is_identifier or (subject.kind == "name" and size <= SHORT) else AGAIN
+
+
+def _queries(source: _Source) -> Iterator[Item]:
+    """What people type who look for a sentence of a short document: its title, and what the sentence names."""
+    topic, language = source.topic, source.language
+    if topic is None or source.size > SHORT:
+        return
+    titled = set(content_words(topic.text, language))
+    for sentence, _, found in source.own:
+        years = [term for term in found if term.kind == "year"][:1]
+        names = {term.text: term for term in found if term.kind != "year"}
+        names = [term for term in names.values() if titled.isdisjoint(content_words(term.text, language))]
+        telling = sorted([*names, *years][:MAX_TERMS], key=lambda term: term.start)
+        # Two names that the whole document is about are no help to find a sentence.
+        is_particular = any(_is_alone([term], sentence, topic, source.facts) for term in telling if term in names)
+        if len(telling) >= MIN_TERMS and is_particular:
+            query = " ".join([topic.text, *(term.text for term in telling)])
+            yield _item(source.passage, sentence, query, _category(telling))
 
 
 def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:

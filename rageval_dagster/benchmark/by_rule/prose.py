@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from rageval_dagster.benchmark.by_rule.terms import IDENTIFIER, PLACEHOLDER
 from rageval_dagster.benchmark.wording import word_count
 from rageval_dagster.languages import detect
 from rageval_dagster.languages.profiles import LANGUAGES
@@ -22,6 +23,8 @@ MAX_SENTENCE_WORDS = 60
 MAX_CASELESS_TITLE_WORDS = 8
 """A longer first line in a script without capitals is the first line of a paragraph."""
 
+MAX_ENTRY_CHARACTERS = 80
+
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+)")
@@ -29,7 +32,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
 _NOISE = re.compile(
-    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|`_|\w=[\"']",
+    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|`_|(?<!\w):[a-z_]+:`|\w=[\"']",
     re.IGNORECASE,
 )
 """Links, code and markup: no plain sentence or heading holds them."""
@@ -53,6 +56,18 @@ _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 """A heading that a sentence was torn into."""
 _CAPTION = re.compile(r"[^\W\d_]+ \d+(?:[.-]\d+)*[.:]")
 """As of a figure."""
+_ENTRY = re.compile(
+    r"(?:(?:-\w(?: \S+)?, )?(?P<option>--[^\W\d_][\w-]*\w)(?:[ =\[]\S+)?"
+    r"|(?P<name>[^\W\d][\w.-]*\w)(?: ?\([^()]*\))?)(?: [<\[(].*)?"
+)
+_SIGNATURE = re.compile(r"(?:[a-z]+ ){1,2}(?P<name>[^\W\d][\w.]*\w)(?:[(:= ].*)?¶")
+"""As documentation of programs has them, with the mark of a link to it: "class shop.Order(customer)¶"."""
+_SHORT_OPTION = re.compile(r"-\w(?: \S+)?")
+_DEFINING_ITEM = re.compile(
+    r" *[-*+•] +(?P<name>`[^`\n]+`|\*\*[^*\n]+\*\*|[^\s`*]+)(?: \([^()\n]*\))?(?::| [-–—]) +(?P<text>\S.*)"
+)
+_CRUMB = re.compile(r"[^«‹]*[»›]")
+"""The way to a page on its site."""
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
 """Code spans, and the dots that a path or a file name starts with ("./src", ".npmrc"): no sentence ends there."""
@@ -66,7 +81,8 @@ _CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
 class Sentence:
     """One sentence: `quote` is the exact substring of the chunk, `text` the same with single spaces.
 
-    `opens` is whether it is the first under its heading, and another follows: alone it often introduces a list.
+    `opens` is whether it is the first under its heading. Of a heading that is no `entry` another has to follow: alone
+    it often introduces a list.
     """
 
     quote: str
@@ -108,8 +124,10 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
         for quote in pieces:
             sentence = " ".join(quote.split())
             if _is_prose(sentence, language) and quote in text:
-                found.append(Sentence(quote, sentence, heading, opens and len(pieces) > 1))
+                is_opening = opens and (len(pieces) > 1 or entry(heading or "") is not None)
+                found.append(Sentence(quote, sentence, heading, is_opening))
             opens = False
+        opens = opens and not body.strip()
     return found
 
 
@@ -120,7 +138,8 @@ def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
         text: the beginning of a document.
         furniture: the `line_key`s of lines that are no heading.
     """
-    found: list[str] = []
+    opening, *of_site = _SITE_NAME.split(text.strip().partition("\n")[0])
+    found = [without_number(opening).strip()] if of_site and len(opening) <= MAX_ENTRY_CHARACTERS else []
     # With its number it would look like the item of a list.
     for block in _blocks(without_number(text), furniture):
         heading, body = _split_heading(block)
@@ -145,9 +164,25 @@ def without_number(heading: str) -> str:
 def clean_heading(line: str) -> str:
     """A line as the heading that it may be: without markup."""
     line = line.strip()
-    if " " not in line and not _IDENTIFIER.search(line):
-        line = line.replace("_", " ")  # as in the names of wiki pages
-    return " ".join(re.sub(r"[*`#]+", "", line).split()).rstrip(":¶ ")
+    if signature := _SIGNATURE.fullmatch(line):
+        return signature["name"]
+    line = " ".join(re.sub(r"[*`]+|(?<!\w)#+|#+$", "", line).split()).rstrip(":¶ ")
+    # As in the names of wiki pages.
+    return line if " " in line or _IDENTIFIER.search(line) else line.replace("_", " ")
+
+
+def heading_key(line: str) -> str:
+    """What two headings have in common that say the same: what they define, or all that they say."""
+    heading = clean_heading(line)
+    return entry(heading) or heading
+
+
+def entry(heading: str) -> str | None:
+    """The option or identifier that a heading or a line of a list defines: "max_wal" of "max_wal (bytes)"."""
+    match = _ENTRY.fullmatch(heading) if len(heading) <= MAX_ENTRY_CHARACTERS else None
+    name = (match["option"] or match["name"]) if match else ""
+    is_name = name.startswith("--") or IDENTIFIER.fullmatch(name) is not None
+    return name if is_name and not PLACEHOLDER.search(name) else None
 
 
 def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
@@ -158,6 +193,11 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
     kept: list[str] = []
     item_indent: int | None = None
     for number, line in enumerate(lines):
+        defines = _DEFINING_ITEM.match(line)
+        if defines and entry(clean_heading(defines["name"])):
+            kept += ["", defines["name"], "", defines["text"]]
+            item_indent = None
+            continue
         item = _LIST_ITEM.match(line)
         indent = len(line) - len(line.lstrip(" "))
         if item:
@@ -167,20 +207,19 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
         if item_indent is not None or _TABLE_ROW.match(line):
             kept.append("")
         elif _opens_section(lines, number):
-            kept += ["", line]
+            kept += ["", line, ""] if entry(clean_heading(line)) else ["", line]
         else:
             kept.append(line)
     return [block for block in re.split(r"\n[ \t]*\n", "\n".join(kept)) if block.strip()]
 
 
 def _opens_section(lines: Sequence[str], number: int) -> bool:
-    """Whether a line within a paragraph is a numbered heading: the text of a PDF has no blank lines around them."""
-    return (
-        number + 1 < len(lines)
-        and _NUMBERING.match(lines[number]) is not None
-        and _looks_like_title(lines[number])
-        and _starts_anew(lines[number + 1])
-    )
+    """Whether a line within a paragraph is a numbered heading, or defines something: the text of a PDF has no blank
+    lines around them."""
+    if number + 1 == len(lines) or not _starts_anew(lines[number + 1]):
+        return False
+    is_numbered = _NUMBERING.match(lines[number]) is not None and _looks_like_title(lines[number])
+    return is_numbered or entry(clean_heading(lines[number])) is not None
 
 
 def _without_code(text: str) -> str:
@@ -204,6 +243,10 @@ def _split_heading(block: str) -> tuple[str | None, str]:
         return clean_heading(marked.group(1).rstrip("#")), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
         return clean_heading(lines[0]), "\n".join(lines[2:])
+    cleaned = [clean_heading(line) for line in lines]
+    defined = [line for line in cleaned if entry(line)]
+    if len(defined) == 1 and all(line in defined or _SHORT_OPTION.fullmatch(line) for line in cleaned):
+        return defined[0], ""
     if _looks_like_title(lines[0]) and (len(lines) == 1 or _starts_anew(lines[1])):
         return clean_heading(lines[0]), "\n".join(lines[1:])
     return None, block
@@ -217,6 +260,7 @@ def _looks_like_title(line: str) -> bool:
         and (line[0].isupper() or line[0].isdigit() or _is_short_and_caseless(line))
         and not line.endswith(_NO_TITLE_END)
         and not _CAPTION.match(line)
+        and not _CRUMB.fullmatch(line)
         and not _NOISE.search(line)
         and letter_share(line) >= MIN_LETTER_SHARE
     )

@@ -32,7 +32,7 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
         named: what the sentence names (`terms`).
     """
     if 2 * sum(map(is_character, sentence)) > sum(map(str.isalpha, sentence)):
-        return _unspaced(sentence, around)
+        return _unspaced(sentence, named, around)
     tokens = [*re.finditer(r"\S+", sentence)]
     if len(tokens) > 1 and tokens[0].group().casefold() in articles(around.language):
         tokens = tokens[1:]
@@ -99,8 +99,8 @@ def _noun(text: str, start: int, named: Collection[Term], around: Surroundings) 
 def _named(start: int, sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
     """The identifier or name that a sentence opens with, unless it goes on with something that may belong to it."""
     for term in named:
-        if term.start >= start and not sentence[start : term.start].strip(QUOTES) and term.kind != "year":
-            following = "".join(sentence[term.start + len(term.text) :].lstrip(QUOTES).split()[:1])
+        if term.start >= start and not sentence[start : term.start].strip(f" {QUOTES}") and term.kind != "year":
+            following = "".join(sentence[term.start + len(term.text) :].lstrip(f" {QUOTES}").split()[:1])
             is_verb = following.casefold() in verbs(around.language)
             goes_on = following[:1].islower() and not _is_function_word(following, around)
             if is_verb or (goes_on and (term.kind == "identifier" or _is_unit(term.text, following, around))):
@@ -108,7 +108,7 @@ def _named(start: int, sentence: str, named: Collection[Term], around: Surroundi
     return None
 
 
-def _unspaced(sentence: str, around: Surroundings) -> Term | None:
+def _unspaced(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
     """What stands before the first verb or particle, where nothing else does."""
     known = "|".join(sorted(verbs(around.language), key=len, reverse=True))
     pattern = rf"[「『《“\"]?([^\s，。、；：！？「」『』《》“”]{{2,{MAX_CHARACTERS}}}?)[」』》”\"]?(?:{known})"
@@ -116,5 +116,5 @@ def _unspaced(sentence: str, around: Surroundings) -> Term | None:
     if match is None or not _PARTICLES.isdisjoint(match.group(1)):
         return None
     text = match.group(1)
-    is_name = _LATIN_OR_KATAKANA.fullmatch(text) is not None
+    is_name = _LATIN_OR_KATAKANA.fullmatch(text) or any(term.text == text and term.kind == "name" for term in named)
     return Term(text, "name" if is_name else "noun", 0)

@@ -18,15 +18,15 @@ MAX_NAME_WORDS = 5
 AGAIN = 2
 """So often a passage says what it is about, or more."""
 
-QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e"
+QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e«»"
 EDGES = f"{QUOTES}*_.,;:!?()[]"
 _CODE = re.compile(r"`+([\w.@/-][\w.@/-]*(?: [\w.@/-]+)?(?:\(\))?)`+")
 _QUOTED = re.compile('[“„«「『《"]([^“”„«»「」『』《》"]{3,60})[”“»」』》"]')
-_IDENTIFIER = re.compile(
+IDENTIFIER = re.compile(
     r"(?:\w[\w.-]*)?(?:[^\W\d_]{2}[_.][^\W\d_]{2}|[a-z]{2}[A-Z]|[^\W\d_]{2}\d(?![^\W\d_]{3})|[^\W\d_]-\d)[\w.-]*(?:\(\))?"
     r"|\w{3,}\(\)"
 )
-_PLACEHOLDER = re.compile(r"foo|bar(?![^\W_])|baz|example|xxx|yyy", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"foo|bar(?![^\W_])|baz|example|xxx|yyy", re.IGNORECASE)
 """What programmers write where anything may stand."""
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
@@ -76,7 +76,7 @@ def terms(sentence: str, around: Surroundings) -> list[Term]:
         span = (term.start, term.start + len(term.text))
         least = MIN_CHARACTERS - 1 if is_character(term.text[:1]) else MIN_CHARACTERS
         is_free = all(span[1] <= start or end <= span[0] for start, end in taken)
-        if least <= len(term.text) <= MAX_CHARACTERS and is_free and not _PLACEHOLDER.search(term.text):
+        if least <= len(term.text) <= MAX_CHARACTERS and is_free and not PLACEHOLDER.search(term.text):
             found.append(term)
             taken.append(span)
     return sorted(found, key=lambda term: term.start)
@@ -89,11 +89,14 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
             yield Term(match.group(1), "identifier", match.start(1))
     for match in _QUOTED.finditer(sentence):
         quoted = [word.group() for word in _WORD.finditer(match.group(1)) if word.group().casefold() not in without]
-        if quoted and all(word[0].isupper() or is_character(word[0]) for word in quoted):
-            yield Term(match.group(1).strip(",. "), "name", match.start(1))
+        opens = not any(map(str.isalnum, sentence[: match.start()]))
+        is_word = len(quoted) == 1 and opens and quoted[0].casefold() in around.in_lower_case
+        if quoted and not is_word and all(word[0].isupper() or is_character(word[0]) for word in quoted):
+            text = match.group(1).strip(",. ")
+            yield Term(text, "name", match.start(1) + match.group(1).index(text))
     for match in re.finditer(r"\S+", sentence):
         word = match.group().strip(EDGES)
-        if word and _IDENTIFIER.fullmatch(word) and not _RUN.search(word):
+        if word and IDENTIFIER.fullmatch(word) and not _RUN.search(word):
             yield Term(word, "identifier", match.start() + match.group().index(word))
     yield from _names(sentence, around)
     yield from _years(sentence, around)

@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rageval_dagster.benchmark.by_rule.facts import FURNITURE, CorpusFacts, Passage, file_name
-from rageval_dagster.benchmark.by_rule.prose import without_number, words
+from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, file_name
+from rageval_dagster.benchmark.by_rule.prose import entry, without_number, words
 from rageval_dagster.benchmark.by_rule.terms import content_words
+from rageval_dagster.languages import articles, stop_words
 from rageval_dagster.text import is_character
 
 MAX_WORDS = 8
@@ -25,17 +26,23 @@ class Topic:
     document_id: str | None
 
 
-def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts) -> str | None:
-    """The heading, where it tells by itself what stands under it: it has two words or more that carry meaning, no
-    other section has it, and the passage speaks of it."""
-    topic = _within_a_sentence(heading or "", passage)
-    documents, chunks = facts.headings.get(heading or "", (1, 1))
-    is_own = documents == 1 and chunks < FURNITURE
-    if not is_own or not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
+def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, within: Topic | None = None) -> str | None:
+    """The heading, where it tells by itself what stands under it: it defines an option or identifier, or has two words
+    or more that carry meaning and that the passage speaks of.
+
+    No other section has it, or of a topic that one document has, no other section of that document.
+    """
+    if heading is None:
+        return None
+    if defined := entry(heading):
+        return defined if facts.is_single(heading, within.document_id if within else None) else None
+    topic = _within_a_sentence(heading, passage)
+    if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
         return None
     # A line of code or a comment begins in lower case.
     is_line = topic == heading and topic[:1].islower()
-    return topic if not is_line and share_said(topic, passage.words, passage.language) >= SPOKEN else None
+    is_said = share_said(topic, passage.words, passage.language) >= SPOKEN
+    return topic if is_said and not is_line and facts.is_single(heading) else None
 
 
 def document_topic(passage: Passage, facts: CorpusFacts) -> Topic | None:
@@ -95,8 +102,10 @@ def _is_readable(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _tells(topic: str, language: str | None) -> bool:
     """Whether a topic reads as one: no question, no sentence, no number."""
+    opening = topic.split(" ", maxsplit=1)[0].casefold()
     return (
         any(not word.isdigit() for word in content_words(topic, language))
+        and (opening not in stop_words(language) or opening in articles(language))
         and len(words(topic)) <= MAX_WORDS * (1 if " " in topic else 3)
         and len(topic) <= MAX_CHARACTERS
         and not re.search(r"\w\(", topic)

@@ -26,12 +26,14 @@ from rageval_dagster.benchmark.formats.rows import (
 from rageval_dagster.benchmark.formats.squad import FIELDS as SQUAD_FIELDS
 from rageval_dagster.benchmark.formats.squad import questions_of, squad_item
 from rageval_dagster.benchmark.formats.table import read_json_or_table, read_table, write_table
+from rageval_dagster.benchmark.formats.traces import FIELDS as TRACE_FIELDS
+from rageval_dagster.benchmark.formats.traces import langfuse_rows, phoenix_rows
 from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Item
 
 __all__ = ["FORMATS", "Format", "ReadOptions", "ReadReport", "Refusal", "read_dataset", "row_of", "write_dataset"]
 
-_SAID = frozenset({"id", "response", "contexts", "label", "others"})
+_SAID = frozenset({"id", "response", "contexts", "label", "others", "error"})
 """Fields that are not the question's: `recorded/` reads what a system said."""
 
 
@@ -53,6 +55,7 @@ class Format:
     inside: str | None = None
     key: str | None = None
     rows_of: Callable[[Any], list[Any]] = lambda entry: [entry]
+    rows: Callable[[Path], Rows] | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -153,6 +156,8 @@ FORMATS: dict[str, Format] = {
         key="query_id",
     ),
     "squad": Format(dict(zip(SQUAD_FIELDS, SQUAD_FIELDS, strict=True)), inside="data", rows_of=questions_of),
+    "langfuse": Format(TRACE_FIELDS, rows=langfuse_rows),
+    "phoenix": Format(TRACE_FIELDS, rows=phoenix_rows),
 }
 
 
@@ -221,6 +226,8 @@ def _rows(path: Path, format_name: str, columns: Mapping[str, str]) -> tuple[Row
     if format_name == "expected-outputs":
         known: Collection[str] = {*ID_FIELDS, *format_.names}
         return read_json_or_table(path, "question_id", columns, ["expected_output"], known)
+    if format_.rows is not None:
+        return format_.rows(path), ()
     return json_rows(path, format_.inside, format_.key, format_.rows_of), ()
 
 

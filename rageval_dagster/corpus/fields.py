@@ -14,6 +14,11 @@ from rageval_dagster.storage.types import storable
 DEFAULT_DOCUMENT_FIELD = "document_id"
 FALLBACK_DOCUMENT_FIELD = "source"
 POSITION_FIELD = "position"
+TITLE_FIELDS = (
+    *(TITLE_FIELD, "document_title", "doc_title", "document_name", "doc_name", "file_name", "filename"),
+    FALLBACK_DOCUMENT_FIELD,
+)
+"""What people call a document whose id is none of these: of LlamaIndex's ids nobody knows one."""
 LONGEST_TITLE = 200
 """Characters of a title that are kept: it stands in tables."""
 
@@ -40,8 +45,9 @@ class FieldNames:
 def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, names: FieldNames) -> Chunk:
     """A chunk from what the store holds of it. A value that makes no sense counts as missing."""
     values = metadata or {}
-    title = read_name(values.get(TITLE_FIELD))
     document = read_name(values.get(names.document)) or read_name(values.get(FALLBACK_DOCUMENT_FIELD))
+    titles = (read_name(values.get(name)) for name in TITLE_FIELDS)
+    title = next((each for each in titles if each and each != document), None)
     return Chunk(
         id=chunk_id,
         text=text,

@@ -22,6 +22,23 @@ _BY_STATUS = {
     "429": "the system had too many questions at once: lower rate_per_s",
 }
 
+_IN_WORDS = {
+    "timeout": "it took too long",
+    "connection": "it could not be reached",
+    "not_asked": "it could not be reached",
+    "broken_stream": "its response broke off",
+    "redirect_refused": "it redirects elsewhere",
+    "too_large": "its response is too large",
+    "wrong_shape": "its response is not what the settings say",
+    "raised": "its function raised an error",
+}
+
+
+def in_words(kind: str) -> str:
+    """A kind of failure for people: `it could not be reached`, `it answered with HTTP status 401`."""
+    name, _, status = kind.partition(": ")
+    return f"it answered with HTTP status {status}" if name == "http_status" else _IN_WORDS.get(name, kind)
+
 
 def kind_of(reason: str) -> str | None:
     """The kind of failure, of a status the number too (`http_status: 401`); None for what others wrote."""

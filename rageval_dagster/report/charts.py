@@ -1,72 +1,33 @@
-"""Charts of the report: drawn by pygal as SVG within the file, styled by the page, without scripts."""
+"""The one chart of the reports: how a metric's mean moved over the last runs, as a small line within the page."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-_SVG = "http://www.w3.org/2000/svg"
-_UNUSED = {"script", "style", "defs"}
-_WIDTH, _HEIGHT = 640, 220
-LAST_LABEL = 36
-"""Half of a label of the time axis, the last of which stands around the end of the lines."""
+from rageval_dagster.telling.words import number
 
-MOST_LABELS = 5
-"""Of the time axis: so many fit beside one another with the time of day."""
+Points = Sequence[tuple[datetime, float | None]]
+"""When each run ended, oldest first, and the metric's mean in it from 0 to 1; None where it has none."""
+
+WIDTH, HEIGHT, EDGE = 120, 32, 4
+LEAST_SPAN = 0.2
+"""Of the values from bottom to top: what moves by less looks as calm as it is."""
 
 
-def trend_chart(title: str, series: Mapping[str, Sequence[tuple[datetime, float | None]]]) -> Markup:
-    """Lines of means from 0 to 1 over time, each point with its value to be read out; empty without two points."""
-    import pygal
-
-    if all(sum(value is not None for _, value in points) < 2 for points in series.values()):
+def sparkline(points: Points, name: str) -> Markup:
+    """A line through the means with a dot for the newest, and all of them in words; empty without two of them."""
+    known = [(moment, mean) for moment, mean in points if mean is not None]
+    if len(known) < 2:
         return Markup()
-    moments = sorted({moment for points in series.values() for moment, _ in points})
-    chart = pygal.Line(
-        js=[],
-        disable_xml_declaration=True,
-        width=_WIDTH,
-        height=_HEIGHT,
-        range=(0, 1),
-        y_labels=[0, 0.25, 0.5, 0.75, 1],
-        show_legend=False,
-        dots_size=3,
-        margin=6,
-        margin_right=LAST_LABEL,
-        title=None,
-        truncate_label=-1,
-    )
-    several_a_day = len({moment.date() for moment in moments}) < len(moments)
-    labels = [f"{moment:%d %b %H:%M}" if several_a_day else f"{moment:%d %b}" for moment in moments]
-    # Chosen by place: pygal goes by the text, and would show all of one minute.
-    step = math.ceil(len(labels) / MOST_LABELS)
-    chart.x_labels = [label if (len(labels) - 1 - place) % step == 0 else "" for place, label in enumerate(labels)]
-    for name, points in series.items():
-        known = dict(points)
-        chart.add(name, [known.get(moment) for moment in moments], formatter=lambda value: f"{value:.3f}")
-    return _within_page(chart.render_tree(), title)
-
-
-def _within_page(tree: ElementTree.Element, title: str) -> Markup:
-    """The chart without what belongs to a file of its own; each value as the title of its point."""
-    for parent in list(tree.iter()):
-        for child in list(parent):
-            kind = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else "comment"
-            if kind in _UNUSED or kind == "comment" or "tooltip-overlay" in child.get("class", ""):
-                parent.remove(child)
-            elif kind == "desc":
-                if child.get("class") == "value":
-                    child.tag = f"{{{_SVG}}}title" if "}" in child.tag else "title"
-                    child.attrib.clear()
-                else:
-                    parent.remove(child)
-            elif kind == "title" and parent is tree:
-                child.text = title
-    tree.attrib.pop("id", None)
-    tree.set("role", "img")
-    tree.set("aria-label", title)
-    ElementTree.register_namespace("", _SVG)
-    # What stands here was written by the serialiser of an element tree, which escapes every text.
-    return Markup(ElementTree.tostring(tree, encoding="unicode"))  # noqa: S704
+    means = [mean for _, mean in known]
+    middle, span = (max(means) + min(means)) / 2, max(max(means) - min(means), LEAST_SPAN)
+    across, down = (WIDTH - 2 * EDGE) / (len(known) - 1), (HEIGHT - 2 * EDGE) / span
+    places = [(EDGE + across * run, HEIGHT / 2 + down * (middle - mean)) for run, mean in enumerate(means)]
+    several_a_day = len({moment.date() for moment, _ in known}) < len(known)
+    label = "%d %b %H:%M" if several_a_day else "%d %b"
+    said = ", ".join(f"{number(mean)} ({moment.strftime(label)})" for moment, mean in known)
+    return Markup(
+        '<svg class="trend" viewBox="0 0 {} {}" role="img" aria-label="{name} over the last runs: {said}">'
+        '<title>{name}: {said}</title><polyline points="{}"/><circle cx="{:.1f}" cy="{:.1f}" r="3"/></svg>'
+    ).format(WIDTH, HEIGHT, " ".join(f"{x:.1f},{y:.1f}" for x, y in places), *places[-1], name=name, said=said)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
@@ -48,6 +49,7 @@ from rageval_dagster.telling.words import metric_name, number
 from rageval_dagster.text import plural
 
 MOST_GROUPS = 12
+FIRST_QUESTIONS = 4
 LENGTHS = ((8, "up to 8 words"), (15, "9 to 15 words"), (10**9, "over 15 words"))
 
 
@@ -88,6 +90,7 @@ class Group:
 class EvaluationContents:
     """One evaluation with all that the report says of it.
 
+    `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
     """
@@ -102,6 +105,7 @@ class EvaluationContents:
     gone: Sequence[GoneItem]
     first: Sequence[Figure]
     figures: Sequence[Figure]
+    actions: Sequence[str]
     advice: Sequence[Advised]
     baseline: Baseline | None
     readings: Sequence[Reading]
@@ -125,6 +129,15 @@ class EvaluationContents:
     def has_before(self) -> bool:
         """Whether there is something to say of what was before: not of a first run that measured something."""
         return self.judged.judgement.baseline_id is not None or self.evaluation.answered_nothing
+
+    @property
+    def suffering(self) -> list[dict[str, Any]]:
+        """The questions to look at first: those that newly fail, else that fell most, else that went worst."""
+        rows = {row["id"]: row for row in self.questions.rows}
+        deepest_first = sorted(rows, key=lambda id: -rows[id].get("d", 0.0))
+        failing = [id for id in deepest_first if rows[id].get("n")]
+        fallen = [id for id in deepest_first if rows[id].get("d", 0.0) > 0] if self.judged.regressed else []
+        return [rows[id] for id in (failing or fallen or self.report.by_badness)[:FIRST_QUESTIONS] if id in rows]
 
     @property
     def items(self) -> list[Item]:
@@ -281,10 +294,8 @@ def _evaluation_contents(
             for each in headline_metrics(report.summaries, [*gated, *settings.thresholds], evaluation.k)
         ],
         figures=figures,
-        advice=[
-            *suspected(changes, [row.metric_id for row in judged.regressed]),
-            *advised(report.summaries, evaluation.k, settings.thresholds),
-        ],
+        actions=[each.advice.action for each in suspected(changes, [row.metric_id for row in judged.regressed])],
+        advice=advised(report.summaries, evaluation.k, settings.thresholds),
         baseline=find_baseline(db, evaluation.client_id, evaluation.dataset_name, evaluation.system),
         readings=[] if baseline_id is None else readings(db, evaluation, baseline_id),
         told_by=None if rightness is None else f"{metric_name(rightness)} of at least {number(RIGHT)}",

@@ -13,6 +13,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
+from rageval_dagster.storage.standing import recent_means
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.links import FLEET_FILE, report_path
 from rageval_dagster.telling.standing import client_standings
@@ -47,7 +48,15 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     overview = read_view(db, "fleet_overview")
     with_report = {row["client_id"] for row in overview if report_path(folder, row["client_id"]).exists()}
     path = folder / FLEET_FILE
-    _write(path, fleet_page(client_standings(overview, open_incidents(db), settings), with_report))
+    clients = client_standings(overview, open_incidents(db), settings)
+    shown = {each.row["client_id"]: each.metric for each in clients}
+    recent = recent_means(db, {client: metric for client, (metric, _, _) in shown.items() if metric is not None})
+    # Of several datasets and systems the one whose number stands in the row.
+    trends = {
+        client: min(series, key=lambda points: abs((points[-1][1] or 0.0) - (shown[client][1] or 0.0)))
+        for client, series in recent.items()
+    }
+    _write(path, fleet_page(clients, with_report, trends))
     return path
 
 

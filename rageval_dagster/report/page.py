@@ -14,37 +14,44 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.gate.spec import seen_from
-from rageval_dagster.report.charts import trend_chart
+from rageval_dagster.report.charts import Points, sparkline
 from rageval_dagster.report.contents import ClientContents, EvaluationContents
 from rageval_dagster.report.questions import QUADRANTS
 from rageval_dagster.telling.links import report_file
-from rageval_dagster.telling.reasons import reason
+from rageval_dagster.telling.reasons import plain_reason
 from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
-from rageval_dagster.telling.verdicts import TONES, newly_failing
+from rageval_dagster.telling.verdicts import TONES, Tone, failed_on, newly_failing, what_changed
 from rageval_dagster.telling.words import VERSIONS, interval, metric_name, minute, number, signed
 from rageval_dagster.text import TURNS_DIRECTION, plural
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_SAID: dict[Trouble, tuple[str, str]] = {
-    "leak": (
-        "the system of {} client returned passages of other clients",
-        "the systems of {} clients returned passages of other clients",
-    ),
-    "regression": ("{} of {} regressed", "{} of {} regressed"),
-    "failed": ("the system of {} client failed", "the systems of {} clients failed"),
-    "errors": ("many questions of {} client could not be scored", "many questions of {} clients could not be scored"),
-    "failed_run": ("the last run of {} client failed", "the last runs of {} clients failed"),
-    "benchmark": ("the benchmark of {} client breaks its rules", "the benchmarks of {} clients break their rules"),
-    "stale": ("{} client was not evaluated for too long", "{} clients were not evaluated for too long"),
+_SAID: dict[Trouble, str] = {
+    "leak": "Returned passages of others",
+    "regression": "Got worse",
+    "failed": "System failed",
+    "errors": "Could not be scored",
+    "failed_run": "Last run failed",
+    "benchmark": "Benchmark breaks its rules",
+    "stale": "Not evaluated for too long",
 }
-"""How the page of all clients counts those with a trouble: one, or several; in the order in which it tells them."""
+"""What the page of all clients says of those with a trouble; in the order in which it tells them."""
 MOST_CLIENTS = 5
-"""So many are named in its sentence; the others stand in the table below it."""
-MOST_ADVICE = 4
-"""So many causes stand in sight; the others fold out."""
+"""So many are named of each trouble; the others stand in the table below."""
+_ANSWERS: dict[Tone, str] = {
+    "worse": "Do not ship",
+    "failed": "Do not ship",
+    "unclear": "Not clear yet",
+    "first": "Nothing to compare with yet",
+    "same": "May ship: no drop proven",
+    "better": "May ship: it got better",
+    "unmeasured": "Cannot tell",
+}
+"""May it ship?"""
+_ORIGINS = {"extractive": "written by rules", "llm": "written by a model"}
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -56,27 +63,42 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
         client=contents,
         redacted=redacted,
         fleet=fleet,
+        answers=_ANSWERS,
         tones=TONES,
         versions=VERSIONS,
         quadrants=QUADRANTS,
-        most_advice=MOST_ADVICE,
-        names=_names(contents),
-        charts={each.evaluation.id: _charts(each) for each in contents.evaluations},
+        origins=_ORIGINS,
+        names={row["id"]: row["q"] for each in contents.evaluations for row in each.questions.rows if "q" in row},
         ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
         data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
     )
 
 
-def fleet_page(clients: Sequence[Standing], with_report: Collection[str] = ()) -> str:
-    """The page of all clients, worst first; those `with_report`, by name, link to their pages in the same folder."""
+def fleet_page(
+    clients: Sequence[Standing], with_report: Collection[str] = (), trends: Mapping[str, Points] | None = None
+) -> str:
+    """The page of all clients, worst first; those `with_report`, by name, link to their pages in the same folder.
+
+    `trends` are the last means of the metric that each client's row shows.
+    """
     files = {name: report_file(name) for each in clients if (name := each.row["client_id"]) in with_report}
+
+    def named(client: Standing) -> Markup:
+        name = client.row["client_id"]
+        return Markup('<a href="{}">{}</a>').format(files[name], name) if name in files else escape(name)
+
+    concerned: dict[Trouble, list[Standing]] = {
+        trouble: [each for each in clients if trouble in each.troubles] for trouble in _SAID
+    }
     return _rendered(
         "fleet",
         clients=clients,
         files=files,
-        opened={each.row["client_id"]: _opened(each) for each in clients},
-        wrong=any(each.troubles for each in clients),
-        sentence=_fleet_sentence(clients, files),
+        named=named,
+        reasons=_reasons,
+        trends=trends or {},
+        troubles=[(TROUBLES[trouble], _SAID[trouble], those) for trouble, those in concerned.items() if those],
+        most_clients=MOST_CLIENTS,
         verdicts=sorted({said for each in clients for said in each.verdict.split(", ")}),
     )
 
@@ -103,45 +125,13 @@ def _rendered(page: str, **values: Any) -> str:
     return writable(found)
 
 
-def _fleet_sentence(clients: Sequence[Standing], files: Mapping[str, str]) -> Markup:
-    """What is wrong with how many clients, and with which, as links to their reports; where nothing is, that."""
-    said: list[Markup] = []
-    for trouble, (one, many) in _SAID.items():
-        concerned = [each for each in clients if trouble in each.troubles]
-        if concerned:
-            counted = (one if len(concerned) == 1 else many).format(len(concerned), plural(len(clients), "client"))
-            counted = counted if said else f"{counted[0].upper()}{counted[1:]}"
-            said.append(Markup("{}: {}").format(counted, _named(concerned, trouble, files)))
-    return Markup("; ").join(said) + "." if said else Markup("No client is known to have regressed.")
-
-
-def _named(clients: Sequence[Standing], trouble: Trouble, files: Mapping[str, str]) -> Markup:
-    """The clients, each with on how many questions its system failed, or that its run died; once, where it was on all
-    questions of each."""
-    on_all = trouble == "failed" and all(each.row["errors"] == each.row["items"] for each in clients)
-    said = []
-    for each in clients[:MOST_CLIENTS]:
-        client, failed, of = (each.row[name] for name in ("client_id", "errors", "items"))
-        more = ""
-        if trouble == "failed" and not on_all:
-            more = " (on all questions)" if failed == of else f" (on {failed:,} of {plural(of, 'question')})"
-        if trouble == "failed_run" and any(incident.details.get("died") for incident in each.incidents):
-            more = " (its process died)"
-        name = Markup('<a href="{}">{}</a>').format(files[client], client) if client in files else client
-        said.append(Markup("{}{}").format(name, more))
-    left = len(clients) - MOST_CLIENTS
-    end = (f" and {left} more" if left > 0 else "") + (" (on all questions)" if on_all else "")
-    return Markup(", ").join(said) + end
-
-
-def _opened(client: Standing) -> list[dict[str, str]]:
-    """Why each of the client's incidents is open; without those that the row's own numbers tell."""
-    told = {"regression": client.row["regressed_metric"] is not None, "leak": bool(client.row["foreign_chunks"])}
-    return [
-        {"trouble": TROUBLES[trouble_of(each)], "reason": reason(each), "since": minute(each.opened_at)}
-        for each in client.incidents
-        if not told.get(each.kind, False)
-    ]
+def _reasons(client: Standing) -> list[str]:
+    """What is wrong with a client, in sentences: by its open incidents, and by what its newest evaluation says."""
+    row, opened = client.row, {trouble_of(each): each for each in client.incidents}
+    said = {trouble: plain_reason(each) for trouble, each in opened.items()}
+    said = {"failed": f"{failed_on('The system', row['errors'], row['items'])}.", **said}
+    said = {"leak": f"It returned {passages_of_others(row['foreign_chunks'] or 0)}.", **said}
+    return [said[trouble] for trouble in client.troubles if trouble in said]
 
 
 def script_hash(script: str) -> str:
@@ -174,35 +164,14 @@ def _data(contents: EvaluationContents) -> dict[str, Any]:
     }
 
 
-def _names(contents: ClientContents) -> dict[str, str]:
-    """The questions that the page itself names, by id."""
-    named = {id for each in contents.evaluations for id in each.judged.judgement.newly_failing[:5]}
-    return {
-        row["id"]: row["q"]
-        for each in contents.evaluations
-        for row in each.questions.rows
-        if row["id"] in named and "q" in row
-    }
-
-
-def _charts(contents: EvaluationContents) -> list[tuple[str, Markup, list[str]]]:
-    """Retrieval, with precision's ceiling; and the metrics of answers that stand among the first."""
-    k, trends, prefix = contents.evaluation.k, contents.trends, contents.report.prefix
-    precision = f"{prefix}precision_at_{k}"
-    answers = [each.metric_id for each in contents.first if not each.metric_id.startswith("retrieval.")]
-    answers = answers or ["overlap.faithfulness", "overlap.answer_correctness"]
-    found = []
-    for title, ids in (
-        ("Retrieval over time", [precision, f"{prefix}recall_at_{k}", f"{prefix}mrr"]),
-        ("Answers over time", answers[:4]),
-    ):
-        series = {metric_name(name): trends[name] for name in ids if name in trends}
-        ceiling = contents.report.summaries[precision].ceiling if precision in trends and precision in ids else None
-        if ceiling is not None:
-            series[f"ceiling of precision ({number(ceiling)})"] = [(moment, ceiling) for moment, _ in trends[precision]]
-        if chart := trend_chart(title, series):
-            found.append((title, chart, list(series)))
-    return found
+def _fate(row: Mapping[str, Any]) -> str:
+    """What became of a question: where its evidence stands, and stood in the baseline."""
+    if row.get("f"):
+        return "the system failed"
+    if row.get("u"):
+        return "it has no answer: to be declined"
+    ranks = [f"rank {row[name]}" if row[name] else "not found" for name in ("kb", "k") if name in row]
+    return "" if not ranks else f"evidence: {' → '.join(dict.fromkeys(ranks))}"
 
 
 def _ceiling(contents: EvaluationContents) -> str | None:
@@ -236,13 +205,18 @@ def _environment() -> Any:
         "percent": lambda share: "0%" if share is None else f"{math.floor(share * 100 + 0.5)}%",
         "moment": minute,
         "metric_name": metric_name,
-        "shortened": lambda text: text if len(text) <= 60 else f"{text[:59]}…",
+        "shortened": lambda text, most: text if len(text) <= most else f"{text[: most - 1]}…",
+        "spaced": lambda name: name.replace("_", " "),
+        "day": lambda moment: f"{moment.day} {moment:%b}",
+        "fate": _fate,
+        "what_changed": lambda change: (said := what_changed([change])[0])[:1].upper() + said[1:],
     }
     environment.globals |= {
         "plural": plural,
         "interval": interval,
         "shell": shlex.quote,
         "newly_failing": newly_failing,
+        "sparkline": sparkline,
     }
     return environment
 

@@ -41,6 +41,40 @@ class Standing:
     erring: Mapping[str, tuple[int, int]]
 
 
+def recent_means(
+    db: Database, metrics: Mapping[str, str], count: int = 10
+) -> dict[str, list[list[tuple[datetime, float | None]]]]:
+    """The last means of one metric of each client ({client id: metric id}), with when their evaluations ended.
+
+    By client a list for each of its datasets (by name) and systems, oldest evaluation first.
+    """
+    runs, name = evaluation_runs.c, evaluation_datasets.c.name
+    of = (runs.client_id, name, runs.system_name)
+    age = sa.func.row_number().over(partition_by=of, order_by=runs.id.desc())
+    with_names = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
+    recent = (
+        sa.select(runs.id, runs.finished_at, *of, age.label("age"))
+        .select_from(with_names)
+        .where(runs.status == "complete", evaluation_datasets.c.retired_at.is_(None))
+        .subquery()
+        .c
+    )
+    summaries = metric_summaries.c
+    query = (
+        sa.select(recent.client_id, recent.name, recent.system_name, recent.finished_at, summaries.mean)
+        .where(recent.age <= count, summaries.evaluation_id == recent.id)
+        .order_by(recent.id)
+    )
+    found: dict[str, dict[tuple[str, str], list[tuple[datetime, float | None]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for metric_id in set(metrics.values()):
+        clients = [client for client, wanted in metrics.items() if wanted == metric_id]
+        for row in db.rows_in(query.where(summaries.metric_id == metric_id), recent.client_id, clients):
+            found[row.client_id][row.name, row.system_name].append((row.finished_at, row.mean))
+    return {client: list(series.values()) for client, series in found.items()}
+
+
 @dataclass(frozen=True)
 class DatasetVerdict:
     """Whether a current dataset keeps the blocking rules, and how many items offend against each rule."""

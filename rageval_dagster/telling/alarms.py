@@ -17,7 +17,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.incidents import Incident, open_incidents
 from rageval_dagster.storage.standing import dataset_verdicts, last_evaluated
-from rageval_dagster.telling.reasons import broken_rules, reason
+from rageval_dagster.telling.reasons import broken_rules, plain_reason
 from rageval_dagster.telling.verdicts import failed_on
 from rageval_dagster.telling.words import minute, one_line
 from rageval_dagster.text import named, plural, showable
@@ -73,7 +73,7 @@ def client_alarms(db: Database, client_id: str) -> list[Alarm]:
     failed = [each for each in open_incidents(db, [client_id]) if is_failed_run(each, at)]
     broken = [each for each in dataset_verdicts(db, [client_id]) if not each.valid]
     return [
-        *(Alarm(f"The last run failed {reason(each)}. {age}", again) for each in failed),
+        *(Alarm(f"{plain_reason(each)} {age}", again) for each in failed),
         *(
             Alarm(
                 f"The benchmark {one_line(each.name)} breaks its rules: {broken_rules(each.rule_failures)}. {age}",

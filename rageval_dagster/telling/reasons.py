@@ -5,9 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from rageval_dagster.evaluation.leaks import passages_of_others
+from rageval_dagster.rag.failures import in_words
+from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.incidents import Incident
-from rageval_dagster.telling.verdicts import failed_on
-from rageval_dagster.telling.words import minute, one_line
+from rageval_dagster.telling.verdicts import failed_on, what_changed
+from rageval_dagster.telling.words import metric_name, minute, one_line
 from rageval_dagster.text import named, plural
 
 MOST_METRICS = 3
@@ -38,6 +40,67 @@ def reason(incident: Incident, write: Write = one_line) -> str:
             last = details["last_evaluated"]
             never = "yet" if last == "never" else f"since {moment(last)}"
             return f"no complete evaluation {never}; one is wanted every {details['fresh_hours']:g} h"
+
+
+_DOING = {
+    "corpus_version": "scanning the documents",
+    "chunk_sample": "choosing passages to ask about",
+    "synthetic_qa": "writing questions",
+    "validated_benchmark": "checking the questions",
+    "retrieval_runs": "retrieving passages",
+    "generated_answers": "generating answers",
+    "metric_scores": "scoring the answers",
+    "evaluation_runs": "summing up",
+    "evaluation_report": "writing the report",
+}
+_WHY = {
+    "SettingsError": "a setting is wrong",
+    "StoreError": "the document store could not be read",
+    "StoreAwayError": "the document store did not answer",
+    "EmbeddingError": "the embedding model is missing, or does not fit the documents' vectors",
+    "DatabaseError": "the history database could not be used",
+    "DatabaseAwayError": "the history database did not answer",
+    "InterruptedRunError": "somebody stopped it",
+    "LeaseHeldError": "another run was working on this client",
+    "DatasetError": "a dataset could not be used",
+    "LanguageModelError": "a language model refused, or gave no usable reply",
+    "BudgetReachedError": "the budget for language models is spent",
+    "RedactionError": "the redaction of texts failed",
+}
+
+
+def plain_reason(incident: Incident) -> str:
+    """Why it was opened, in sentences for a page: without ids of runs, and without names of errors or steps.
+
+    Of a regression what changed: its numbers stand beside it.
+    """
+    details = incident.details
+    match incident.kind:
+        case "regression":
+            said = ", ".join(what_changed([Change(**change) for change in details["changes"]]))
+            return _sentence(said or "nothing that has a version changed")
+        case "leak":
+            return f"It returned {passages_of_others(details['chunks'])}."
+        case "errors":
+            if details["metrics"]:
+                return _sentence(_failed(details, metric_name))
+            why = f": {in_words(kind)}" if (kind := details.get("reason")) else ""
+            return f"{failed_on('The system', details['failed'], details['questions'])}{why}."
+        case "failed_run":
+            doing = _DOING.get(details["step"], "running") if "step" in details else None
+            said = f"The last run failed while {doing}" if doing else "The last run failed before its first step"
+            why = "its process died" if details.get("died") else _WHY.get(details.get("error", ""))
+            if "check" in details:
+                why = f"the check of {details['check'].replace('_', ' ')} did not pass"
+            return f"{said}: {why}." if why else f"{said}. Its log says why."
+        case "benchmark":
+            return f"Rules that do not hold: {broken_rules(details['rules'], lambda rule: rule.replace('_', ' '))}."
+        case "stale":
+            return _sentence(reason(incident))
+
+
+def _sentence(said: str) -> str:
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def broken_rules(failures: Mapping[str, int], write: Write = one_line) -> str:

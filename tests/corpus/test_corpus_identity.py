@@ -55,6 +55,20 @@ def test_the_document_comes_from_its_field_else_source_else_the_chunk(metadata: 
 
 
 @pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        ({"document_id": "8f3c", "title": "  The   plums ", "file_name": "plums.md"}, "The plums"),
+        ({"document_id": "8f3c", "file_name": "plums.md", "source": "/srv/plums.md"}, "plums.md"),
+        ({"document_id": "8f3c", "title": True, "source": "/srv/plums.md"}, "/srv/plums.md"),
+        ({"document_id": "plums.md", "title": "plums.md"}, None),
+        ({"source": "/srv/plums.md"}, None),  # that is the document itself
+    ],
+)
+def test_the_title_comes_from_what_people_call_the_document(metadata: dict, title: str | None) -> None:
+    assert read_chunk("c1", "text", metadata, NAMES).title == title
+
+
+@pytest.mark.parametrize(
     "value",
     [
         *("2024-05-01T12:00:00+00:00", "2024-05-01T14:00:00+02:00", "2024-05-01T12:00:00Z", "2024-05-01 12:00:00"),

@@ -87,10 +87,9 @@ def test_failing_runs_of_the_daemon_stand_on_the_page_of_all_clients_while_they_
     page = project.settings.report_dir / "fleet.html"
     cursor = look(instance).cursor
     assert not page.exists()  # nothing happened
-    run_id = ended(instance, failed=True)
+    ended(instance, failed=True)
     cursor = look(instance, cursor).cursor
-    assert ">acme</a>." in page.read_text().partition("The last run of 1 client failed: ")[2][:80]
-    assert f"before its first step, Dagster run {run_id}" in page.read_text()
+    assert "The last run failed before its first step. Its log says why." in page.read_text()
     made = page.stat().st_mtime_ns
     cursor = look(instance, cursor).cursor
     assert page.stat().st_mtime_ns == made

@@ -11,7 +11,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Evidence, Item
-from rageval_dagster.report.charts import trend_chart
+from rageval_dagster.report.charts import HEIGHT, sparkline
 from rageval_dagster.report.contents import MoreQuestions, client_contents, more_questions
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
@@ -128,7 +128,7 @@ def test_of_questions_that_are_not_shared_or_not_compared_nothing_is_told() -> N
     assert more_questions([compared(None, difference=None)], 0.25, 200, 40) is None
 
 
-@pytest.mark.parametrize(("ceiling", "times"), [(0.2, 2), (1.0, 0)])  # by the chart, and by the table of all metrics
+@pytest.mark.parametrize(("ceiling", "times"), [(0.2, 1), (1.0, 0)])
 def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Database, ceiling: float, times: int) -> None:
     items = items_of("d", 3)
     for report in nights(sqlite_db, items):
@@ -136,25 +136,30 @@ def test_why_precision_cannot_reach_1_is_said_where_it_cannot(sqlite_db: Databas
         save_summaries(sqlite_db, report.evaluation.id, [precision])
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     said = "The ceiling of precision@5, .20, is what perfect retrieval would reach: questions have fewer than 5"
-    assert page.count(said) == page.count("The ceiling of") == times
+    assert page.count(said) == page.count("The ceiling of") == page.count(", at most .20<") == times
 
 
-def test_runs_of_one_day_have_their_times_on_the_axis() -> None:
+def test_a_trend_tells_each_mean_with_its_day_and_of_one_day_with_its_time() -> None:
     first = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
-    by_hours = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(hours=2), 0.6)]})
-    assert "21 Nov 09:05" in by_hours
-    assert "21 Nov 11:05" in by_hours
-    by_days = trend_chart("t", {"MRR": [(first, 0.5), (first + timedelta(days=2), 0.6)]})
-    assert ">21 Nov<" in by_days
+    by_hours = sparkline([(first, 0.5), (first + timedelta(hours=2), 0.625)], "MRR")
+    assert ">MRR: .50 (21 Nov 09:05), .62 (21 Nov 11:05)<" in by_hours
+    by_days = sparkline([(first, 0.5), (first + timedelta(days=1), None), (first + timedelta(days=2), 0.6)], "<MRR>")
+    assert "&lt;MRR&gt;: .50 (21 Nov), .60 (23 Nov)<" in by_days
+    assert sparkline([(first, 0.5), (first, None)], "MRR") == "", "one mean is no trend"
 
 
-def test_of_many_runs_within_minutes_only_a_few_are_labelled() -> None:
-    first = datetime(2026, 11, 21, 9, 5, tzinfo=UTC)
-    for apart in (timedelta(seconds=5), timedelta(minutes=3), timedelta(days=1)):
-        for count in range(2, 30):
-            chart = trend_chart("t", {"MRR": [(first + number * apart, 0.5) for number in range(count)]})
-            assert 2 <= len(re.findall(r">\d\d (?:Nov|Dec)[^<]*<", chart)) <= 5
-            assert f">{first + (count - 1) * apart:%d %b}" in chart, "the newest has its label"
+def test_a_trend_falls_where_the_means_fall_and_small_moves_look_small() -> None:
+    first = datetime(2026, 11, 21, tzinfo=UTC)
+
+    def heights(*means: float) -> list[float]:
+        chart = sparkline([(first + timedelta(days=day), mean) for day, mean in enumerate(means)], "MRR")
+        return [float(y) for y in re.findall(r"[\d.]+,([\d.]+)", chart.partition('points="')[2].partition('"')[0])]
+
+    high, low = heights(0.9, 0.5)
+    assert 0 < high < low < HEIGHT
+    calm = heights(0.81, 0.80)
+    assert 0 < calm[1] - calm[0] < 3
+    assert heights(1.0, 1.0) == [HEIGHT / 2] * 2
 
 
 def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
@@ -162,7 +167,7 @@ def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
         held(sqlite_db, report, spec=SPEC)
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     assert "as in the baseline" in page
-    assert "+.00 against" not in page
+    assert "+.00" not in page.partition('class="figures')[2].partition("</ul>")[0]
 
 
 @pytest.mark.parametrize(
@@ -237,4 +242,4 @@ def test_of_recorded_answers_nobody_says_that_they_were_asked_again(sqlite_db: D
     for night, wrong in (("n1", 0), ("n2", 20)):
         held(sqlite_db, evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items), recorded=["dense"])
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
-    assert "20 questions newly failing, by recorded answers: nobody can be asked again:" in page
+    assert "20 questions newly failing, by recorded answers: nobody can be asked again" in page

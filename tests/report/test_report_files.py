@@ -133,8 +133,9 @@ def test_beside_the_leaderboard_stand_the_questions_that_are_hard_for_every_syst
     for system, wrong in (("dense", 2), ("bm25", 3)):
         evaluated(sqlite_db, dataset, f"night of {system}", ranks(ITEMS, wrong), items=ITEMS, system=system)
     page = write_client_report(sqlite_db, settings, "acme", objective=MRR).read_text(encoding="utf-8")
-    [told] = re.findall(r"<p>No system has the evidence of these questions.*</p>", page)
+    told = page.partition("No system has the evidence of 2 questions")[2].partition("</details>")[0]
     assert re.findall(r'href="#run=1&amp;question=(\w+)"', told) == sorted(item.item_id for item in ITEMS[:2])
+    assert ITEMS[0].question in told
 
 
 def test_where_all_are_alike_nobody_leads(sqlite_db: Database) -> None:
@@ -185,26 +186,29 @@ EVERYTHING = {
     [
         (
             EVERYTHING,
-            "The systems of 2 clients returned passages of other clients: both, leaking; 2 of 5 clients regressed: "
-            "both, fell; the systems of 2 clients failed: fell (on 2 of 3 questions), down (on all questions).",
-        ),
-        (
-            {"a": FAILED, "b": {**FAILED, "failed": 2}, "well": {"verdict": "passed"}},
-            "The systems of 2 clients failed: a (on all questions), b (on 2 of 3 questions).",
+            [
+                "4 of 5 clients need attention",
+                "Returned passages of others 2 both, leaking",
+                "Got worse 2 both, fell",
+                "System failed 2 fell, down",
+            ],
         ),
         (
             {f"client-{number}": FAILED for number in range(7)},
-            "The systems of 7 clients failed: client-0, client-1, client-2, client-3, client-4 and 2 more "
-            "(on all questions).",
+            [
+                "7 of 7 clients need attention",
+                "System failed 7 client-0, client-1, client-2, client-3, client-4 and 2 more",
+            ],
         ),
+        ({"well": {"verdict": "passed"}}, ["Nothing is wrong"]),
     ],
 )
 def test_the_page_of_all_clients_begins_with_what_is_wrong(
-    sqlite_db: Database, settings: Settings, clients: dict[str, dict[str, Any]], said: str
+    sqlite_db: Database, settings: Settings, clients: dict[str, dict[str, Any]], said: list[str]
 ) -> None:
     for client, wrong in clients.items():
         evaluate(sqlite_db, client, **wrong)
-    assert sentence(write_fleet_report(sqlite_db, settings)) == said
+    assert begins(write_fleet_report(sqlite_db, settings)) == said
 
 
 def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Database, settings: Settings) -> None:
@@ -218,56 +222,109 @@ def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Datab
     age(sqlite_db, "old", timedelta(days=3), now)
     review_freshness(sqlite_db, settings, now)
     path = write_fleet_report(sqlite_db, settings)
-    assert sentence(path) == (
-        "1 of 5 clients regressed: zebra; the last run of 1 client failed: lumen (its process died); the benchmark of "
-        "1 client breaks its rules: ailing; 1 client was not evaluated for too long: old."
-    )
-    page = path.read_text()
-    rows = page.partition("<tbody>")[2].split("<tr ")[1:]
-    assert [row.partition('"')[2].partition('"')[0] for row in rows] == ["zebra", "lumen", "ailing", "old", "well"]
-    assert "failed run: at step retrieval_runs (its process died), Dagster run run-1; open since " in rows[1]
-    assert 'data-verdict="failed run"' in rows[1]
+    assert begins(path) == [
+        "4 of 5 clients need attention",
+        "Got worse zebra",
+        "Last run failed lumen",
+        "Benchmark breaks its rules ailing",
+        "Not evaluated for too long old",
+    ]
+    found = rows(path)
+    assert list(found) == ["zebra", "lumen", "ailing", "old", "well"]
+    assert "The index changed (re-embedded 100 chunks)." in found["zebra"]
+    assert "The last run failed while retrieving passages: its process died." in found["lumen"]
+    assert "no duplicates (2), quote in document (1); it is not evaluated until that is mended." in found["ailing"]
     assert re.search(
-        r">out of date: no complete evaluation since [0-9-]+ [0-9:]+ UTC; one is wanted every 36 h; ", rows[3]
+        r"No complete evaluation since [0-9-]+ [0-9:]+ UTC; one is wanted every 36 h\.", found["old"], re.I
     )
-    assert "no_duplicates (2), quote_in_document (1)" in rows[2]
-    assert 'class="incident"' not in rows[0] + rows[4]  # a regression is told by the row's own numbers
+    assert "since" not in found["well"]
     note_run(sqlite_db, "lumen", EndedRun("run-2", False), now)
-    assert "lumen" not in sentence(write_fleet_report(sqlite_db, settings))
+    assert "lumen" not in " ".join(begins(write_fleet_report(sqlite_db, settings)))
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (
+            EndedRun("0b6d3c1e", True, "metric_scores", "LanguageModelError"),
+            "while scoring the answers: a language model refused",
+        ),
+        (
+            EndedRun("0b6d3c1e", True, "metric_scores", "ZeroDivisionError"),
+            "while scoring the answers. Its log says why.",
+        ),
+        (EndedRun("0b6d3c1e", True), "before its first step. Its log says why."),
+    ],
+)
+def test_why_a_run_failed_is_told_without_classes_steps_and_ids(
+    sqlite_db: Database, settings: Settings, run: EndedRun, said: str
+) -> None:
+    evaluate(sqlite_db, "acme")
+    note_run(sqlite_db, "acme", run, utc_now())
+    for path in (write_fleet_report(sqlite_db, settings), write_client_report(sqlite_db, settings, "acme")):
+        page = path.read_text()
+        assert f"The last run failed {said}" in page
+        assert not re.search("0b6d3c1e|Error|metric_scores", page.partition("<body>")[2].partition("<script")[0])
 
 
 def test_a_row_of_the_page_of_all_says_all_that_its_headline_says(sqlite_db: Database, settings: Settings) -> None:
     evaluate(sqlite_db, "both", **FELL, foreign=1)
     evaluate(sqlite_db, "judge", means={MRR: 0.8, "judge.overall": 0.7}, errors={"judge.overall": 4})
-    evaluate(sqlite_db, "down", failed=3, verdict="failed")
+    evaluate(sqlite_db, "down", failed=3, verdict="failed", reason="http_status: 401")
+    evaluate(sqlite_db, "unseen", failed=2, verdict="failed")
     review(sqlite_db, settings, {"both", "down", "judge"}, datetime.now(UTC))
     note_run(sqlite_db, "both", EndedRun("run-1", True, "metric_scores"), utc_now())
     path = write_fleet_report(sqlite_db, settings)
-    assert sentence(path) == (
-        "The system of 1 client returned passages of other clients: both; 1 of 3 clients regressed: both; the system "
-        "of 1 client failed: down (on all questions); many questions of 1 client could not be scored: judge; the last "
-        "run of 1 client failed: both."
-    )
-    both, down, judge = path.read_text().partition("<tbody>")[2].split("<tr ")[1:]
-    for row, verdict, reason in (
-        (both, "leak, regressed, failed run", "failed run: at step metric_scores, "),
-        (down, "system failed", "system failed: the system failed on 3 of 3 questions, "),
-        (judge, "not scored", "not scored: of 3 questions these could not be scored: "),
+    assert begins(path) == [
+        "4 of 4 clients need attention",
+        "Returned passages of others both",
+        "Got worse both",
+        "System failed 2 down, unseen",
+        "Could not be scored judge",
+        "Last run failed both",
+    ]
+    found = rows(path)
+    for client, verdict, reasons in (
+        (
+            "both",
+            "leak, regressed, failed run",
+            ["returned 1 passage of another client.", "The last run failed while "],
+        ),
+        ("down", "system failed", ["The system failed on 3 of 3 questions: it answered with HTTP status 401."]),
+        ("unseen", "system failed", ["The system failed on 2 of 3 questions."]),
+        ("judge", "not scored", ["Of 3 questions these could not be scored: overall (judge) on 4."]),
     ):
-        assert f'data-verdict="{verdict}"' in row
-        assert f">{reason}" in row
+        assert f'data-verdict="{verdict}"' in found[client]
+        assert [reason for reason in reasons if reason not in found[client]] == []
+
+
+def test_a_row_draws_the_last_runs_of_the_number_that_it_shows(sqlite_db: Database, settings: Settings) -> None:
+    for mean in (0.9, 0.8, 0.6):
+        evaluate(sqlite_db, "acme", means={MRR: mean})
+        evaluate(sqlite_db, "acme", dataset="other", means={MRR: 0.95})
+    evaluate(sqlite_db, "new", means={MRR: 0.8})
+    found = rows(write_fleet_report(sqlite_db, settings))
+    assert re.search(r"MRR over the last runs: \.90 \([^)]*\), \.80 \([^)]*\), \.60 \(", found["acme"])
+    assert "<svg" not in found["new"]  # one run is no trend
 
 
 def test_newly_failing_questions_are_counted_and_lead_to_their_list(sqlite_db: Database, settings: Settings) -> None:
     fell = evaluate(sqlite_db, "fell", verdict="regressed", regressed=[MRR])
     page = write_fleet_report(sqlite_db, settings).read_text()
-    assert '<td class="n">2</td>' in page
+    assert 'data-label="newly failing">2</td>' in page
     write_client_report(sqlite_db, settings, "fell")
     page = write_fleet_report(sqlite_db, settings).read_text()
     assert f'#run={fell.id}&amp;only=new">2</a>' in page
 
 
-def sentence(path: Path) -> str:
-    """What the page of all clients begins with."""
-    [found] = re.findall(r'<p class="verdict[^>]*>(.*?)</p>', path.read_text())
-    return html.unescape(found)
+def begins(path: Path) -> list[str]:
+    """What the page of all clients begins with, line by line."""
+    lead = path.read_text().partition('<section class="card lead')[2].partition("</section>")[0]
+    said = re.findall(r'<p class="answer">(.*?)</p>|<li>(.*?)</li>', lead)
+    return [" ".join(html.unescape(re.sub("<[^>]*>", "", one or other)).split()) for one, other in said]
+
+
+def rows(path: Path) -> dict[str, str]:
+    """The rows of its table by client, in their order."""
+    found = path.read_text().partition("<tbody>")[2].partition("</tbody>")[0].split("<tr ")[1:]
+    return {row.partition('"')[2].partition('"')[0]: row for row in found}

@@ -9,8 +9,9 @@
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
     return node;
   };
+  const spaced = name => (name || "").replaceAll("_", " ");
   const shown = value => value === null || value === undefined ? "–" : value.toFixed(3);
-  const PAGE = 200;
+  const FIRST = innerWidth < 600 ? 10 : 20, PAGE = 200;
   const LEAST_SHARED = .3;
 
   async function unpack(run) {
@@ -50,7 +51,7 @@
     const low = value => value === null || value === undefined ? -1 : value;
     const rank = row => row.k === undefined ? 1e9 : row.k ?? 1e6;
     if (at.sort === "rank") rows = [...rows].sort((a, b) => rank(b) - rank(a));
-    if (at.sort === "change") rows = [...rows].sort((a, b) => (b.d || 0) - (a.d || 0));
+    if (!at.sort) rows = [...rows].sort((a, b) => (b.n || 0) - (a.n || 0) || (b.d || 0) - (a.d || 0));
     if (at.sort === "metric" && number >= 0) {
       const sign = data.higher[number] ? 1 : -1;
       rows = [...rows].sort((a, b) => sign * (low(a.s[number]) - low(b.s[number])));
@@ -70,7 +71,7 @@
     if (row.f) found.push(["system failed", "worse"]);
     if (row.x) found.push(["declined", ""]);
     if (row.u) found.push(["unanswerable", ""]);
-    if (row.t) found.push([data.quadrants[row.t], row.t.endsWith("wrong") ? "below" : ""]);
+    if (row.t && row.t !== "found_right") found.push([data.quadrants[row.t], row.t.endsWith("wrong") ? "below" : ""]);
     return found.map(([text, tone]) => make("span", text, { class: `tag ${tone}` }));
   }
 
@@ -78,7 +79,7 @@
   const movedText = row => row.kb === undefined || row.kb === row.k ? rankText(row)
     : `${row.kb === null ? "not found" : row.kb} → ${rankText(row)}`;
 
-  let showing = PAGE;
+  let showing = FIRST;
   function list(data, at, rows) {
     const number = at.metric ? data.metrics.indexOf(at.metric) : -1;
     byId("count").textContent = `${rows.length.toLocaleString("en")} of ${data.rows.length.toLocaleString("en")} questions`;
@@ -88,9 +89,10 @@
     for (const row of rows.slice(0, end)) {
       const line = make("tr");
       line.setAttribute("aria-selected", String(row.id === at.question));
-      const first = make("td");
-      first.append(make("a", row.q === undefined ? row.id : row.q, { href: address({ question: row.id }), dir: "auto" }), make("br"), ...tags(data, row));
-      line.append(first, make("td", row.c || "", { class: "extra", dir: "auto" }), make("td", movedText(row), { class: "n" }),
+      const first = make("td", undefined, { class: "text" }), marks = tags(data, row);
+      first.append(make("a", row.q === undefined ? row.id : row.q, { href: address({ question: row.id }), dir: "auto" }));
+      if (marks.length) first.append(make("br"), ...marks);
+      line.append(first, make("td", spaced(row.c), { class: "extra", dir: "auto" }), make("td", movedText(row), { class: "n", "data-label": "rank" }),
         make("td", number >= 0 ? shown(row.s[number]) : "", { class: "n extra" }),
         make("td", row.d ? (row.d > 0 ? "−" : "+") + Math.abs(row.d).toFixed(2) : "", { class: `n extra ${row.d > 0 ? "worse" : row.d < 0 ? "better" : ""}` }));
       body.append(line);
@@ -142,7 +144,7 @@
     const about = make("p");
     about.append(...tags(data, row));
     parts.append(about);
-    parts.append(make("p", [row.id, row.c, row.l, row.o, row.v ? "checked by a person" : ""].filter(Boolean).join(" · "), { class: "soft" }));
+    parts.append(make("p", [spaced(row.c), row.l, row.v ? "checked by a person" : "", row.id].filter(Boolean).join(" · "), { class: "soft" }));
     if (row.q !== undefined) {
       part(parts, "Expected", row.e.length ? row.e.join("\n") : row.u ? "(no answer: unanswerable)" : "(nobody said)");
       if (row.er) part(parts, "The system failed", row.er);
@@ -155,21 +157,26 @@
       else part(parts, row.ab === null ? "Answered, as in the baseline" : "Answered", row.a);
     }
     if (row.k !== undefined && data.level) part(parts, "Rank of the evidence", movedText(row) || "none is known");
-    if (row.m && row.m.length) {
+    if (row.m && row.m.length > 1) {
       const moves = make("ul", undefined, { class: "plain" });
       for (const [chunk, was, now] of row.m) moves.append(make("li", `${chunk}: ${was ?? "not found"} to ${now ?? "not found"}`));
       parts.append(moves);
     }
     if (row.h) {
       parts.append(make("h3", "Passages"));
+      const rest = make("details");
       for (const [text, doc, chunk, page, rank, relevant, cited, seen] of row.h) {
         const passage = make("div", undefined, { class: relevant ? "passage relevant" : "passage" });
-        const head = make("p", `${rank}. ${doc}${page === null ? "" : `, page ${page}`} · ${chunk} `, { dir: "auto" });
+        const head = make("p", `${rank}. ${doc}${page === null ? "" : `, page ${page}`} `, { dir: "auto", title: `chunk ${chunk}` });
         if (relevant) head.append(make("span", "holds the evidence", { class: "tag better" }));
         if (cited) head.append(make("span", "cited", { class: "tag" }));
         if (!seen) head.append(make("span", "not given to the answer", { class: "tag" }));
         passage.append(head, make("p", text === null ? "(its text is not kept)" : data.texts[text], { dir: "auto" }));
-        parts.append(passage);
+        (seen || relevant ? parts : rest).append(passage);
+      }
+      if (rest.childElementCount) {
+        rest.prepend(make("summary", `${rest.childElementCount} more that were not given to the answer`));
+        parts.append(rest);
       }
     } else if (row.q !== undefined) {
       const judged = data.metrics.some(metric => /^(judge|claims)\./.test(metric));
@@ -206,7 +213,7 @@
       select.closest("label").hidden = values.length < (names ? 1 : 2);
     };
     const distinct = name => [...new Set(data.rows.map(row => row[name]).filter(Boolean))].sort();
-    fill("f-category", distinct("c"));
+    fill("f-category", distinct("c"), distinct("c").map(spaced));
     fill("f-language", distinct("l"));
     fill("f-show", Object.keys(data.quadrants), Object.values(data.quadrants));
     fill("f-metric", data.metrics, data.names);
@@ -235,10 +242,11 @@
     const data = await unpack(run);
     if (current !== run) { current = run; options(data); }
     for (const control of document.querySelectorAll("[data-filter]")) control.value = at[control.dataset.filter] || "";
+    if (["show", "category", "language", "metric", "score", "sort", "order"].some(name => at[name])) byId("filters").open = true;
     const { question, ...filters } = at;
-    if (JSON.stringify(filters) !== lastFilters) { showing = PAGE; lastFilters = JSON.stringify(filters); }
+    if (JSON.stringify(filters) !== lastFilters) { showing = FIRST; lastFilters = JSON.stringify(filters); }
     rows = chosen(data, at);
-    const { run: _run, at: _at, sort: _sort, order: _order, metric: _metric, ...limits } = filters;
+    const { run: _run, sort: _sort, order: _order, metric: _metric, ...limits } = filters;
     byId("clear").hidden = Object.keys(limits).length === 0;
     byId("clear").textContent = `clear filters${limits.document ? ` (document ${limits.document})` : ""}`;
     byId("clear").setAttribute("href", `#run=${run}`);
@@ -257,8 +265,7 @@
       byId("question").hidden = true;
       byId("question").replaceChildren();
     }
-    if (at.at && byId(`${at.at}-${run}`) && row === undefined) byId(`${at.at}-${run}`).scrollIntoView();
-    else if (row === undefined && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
+    if (row === undefined && document.activeElement.matches(".triage a, .to-list")) byId("questions").scrollIntoView();
     document.documentElement.dataset.ready = "true";
   }
 
@@ -288,6 +295,7 @@
     byId("questions").focus({ preventScroll: true });
   });
   addEventListener("hashchange", update);
+  addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details.fold")) fold.open = true; });
   addEventListener("keydown", event => {
     if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
     const at = state(), place = rows.findIndex(row => row.id === at.question);

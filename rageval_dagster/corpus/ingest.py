@@ -7,6 +7,7 @@ was loaded before keeps that folder's document ids. A document that comes from a
 takes the place of the one before. Nothing else is ever removed: what other folders brought stays, and is counted.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -311,9 +312,10 @@ class _Ingestion:
                     metadata.pop(self.fields.added_at, None)
                 if metadata:
                     moved[chunk.id] = metadata
-        for start in range(0, len(new), _CHUNKS_AT_A_TIME):
+        size = math.ceil(len(new) / max(round(len(new) / _CHUNKS_AT_A_TIME), 1))  # a small rest would be mostly filler
+        for start in range(0, len(new), max(size, 1)):
             self._tell(f"embedding {batch[-1].file}")
-            part = slice(start, start + _CHUNKS_AT_A_TIME)
+            part = slice(start, start + size)
             # The store is the user's and gets the texts as they are; a model sees them redacted only.
             vectors = self.embedder.encode([self.redactor.redact(chunk.text) for chunk in new[part]])
             self.store.upsert(self.client_id, new[part], vectors, new_metadata[part])

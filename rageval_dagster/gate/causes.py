@@ -15,7 +15,7 @@ from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.corpus import ManifestEntry
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
-from rageval_dagster.text import named
+from rageval_dagster.text import named, plural
 
 UNVERSIONED = "it declares no version, and may have changed"
 MOST_METRICS = 5
@@ -56,10 +56,11 @@ def changes(db: Database, pair: Pair) -> list[Change]:
     found: list[Change] = []
     counts = corpus_storage.changes_between(db, now.client_id, before.started_at, now.started_at)
     if before.versions.corpus != now.versions.corpus:
-        said = ", ".join(f"{counts[kind]} {kind}" for kind in ("added", "changed", "removed") if counts.get(kind))
-        found.append(Change("corpus", f"{said or 'other'} chunks"))
+        kinds = {kind: counts[kind] for kind in ("added", "changed", "removed") if counts.get(kind)}
+        said = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        found.append(Change("corpus", f"{said or 'other'} {'chunk' if sum(kinds.values()) == 1 else 'chunks'}"))
     if counts.get("reembedded") and before.versions.index != now.versions.index:
-        found.append(Change("index", f"re-embedded {counts['reembedded']} chunks"))
+        found.append(Change("index", f"re-embedded {plural(counts['reembedded'], 'chunk')}"))
     elif before.versions.corpus == now.versions.corpus and before.versions.index != now.versions.index:
         found.append(Change("index", "re-embedded"))
     if before.versions.dataset != now.versions.dataset:

@@ -33,8 +33,9 @@ NEIGHBOURS = 1
 FLOOR = 0.05
 """The least that a word of the question scores: one without any counterpart lowers the mean but does not undo it."""
 
-BLOCK = 16
-"""Items answered at once: the token vectors of their contexts take some 30 MB."""
+BLOCK = 64
+"""Items answered at once: with a few, most of what the model reads is filler (see `embedding.models`). The token
+vectors of their contexts take some 120 MB."""
 
 _REVISION = 2
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")

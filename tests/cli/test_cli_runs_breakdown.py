@@ -43,7 +43,7 @@ def evaluated(project: Project) -> Project:
 
 
 def table(printed: str) -> list[list[str]]:
-    lines = printed.split("\n\n")[1].splitlines()
+    lines = printed.split("\n\n")[0].splitlines()
     return [re.split("  +", line.strip()) for line in lines]
 
 
@@ -78,7 +78,7 @@ def test_what_is_hard_for_every_system_is_told_where_there_are_two(evaluated: Pr
     finish(db, other, {MRR: 0.4})
     hard = [ITEMS[3].item_id, ITEMS[2].item_id]
     for number in (1, 2):
-        assert run("runs", "show", number).out.endswith(f"in the first place, hardest first: {', '.join(hard)}\n")
+        assert f"in the first place, hardest first: {', '.join(hard)}\n" in run("runs", "show", number).out
         printed = json.loads(run("runs", "show", number, "--json").out)["hard_for_every_system"]
         assert [(row["item_id"], row["systems"], row["best_reciprocal_rank"]) for row in printed] == [
             (hard[0], 2, 0.4),

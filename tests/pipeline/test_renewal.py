@@ -151,7 +151,7 @@ def test_a_named_dataset_is_the_client_s_recent_one(loaded: Project) -> None:
 
 def test_each_of_several_generated_datasets_is_renewed(loaded: Project) -> None:
     db = loaded.database()
-    for name, size in (("small", 3), ("large", 6)):
+    for name, size in (("small", 3), ("large", 5)):
         renew(loaded, spec_of(loaded, name=name, size=size, exact=True, every=False, always=True))
     loaded.ingest("acme", documents("lighthouse")[3:])
     report = renew(loaded, spec_of(loaded))
@@ -159,7 +159,7 @@ def test_each_of_several_generated_datasets_is_renewed(loaded: Project) -> None:
     for dataset in current_datasets(db, "acme"):
         assert dataset.stats["corpus_version"] == get_client(db, "acme").corpus_version
         assert not dataset.flagged
-        assert dataset.qa_count == {"small": 3, "large": 6}[dataset.name]
+        assert dataset.qa_count == {"small": 3, "large": 5}[dataset.name]
     # A size without a name may be meant for either.
     with pytest.raises(DatasetError, match=r"several generated datasets .large, small.*--name DATASET"):
         renew(loaded, spec_of(loaded, size=5, exact=True))

@@ -47,7 +47,7 @@ class Weeks:
 def of_its_own(topic: str) -> list[dict[str, str]]:
     """The documents of a topic with names that stand in no other topic's: questions by rule ask for rare words."""
     return [
-        {**row, "text": row["text"].replace(place, f"{place[:4]}{topic}")}
+        {**row, **{name: row[name].replace(place, f"{place[:4]}{topic}") for name in ("title", "text")}}
         for row, place in zip(documents(topic), PLACES, strict=True)
     ]
 

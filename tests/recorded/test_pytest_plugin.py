@@ -47,7 +47,7 @@ def test_the_tests_of_a_project_fail_in_a_line_a_question(pytester: pytest.Pytes
     (pytester.path / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pytester.makepyfile(test_project=TESTS, test_of_the_docs=blocks("docs/in-your-tests-and-ci.md", "python")[0])
     # A process of its own: what pytester imports in this one it takes out again, and numpy is imported only once.
-    ended = pytester.runpytest_subprocess("-p", "rageval_dagster.pytest_plugin")
+    ended = pytester.runpytest_subprocess()
     ended.assert_outcomes(passed=1, failed=4)
     shown = [line.removeprefix("E").strip() for line in ended.outlines if line.startswith("E ")]
     assert shown == [

@@ -43,7 +43,7 @@ def evaluated(project: Project) -> Project:
 
 
 def table(printed: str) -> list[list[str]]:
-    lines = printed.split("\n\n")[0].splitlines()
+    lines = printed.split("\n\n", maxsplit=1)[0].splitlines()
     return [re.split("  +", line.strip()) for line in lines]
 
 

@@ -128,7 +128,7 @@ def test_documents_that_were_edited_are_named_with_their_number(small: Project) 
     edited = judged(small, "day-2")
     # A dataset by rule grows with its documents.
     changes = {change.what: change.detail for change in edited.judgement.changes}
-    assert changes.keys() == {"corpus", "benchmark"}
+    assert changes.keys() == {"corpus", "dataset"}
     assert changes["corpus"] == "3 added, 2 removed chunks"
     assert edited.judgement.verdict == "passed"
 

@@ -45,11 +45,14 @@ class Weeks:
 
 
 def of_its_own(topic: str) -> list[dict[str, str]]:
-    """The documents of a topic with names that stand in no other topic's: questions by rule ask for rare words."""
-    return [
-        {**row, **{name: row[name].replace(place, f"{place[:4]}{topic}") for name in ("title", "text")}}
-        for row, place in zip(documents(topic), PLACES, strict=True)
-    ]
+    """The documents of a topic with names that stand in no other topic's, and what each defines: two questions each."""
+    rows = []
+    for row, place in zip(documents(topic), PLACES, strict=True):
+        name = f"{place[:4]}{topic}"
+        own = {part: row[part].replace(place, name) for part in ("title", "text")}
+        defined = f"{name.lower()}_key\n\nOpens the northern gate of {name} at night for its keeper and nobody else."
+        rows.append({**row, **own, "text": f"{own['text']}\n\n{defined}"})
+    return rows
 
 
 def weeks(project: Project, topics: tuple[str, ...], size: int, target: int) -> Weeks:

@@ -1,10 +1,6 @@
 """Does the keyless benchmark rank retrieval systems as human questions do? Nine systems, Kendall's tau of their MRR.
 
 Usage: python benchmarks/synthetic_vs_human.py [SET ...]    (default: clapnq xquad_en, found in RAGEVAL_DATA_DIR)
-
-The one choice of the generator that was made by such figures is which everyday phrases ask about a whole topic: two of
-some 35, on clapnq. So clapnq's tau flatters (single phrases reach .33 to .83 there, most of them about .7), and
-xquad_en's, where nothing was chosen, is the one to trust.
 """
 
 import json

@@ -304,7 +304,7 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
 def _changes(judgement: "Judgement") -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
     from rageval_dagster.telling.verdicts import what_changed
-    from rageval_dagster.telling.words import VERSIONS
+    from rageval_dagster.telling.words import VERSIONS, capitalised
 
     changes = judgement.changes
     since = next((change.since for change in changes if change.since not in (None, judgement.baseline_id)), None)
@@ -312,7 +312,7 @@ def _changes(judgement: "Judgement") -> list[str]:
     if len(said) > MOST_CHANGES:
         said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]
     said = said if since is None else [f"since run {since} {each}" for each in said]
-    return [f"{each[0].upper()}{each[1:]}." for each in said]
+    return [f"{capitalised(each)}." for each in said]
 
 
 def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) -> list[str]:

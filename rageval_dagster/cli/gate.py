@@ -37,6 +37,7 @@ def compare(
     from rageval_dagster.gate.comparing_runs import compare_runs
     from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.telling.verdicts import what_changed
+    from rageval_dagster.telling.words import capitalised
 
     settings, db = open_all()
     found = compare_runs(db, settings, before, now)
@@ -62,7 +63,7 @@ def compare(
     ]
     print(f"{found.pair.now.client_id}: {' and '.join(runs)}\n")
     for said in what_changed(found.changes, worse=True):
-        print(cell(f"{said[0].upper()}{said[1:]}"))
+        print(cell(capitalised(said)))
     hits = (hit for each in found.worse[:worst] for result in (each.before, each.now) for hit in result.hits)
     names = document_names(db, found.pair.now.client_id, [*found.documents, *(hit.document_id for hit in hits)])
     for what in ("new", "rewritten", "changed", "removed"):

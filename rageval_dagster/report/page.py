@@ -25,7 +25,7 @@ from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.reasons import plain_reason
 from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
 from rageval_dagster.telling.verdicts import TONES, Tone, failed_on, newly_failing, what_changed
-from rageval_dagster.telling.words import VERSIONS, interval, metric_name, minute, number, signed
+from rageval_dagster.telling.words import VERSIONS, capitalised, interval, metric_name, minute, number, signed
 from rageval_dagster.text import TURNS_DIRECTION, plural
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -209,7 +209,7 @@ def _environment() -> Any:
         "spaced": lambda name: name.replace("_", " "),
         "day": lambda moment: f"{moment.day} {moment:%b}",
         "fate": _fate,
-        "what_changed": lambda change: (said := what_changed([change])[0])[:1].upper() + said[1:],
+        "what_changed": lambda change: capitalised(what_changed([change])[0]),
     }
     environment.globals |= {
         "plural": plural,

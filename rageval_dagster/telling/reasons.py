@@ -9,7 +9,7 @@ from rageval_dagster.rag.failures import in_words
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.incidents import Incident
 from rageval_dagster.telling.verdicts import failed_on, what_changed
-from rageval_dagster.telling.words import metric_name, minute, one_line
+from rageval_dagster.telling.words import capitalised, metric_name, minute, one_line
 from rageval_dagster.text import named, plural
 
 MOST_METRICS = 3
@@ -78,12 +78,12 @@ def plain_reason(incident: Incident) -> str:
     match incident.kind:
         case "regression":
             said = ", ".join(what_changed([Change(**change) for change in details["changes"]]))
-            return _sentence(said or "nothing that has a version changed")
+            return f"{capitalised(said or 'nothing that has a version changed')}."
         case "leak":
             return f"It returned {passages_of_others(details['chunks'])}."
         case "errors":
             if details["metrics"]:
-                return _sentence(_failed(details, metric_name))
+                return f"{capitalised(_failed(details, metric_name))}."
             why = f": {in_words(kind)}" if (kind := details.get("reason")) else ""
             return f"{failed_on('The system', details['failed'], details['questions'])}{why}."
         case "failed_run":
@@ -96,11 +96,7 @@ def plain_reason(incident: Incident) -> str:
         case "benchmark":
             return f"Rules that do not hold: {broken_rules(details['rules'], lambda rule: rule.replace('_', ' '))}."
         case "stale":
-            return _sentence(reason(incident))
-
-
-def _sentence(said: str) -> str:
-    return f"{said[0].upper()}{said[1:]}."
+            return f"{capitalised(reason(incident))}."
 
 
 def broken_rules(failures: Mapping[str, int], write: Write = one_line) -> str:

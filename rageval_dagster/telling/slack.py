@@ -9,7 +9,7 @@ from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
 from rageval_dagster.telling.reasons import mean, moment, reason
 from rageval_dagster.telling.verdicts import newly_failing, what_changed
-from rageval_dagster.telling.words import LONGEST_NAME, one_line
+from rageval_dagster.telling.words import LONGEST_NAME, capitalised, one_line
 
 LONGEST_DETAIL = 200
 MOST_INCIDENTS = 20
@@ -107,7 +107,7 @@ def _about(incident: Incident) -> str:
 
 def _explained(details: Mapping[str, Any]) -> Iterator[str]:
     for said in what_changed([Change(**change) for change in details["changes"][:MOST_CHANGES]]):
-        yield _escaped(f"{said[0].upper()}{said[1:]}", LONGEST_DETAIL)
+        yield _escaped(capitalised(said), LONGEST_DETAIL)
     if not details["changes"]:
         yield "Nothing that is versioned changed since the last good evaluation"
     if details["newly_failing"]:

@@ -26,7 +26,7 @@ from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
 from rageval_dagster.storage.scores import Summary
-from rageval_dagster.telling.words import VERSIONS, date, metric_name, number
+from rageval_dagster.telling.words import VERSIONS, capitalised, date, metric_name, number
 from rageval_dagster.text import plural
 
 Tone = Literal["worse", "failed", "unclear", "first", "same", "better", "unmeasured"]
@@ -135,7 +135,7 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     if found.scores not in ("unmeasured", "first"):
         joined = ":" if found.scores == "same" else ";"
         said += f"{joined} {', '.join(what_changed(found.judged.judgement.changes)) or 'nothing changed'}"
-    return _as_sentence(_with_failures(found, said))
+    return f"{capitalised(_with_failures(found, said))}."
 
 
 def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
@@ -143,16 +143,13 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     names = [metric_name(row.metric_id) for row in _compared(found)]
     names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     verb = "got better" if found.scores == "better" else "got worse"
-    return _as_sentence(_with_failures(found, _in_short(found, levels, f"{' and '.join(names)} {verb}")))
+    said = _in_short(found, levels, f"{' and '.join(names)} {verb}")
+    return f"{capitalised(_with_failures(found, said))}."
 
 
 def _compared(found: Verdict) -> list[MetricComparison]:
     """The rows that it rests on and that say from where to where a metric moved."""
     return [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
-
-
-def _as_sentence(said: str) -> str:
-    return f"{said[0].upper()}{said[1:]}."
 
 
 def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:

@@ -21,6 +21,11 @@ _OF_ITS_OWN = {"quality.refusal_correct": "answered or declined rightly"}
 _PARTS = re.compile(r"\A(document_)?(.*?)(?:_at_(\d+))?\Z", re.DOTALL)
 
 
+def capitalised(said: str) -> str:
+    """With a capital first; the rest as it is."""
+    return said[:1].upper() + said[1:]
+
+
 def metric_name(metric_id: str) -> str:
     """`hit rate@5`, `MRR`, `document MRR`; of other families `faithfulness (claims)`, since four share that word."""
     if metric_id in _OF_ITS_OWN:

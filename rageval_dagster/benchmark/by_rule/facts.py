@@ -13,7 +13,6 @@ from rageval_dagster.benchmark.by_rule.prose import (
     heading_key,
     line_key,
     prose,
-    sentences,
     titles,
     words,
 )
@@ -92,8 +91,9 @@ class CorpusFacts:
             for place in self.headings.get(heading_key(heading), ())
             if document_id in (None, self.documents[place])
         ]
-        near = ((before, here) for before, here in pairwise(places) if here - before == 1)
-        return sum(self.documents[before] == self.documents[here] for before, here in near) >= len(places) - 1
+        return all(
+            here - before == 1 and self.documents[before] == self.documents[here] for before, here in pairwise(places)
+        )
 
 
 def read_corpus(
@@ -142,7 +142,7 @@ def read_corpus(
         looked.look_in(chunk)
         if headings & {heading_key(line) for line in _lines(chunk)}:
             known = passages.get(chunk.content_key)
-            said = [each[0] for each in known.sentences] if known else sentences(chunk.text, language, furniture)
+            said = [each[0] for each in known.sentences] if known else prose(chunk, language, furniture)[1]
             for heading in headings & {heading_key(sentence.heading) for sentence in said if sentence.heading}:
                 under[heading].append(len(looked.documents) - 1)
         if chunk.document_id in spoken:

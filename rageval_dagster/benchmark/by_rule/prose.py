@@ -207,7 +207,7 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
         if item_indent is not None or _TABLE_ROW.match(line):
             kept.append("")
         elif _opens_section(lines, number):
-            kept += ["", line, ""] if entry(clean_heading(line)) else ["", line]
+            kept += ["", line, ""]
         else:
             kept.append(line)
     return [block for block in re.split(r"\n[ \t]*\n", "\n".join(kept)) if block.strip()]
@@ -243,10 +243,9 @@ def _split_heading(block: str) -> tuple[str | None, str]:
         return clean_heading(marked.group(1).rstrip("#")), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
         return clean_heading(lines[0]), "\n".join(lines[2:])
-    cleaned = [clean_heading(line) for line in lines]
-    defined = [line for line in cleaned if entry(line)]
-    if len(defined) == 1 and all(line in defined or _SHORT_OPTION.fullmatch(line) for line in cleaned):
-        return defined[0], ""
+    named = [line for line in map(clean_heading, lines) if not _SHORT_OPTION.fullmatch(line)]
+    if len(named) == 1 and entry(named[0]):
+        return named[0], ""
     if _looks_like_title(lines[0]) and (len(lines) == 1 or _starts_anew(lines[1])):
         return clean_heading(lines[0]), "\n".join(lines[1:])
     return None, block

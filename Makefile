@@ -8,8 +8,6 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 export RAGEVAL_HOME ?= $(CURDIR)/.rageval
 export DAGSTER_DISABLE_TELEMETRY := yes
 UI_PORT ?= 3000
-# A shell starts what stands before & with SIGINT ignored, and Dagster then ignores SIGTERM, too.
-export HEEDING_SIGNALS := import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])
 
 .PHONY: setup demo ui test test-core test-slow check docs bench clean
 
@@ -35,9 +33,7 @@ demo: setup
 	@$(BIN)/python demo/run.py
 
 ui: setup
-	@echo "The Dagster UI: http://127.0.0.1:$(UI_PORT) (Ctrl-C ends it)"
-	@umask 077; DAGSTER_HOME="$$($(BIN)/python -m rageval_dagster.automation.home)" PYTHONWARNINGS=ignore \
-		exec $(BIN)/python -c "$$HEEDING_SIGNALS" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $(UI_PORT)
+	@exec $(BIN)/python -m scripts.ui $(UI_PORT)
 
 test: $(DEV_STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not slow"

@@ -1,8 +1,9 @@
-"""The REST endpoints of `rageval serve`: seed 004's, which start the same Dagster runs as the command line."""
+"""What `rageval serve` serves: seed 004's REST endpoints, which start the runs of the command line, and the reports."""
 
 import json
 import logging
 import secrets
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Concatenate, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,6 +30,8 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, place
 from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.network import TooDeepError, parsed_json
+from rageval_dagster.report.page import served_page
+from rageval_dagster.report.serving import ReportPages, html
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
@@ -38,6 +43,7 @@ from rageval_dagster.storage.results import failure_reasons
 from rageval_dagster.storage.scores import means
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.alarms import failed_questions
+from rageval_dagster.telling.words import capitalised
 from rageval_dagster.text import CONTROL, showable
 
 PREFIX = "/api/v1/evaluation"
@@ -186,7 +192,8 @@ class _Guard:
     """Lets a request through to the endpoints once its token is right, and its body short and flat enough.
 
     In this order, and before the framework sees it, which reads and parses a body first: of a request without the
-    token nothing is read at all, and of one that is too large no more than the limit.
+    token nothing is read at all, and of one that is too large no more than the limit. The pages for people go by their
+    sessions; whatever fails in them or in an endpoint, no traceback is shown or logged.
     """
 
     def __init__(self, app: ASGIApp, token: SecretStr, most_bytes: int) -> None:
@@ -195,7 +202,7 @@ class _Guard:
         self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         has_begun = False
@@ -206,10 +213,14 @@ class _Guard:
             await send(message)
 
         try:
-            refusal = await self._handled(scope, receive, sending)
+            if _is_page(scope["path"]):
+                refusal = None
+                await self._app(scope, receive, sending)
+            else:
+                refusal = await self._handled(scope, receive, sending)
         except Exception as error:  # noqa: BLE001  (whatever it is: its words may be of documents)
             logger.error("%s %s: %s", scope["method"], showable(scope["path"]), _class_and_place(error))  # noqa: TRY400
-            refusal = _said(500, "something unexpected happened: the log of rageval serve says where")
+            refusal = _refused(scope["path"], 500, "something unexpected happened: the log of rageval serve says where")
         if refusal is not None and not has_begun:
             await refusal(scope, receive, send)
 
@@ -272,8 +283,20 @@ def _said(status: int, detail: Any, headers: dict[str, str] | None = None) -> Re
     return Response(json.dumps({"detail": detail}), status, headers, "application/json")
 
 
-def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
-    """The endpoints, each behind the bearer token, and a page that describes them at /docs."""
+def _is_page(path: str) -> bool:
+    """Whether people look at what stands there, not programs."""
+    return not path.startswith(PREFIX)
+
+
+def _refused(path: str, status: int, why: str) -> Response:
+    return html(served_page(capitalised(why)), status) if _is_page(path) else _said(status, why)
+
+
+def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable[[], float] = time.time) -> FastAPI:
+    """The endpoints, each behind the bearer token, a page that describes them at /docs, and the reports behind a login.
+
+    `clock` gives the time in seconds, by which sessions end.
+    """
     bearer = HTTPBearer(auto_error=False, description="RAGEVAL_SERVE_TOKEN")  # for /docs: the guard looks at it
     routes = APIRouter(prefix=PREFIX, dependencies=[Depends(bearer)], responses=_RESPONSES)
 
@@ -329,6 +352,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         redoc_url=None,
     )
     app.include_router(routes)
+    app.router.routes.extend(ReportPages(settings, db, token, clock).routes())
     app.add_middleware(_Guard, token=token, most_bytes=settings.serve_max_body_mb * _MB)
 
     @app.exception_handler(RequestValidationError)
@@ -337,9 +361,15 @@ def make_app(settings: Settings, db: Database, token: SecretStr) -> FastAPI:
         troubles = error.errors()[:_MOST_TROUBLES]
         return _said(422, [{name: each[name] for name in Trouble.model_fields} for each in troubles])
 
+    @app.exception_handler(StarletteHTTPException)
+    async def missing(request: Request, error: StarletteHTTPException) -> Response:
+        if _is_page(request.url.path):
+            return _refused(request.url.path, error.status_code, "there is no such page")
+        return await http_exception_handler(request, error)
+
     @app.exception_handler(DatabaseError)
-    def away(_: Request, error: DatabaseError) -> Response:
-        return _said(503, str(error))
+    def away(request: Request, error: DatabaseError) -> Response:
+        return _refused(request.url.path, 503, str(error))
 
     return app
 

@@ -1,14 +1,23 @@
-"""`rageval serve`: the REST endpoints, on this machine only."""
+"""`rageval serve`: the reports and the REST endpoints, on this machine only."""
 
+import os
+import secrets
+import socket
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import SecretStr
 
 from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli.console import say
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import SettingsError, unwritable
+from rageval_dagster.settings import Settings
 
 HOST = "127.0.0.1"
+TOKEN_FILE = "serve_token"  # noqa: S105  (its name)
 
 
 def serve(
@@ -16,22 +25,42 @@ def serve(
         int | None, typer.Option(min=1, max=65_535, help="The port; default: RAGEVAL_SERVE_PORT, else 8000.")
     ] = None,
 ) -> None:
-    """Serves the REST endpoints that generate datasets and start evaluations, on 127.0.0.1, behind a bearer token.
+    """Serves the reports to people, behind a login, and REST endpoints to programs, behind a bearer token.
 
-    /docs describes them. To be reached from elsewhere, put a proxy with TLS before it.
+    Both take RAGEVAL_SERVE_TOKEN. Where none is set, one is made and kept in RAGEVAL_HOME; its file is named. /docs
+    describes the endpoints. It listens on 127.0.0.1: to be reached from elsewhere, put a proxy with TLS before it.
     """
     import uvicorn
 
     from rageval_dagster.api import make_app
 
     settings, db = open_all()
-    if settings.serve_token is None:
-        raise SettingsError(
-            "RAGEVAL_SERVE_TOKEN is not set: whoever has it may start evaluations, so choose a long one, for example "
-            "with `openssl rand -hex 32`"
-        )
+    token, place = _token(settings)
     port = settings.serve_port if port is None else port
-    say(f"http://{HOST}:{port}/docs (Ctrl-C ends it)")
-    app = make_app(settings, db, settings.serve_token)
     # h11 refuses headers that are too long; the parser that uvicorn would choose takes them without end.
-    uvicorn.run(app, host=HOST, port=port, log_level="warning", http="h11")
+    server = uvicorn.Server(uvicorn.Config(make_app(settings, db, token), log_level="warning", http="h11"))
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        raise SettingsError(
+            f"port {port} cannot be used ({error.strerror}): choose another with RAGEVAL_SERVE_PORT"
+        ) from None
+    say(f"The reports: http://{HOST}:{port} (log in with {place}). The REST endpoints: http://{HOST}:{port}/docs")
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+def _token(settings: Settings) -> tuple[SecretStr, str]:
+    """The token, made where there is none, and in words where it stands."""
+    if settings.serve_token is not None:
+        return settings.serve_token, "RAGEVAL_SERVE_TOKEN"
+    path = settings.home / TOKEN_FILE
+    try:
+        if not path.exists() or not path.stat().st_size:
+            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{TOKEN_FILE}-")  # 0600
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+            Path(draft).replace(path)
+        return SecretStr(path.read_text(encoding="utf-8").strip()), f"the token in {path}"
+    except OSError as error:
+        raise SettingsError(unwritable(f"the token {path} cannot be kept", error, "set RAGEVAL_SERVE_TOKEN")) from None

@@ -103,6 +103,32 @@ def fleet_page(
     )
 
 
+def served_page(
+    title: str,
+    said: str = "",
+    command: str = "",
+    *,
+    form: str = "",
+    form_token: str = "",
+    report: str = "",
+    from_elsewhere: bool = False,
+) -> str:
+    """A page that `rageval serve` shows beside the reports: a form, `login` or `logout`, or what is not there.
+
+    After the form comes the report of that file name. `from_elsewhere` is whether a link on another site led here.
+    """
+    return _rendered(
+        "served",
+        title=title,
+        said=said,
+        command=command,
+        form=form,
+        form_token=form_token,
+        report=report,
+        from_elsewhere=from_elsewhere,
+    )
+
+
 def _rendered(page: str, **values: Any) -> str:
     """The template of that name, with its script, the style of all pages, when it was made, and by which program."""
     script = _source(f"{page}.js")

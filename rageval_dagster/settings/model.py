@@ -263,9 +263,7 @@ class Settings(Table):
     alert_webhook_url: SecretStr | None = _setting(
         "RAGEVAL_ALERT_WEBHOOK_URL", None, "http(s)://... of a Slack-compatible webhook"
     )
-    serve_token: SecretStr | None = _setting(
-        "RAGEVAL_SERVE_TOKEN", None, "the bearer token of rageval serve", "machine"
-    )
+    serve_token: SecretStr | None = _setting("RAGEVAL_SERVE_TOKEN", None, "the token of rageval serve", "machine")
     serve_port: Annotated[int, Field(ge=1, le=65_535)] = _setting(
         "RAGEVAL_SERVE_PORT", 8000, "a port from 1 to 65535", "machine"
     )

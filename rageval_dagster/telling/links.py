@@ -20,6 +20,11 @@ def report_file(client_id: str, redacted: bool = False) -> str:
     return f"{slug or 'client'}-{digest(client_id)[:12]}{'.redacted' if redacted else ''}.html"
 
 
+def local_base_url(port: int) -> str:
+    """Where `rageval serve` serves the reports on this machine."""
+    return f"http://127.0.0.1:{port}/reports"
+
+
 @dataclass(frozen=True)
 class ReportLinks:
     """Addresses into the reports; all None where no base URL is set, since browsers refuse links to files."""

@@ -1,4 +1,4 @@
-"""`make ui` as a user and a supervisor end it: nothing of it stays."""
+"""`make ui`: the Dagster UI and the reports; and as a user and a supervisor end it, nothing of it stays."""
 
 import os
 import signal
@@ -39,13 +39,14 @@ def processes_with(variable: bytes) -> list[int]:
     ],
     ids=["kill", "Ctrl-C"],
 )
-def test_it_leaves_no_process_behind(
+def test_it_serves_both_and_leaves_no_process_behind(
     end: Callable[[int, int], None], stop: signal.Signals, interrupts: signal.Handlers, project: Project
 ) -> None:
-    port = free_port()
+    port, reports_port = free_port(), free_port()
     mark = f"RAGEVAL_TEST_UI={port}"
-    environment = {**os.environ, **dict([mark.split("=")])}
-    with (project.folder / "ui.log").open("w") as log:
+    environment = {**os.environ, **dict([mark.split("=")]), "RAGEVAL_SERVE_PORT": str(reports_port)}
+    said = project.folder / "ui.log"
+    with said.open("w") as log:
         # A terminal's keys reach all of a group, and `kill` one process.
         process = subprocess.Popen(
             ["make", "--old-file=setup", "ui", f"UI_PORT={port}"],
@@ -57,15 +58,22 @@ def test_it_leaves_no_process_behind(
             preexec_fn=lambda: signal.signal(signal.SIGINT, interrupts),  # noqa: PLW1509  (there are no threads)
         )
 
-    def answers() -> bool:
+    def answers(address: str) -> bool:
         try:
-            return httpx.get(f"http://127.0.0.1:{port}/server_info").is_success
+            return httpx.get(address).is_success
         except httpx.HTTPError:
             return False
 
+    reports = f"http://127.0.0.1:{reports_port}"
     try:
-        wait_for("the UI", answers)
-        assert len(processes_with(mark.encode())) > 3
+        wait_for("the UI", lambda: answers(f"http://127.0.0.1:{port}/server_info"))
+        wait_for("the reports", lambda: answers(f"{reports}/login"))
+        # What the UI starts knows where the reports are.
+        assert len(processes_with(f"RAGEVAL_REPORT_BASE_URL={reports}/reports".encode())) > 3
+        token = project.settings.home / "serve_token"
+        assert token.stat().st_mode & 0o777 == 0o600
+        assert f"{reports} (log in with the token in {token})" in said.read_text(encoding="utf-8")
+        assert token.read_text(encoding="utf-8").strip() not in said.read_text(encoding="utf-8")
         end(process.pid, stop)
         process.wait(timeout=120)
         wait_for("the end of all processes", lambda: not processes_with(mark.encode()))

@@ -35,7 +35,7 @@ from change_cost import Bench, document, places  # isort: skip
 
 ROOT = Path(__file__).parents[1]
 DEADLINE_S = 900
-IMPORTS = "from rageval_dagster.definitions import defs; defs.resolve_job_def('evaluation')"
+IMPORTS = "from rageval_dagster.definitions import defs; defs.resolve_job_def('rageval_evaluation')"
 CLIENTS = 12
 MOST = 4.0
 """Times the imports alone: what a client's night may take."""

@@ -6,11 +6,12 @@ from rageval_dagster.assets import benchmark, checks, corpus, evaluation, histor
 from rageval_dagster.automation.alerts import alert_sensor
 from rageval_dagster.automation.dead_runs import dead_run_sensor
 from rageval_dagster.automation.jobs import benchmark_job, evaluation_job
-from rageval_dagster.automation.progress import progress_logger
+from rageval_dagster.automation.progress import PROGRESS_LOGGER, progress_logger
 from rageval_dagster.automation.retention import retention_job, retention_schedule
 from rageval_dagster.automation.schedules import evaluation_schedules
 from rageval_dagster.automation.sensors import document_store_sensor
 from rageval_dagster.resources import (
+    PREFIX,
     ClientLease,
     DocumentStore,
     Embedding,
@@ -34,17 +35,16 @@ defs = dg.Definitions(
     schedules=[*evaluation_schedules(), retention_schedule],
     sensors=[document_store_sensor(), dead_run_sensor(), alert_sensor()],
     resources={
-        "database": _database,
-        "settings": _settings,
-        "store": _store,
-        "lease": ClientLease(database=_database),
-        "plan": EvaluationPlan(settings=_settings),
-        "embedding": _embedding,
-        "judging": Judging(database=_database, settings=_settings, embedding=_embedding),
-        "generator": QuestionGenerator(database=_database, settings=_settings),
-        "systems": RagSystems(database=_database, store=_store, settings=_settings),
+        f"{PREFIX}database": _database,
+        f"{PREFIX}settings": _settings,
+        f"{PREFIX}store": _store,
+        f"{PREFIX}lease": ClientLease(database=_database),
+        f"{PREFIX}plan": EvaluationPlan(settings=_settings),
+        f"{PREFIX}embedding": _embedding,
+        f"{PREFIX}judging": Judging(database=_database, settings=_settings, embedding=_embedding),
+        f"{PREFIX}generator": QuestionGenerator(database=_database, settings=_settings),
+        f"{PREFIX}systems": RagSystems(database=_database, store=_store, settings=_settings),
     },
-    loggers={"console": dg.colored_console_logger.configured({"log_level": "INFO"}), "progress": progress_logger},
-    # Models load once: one process a run. Parallelism is across clients.
-    executor=dg.in_process_executor,
+    # With Dagster's own as it is, and no executor for all: both would hold for whatever these are merged with.
+    loggers={"console": dg.colored_console_logger, PROGRESS_LOGGER: progress_logger},
 )

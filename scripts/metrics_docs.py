@@ -1,7 +1,9 @@
 """The registry as a page of documentation: `python -m scripts.metrics_docs` writes docs/metrics.md."""
 
+import re
 import sys
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -20,24 +22,27 @@ _INTRODUCTION = """\
 
 <!-- Written by `make docs` from the metrics' own declarations: change those. -->
 
-Every value lies between 0 and 1. What a metric says of one question is a score, or *undefined* (the definition has no
-value there: no evidence is known, no claims are made), or an *error* (the system or the metric failed); only scores
-enter the mean, and the others are counted beside it with their reasons. A question on which the system failed is an
-error for every metric.
+Every score lies between 0 and 1. For each question, a metric gives one of three results:
 
-`k` is the cutoff (`k` in rageval.toml). A version changes whenever the number for the same result may change: it holds
-the metric's parameters, the embedding model, and the judge model with its prompts. A comparison of two runs uses only
-metrics of one version. A good value is what the mean is held to; `thresholds` in rageval.toml sets another one.
-Sources named seed 000 to 004 are the five programs whose definitions were taken over.
+- a **score**;
+- **undefined**, if the metric does not apply: no evidence is known, or the answer makes no claims;
+- an **error**, if the system or the metric failed. If the system failed on a question, every metric of it is an error.
 
-`rageval metrics list` lists all of this for a client, `rageval metrics show ID` shows one metric, and `rageval metrics
-agreement FILE` tells how well each one agrees with people.
+Only scores enter the mean. The others are counted beside it, with their reasons.
+
+`k` is the cutoff (`k` in rageval.toml). The *good value* is what the check `good_values` compares the mean with;
+`thresholds` in rageval.toml changes it. The *version* of a metric changes whenever the score of the same result may
+change: it covers parameters, embedding model, judge model and prompts. Two runs are compared only on metrics of the
+same version. "Seed 000" to "seed 004" are the five earlier programs from which definitions were taken.
+
+`rageval metrics list` shows all this for a client, `rageval metrics show ID` one metric. `rageval metrics agreement
+FILE` measures how well each metric agrees with people; [Evidence](evidence.md) has such figures.
 """
 
 _OWN = """\
 ## Your own metrics
 
-A function that takes a batch of results and gives one value each is made a metric by `@metric`:
+Write a function that takes a batch of results and returns one value for each, and decorate it with `@metric`:
 
 ```python
 # acme_metrics.py, beside rageval.toml
@@ -60,41 +65,42 @@ def politeness(results, tools):
 metrics = ["retrieval.*", "overlap.*", "acme_metrics:politeness"]
 ```
 
-An entry with a colon names a metric, a list of them, or a function that makes them of the `MetricOptions` (for one that
-depends on `k`); all other entries are patterns that choose among the metrics, `precision_at_k` standing for any cutoff.
-Without a pattern all built-in metrics run beside your own. A package offers its metrics to every client by an entry
-point in the group `rageval_dagster.metrics`:
+An entry with a colon names a metric, a list of metrics, or a function that makes them from `MetricOptions` (for
+metrics that depend on `k`). All other entries are patterns; `precision_at_k` matches any cutoff. Without a pattern,
+all built-in metrics run in addition to yours. A package can offer its metrics to every client by an entry point in
+the group `rageval_dagster.metrics`:
 
 ```toml
 [project.entry-points."rageval_dagster.metrics"]
 acme = "acme_metrics:politeness"
 ```
 
-The function gets the results that its needs are met for. It gives a number from 0 to 1 (or True, False), None for
-undefined, or an `Outcome`; anything else is an error for that result, an exception or a wrong number of values for all
-of the batch. The reason of an exception is its class and the line, `ValueError at acme_metrics.py:12`, never its
-message, which may hold texts. **The reasons that you return are stored with the scores**, for longer than texts are
-kept: put no text of a question, answer or document in them. Details go when the answer's text does.
+The function gets only results that have what it needs. For each it returns a number from 0 to 1 (or True, False),
+None for undefined, or an `Outcome`. Anything else is an error for that result. An exception, or the wrong number of
+values, is an error for the whole batch. The stored reason of an exception is its class and line, `ValueError at
+acme_metrics.py:12`, never its message, which may contain texts. **Reasons that you return are stored with the
+scores**, for longer than texts are kept: put no text of a question, answer or document in them. Details are deleted
+together with the answer's text.
 
-An id is `family.name` with a family of your own. `tools.embed(texts)` gives vectors to a metric that needs the
-`embedder`, whose model is then part of its version by itself: a mapping from each text to a float32 array of shape
-[windows, dimension], its rows of length 1, one for each part of the text that the model can read at once. It may have
-other texts too.
+An id is `family.name`, with a family of your own. A metric that needs the `embedder` gets vectors from
+`tools.embed(texts)`; the model then becomes part of its version. The result maps each text to a float32 array of
+shape [windows, dimension], with rows of length 1, one for each part of the text that the model can read at once. It
+may have other texts too.
 
-**Change `version` whenever the number for the same result may change**, be it by the code or by a word list or model
-that it reads. Scores are stored under it and are not computed again, and runs are compared as long as it is the same.
+**Change `version` whenever the score of the same result may change**, because of the code or of a word list or model
+that it reads. Stored scores of a version are never computed again, and runs with the same version are compared.
 """
 
 _FAMILIES = {
-    "retrieval": "The ranking of what was retrieved, by chunk and by document.",
+    "retrieval": "How well the retrieved chunks, and their documents, are ranked.",
     "embedding": "Cosine similarities of question, contexts, answer and reference.",
-    "lexical": "The answer against the reference, by words and numbers.",
-    "checks": "What single questions declare about their answer.",
+    "lexical": "Words and numbers of the answer, compared with the reference.",
+    "checks": "What a question declares about its own answer.",
     "overlap": "Token overlap of answer, reference and contexts, without a model.",
     "citation": "The citations in the answer.",
     "quality": "Heuristics, without a model.",
-    "judge": "A judge model (RAGEVAL_JUDGE_MODEL) scores each dimension of the answer, and says why.",
-    "claims": "Single facts of answer, reference and contexts, as a judge model finds and compares them (RAGAS).",
+    "judge": "A judge model (RAGEVAL_JUDGE_MODEL) scores dimensions of the answer, with reasons.",
+    "claims": "A judge model splits texts into single facts and compares them (RAGAS).",
 }
 
 _UNANSWERABLE = {
@@ -106,10 +112,7 @@ _UNANSWERABLE = {
 
 def page(metrics: Iterable[Metric]) -> str:
     """The page about these metrics, in their order, as Markdown."""
-    families = [
-        "\n".join([f"## {family}\n", f"{_FAMILIES[family]}\n", *map(_section, members)])
-        for family, members in groupby(metrics, lambda metric: metric.family)
-    ]
+    families = [_family(family, list(members)) for family, members in groupby(metrics, lambda metric: metric.family)]
     return "\n".join([_INTRODUCTION, *families, _OWN])
 
 
@@ -120,19 +123,46 @@ def built_in_page() -> str:
     )
 
 
-def _section(metric: Metric) -> str:
-    better = "higher" if metric.higher_is_better else "lower"
+def _family(family: str, metrics: Sequence[Metric]) -> str:
+    """A family's section. Edge cases that three or more of its metrics have stand once, at its head."""
+    having: dict[str, list[str]] = defaultdict(list)
+    for metric in metrics:
+        for sentence in _sentences(metric.edge_cases):
+            having[sentence].append(metric.id)
+    shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for sentence, ids in having.items():
+        if len(ids) > 2:
+            shared[tuple(ids)].append(sentence)
+    lines = [f"## {family}\n", f"{_FAMILIES[family]}\n"]
+    for ids, sentences in shared.items():
+        names = "All" if len(ids) == len(metrics) else ", ".join(f"`{each.partition('.')[2]}`" for each in ids)
+        lines.append(f"- {names}: {_plain(' '.join(sentences))}")
+    common = {sentence for sentences in shared.values() for sentence in sentences}
+    return "\n".join([*lines, *([""] if shared else []), *(_section(metric, common) for metric in metrics)])
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.)]) (?=[A-Z`$])", text)
+
+
+def _section(metric: Metric, common: Collection[str]) -> str:
+    better = "Higher" if metric.higher_is_better else "Lower"
     aim = "none" if metric.good_value is None else f"{metric.good_value:g}"
     if metric.good_value is not None:
         aim = ("at least " if metric.higher_is_better else "at most ") + aim
         aim += " times the ceiling" if metric.ceiling is not None else ""
+    sentences = _sentences(metric.edge_cases)
+    own = [sentence for sentence in sentences if sentence not in common]
+    edge_cases = _plain(" ".join(own))
+    if len(own) < len(sentences):
+        edge_cases = f"{edge_cases} See also [{metric.family}](#{metric.family}).".strip()
     lines = [
         f"### {metric.id}\n",
         f"{_plain(metric.description)}\n",
-        f"- Edge cases: {_plain(metric.edge_cases)}",
-        f"- Range: 0 to 1, {better} is better. Good value: {aim}.",
+        f"- Edge cases: {edge_cases}",
+        f"- {better} is better. Good value: {aim}.",
         f"- Needs: {', '.join(sorted(metric.needs)) or 'nothing'}. "
-        f"On unanswerable questions: {_UNANSWERABLE[metric.unanswerable]}.",
+        f"Unanswerable questions: {_UNANSWERABLE[metric.unanswerable]}.",
         f"- Source: {_plain(metric.source)}. Version: `{metric.version}`.\n",
     ]
     return "\n".join(lines)

@@ -10,13 +10,13 @@ from rageval_dagster.resources.textless import without_texts
 
 @dg.observable_source_asset(group_name="corpus", tags={"dagster/kind/chroma": ""}, partitions_def=clients_partitions)
 @without_texts
-def document_store(store: DocumentStore, database: HistoryDatabase) -> dg.DataVersionsByPartition:
+def document_store(rageval_store: DocumentStore, rageval_database: HistoryDatabase) -> dg.DataVersionsByPartition:
     """The chunks of every client in Chroma. They belong to the user: nothing here is ever written."""
     from rageval_dagster.corpus.names import partition_key
     from rageval_dagster.corpus.watching import watched
 
-    documents = store.open()
-    probes = documents.iter_probes(watched(database.open(), documents.clients()))
+    documents = rageval_store.open()
+    probes = documents.iter_probes(watched(rageval_database.open(), documents.clients()))
     return dg.DataVersionsByPartition({partition_key(client_id): probe for client_id, probe in probes})
 
 

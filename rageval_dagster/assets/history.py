@@ -122,7 +122,7 @@ def evaluation_report(step: Step) -> Metadata:
 )
 @without_texts
 def history_views(
-    context: dg.AssetExecutionContext, database: HistoryDatabase, settings: RunSettings
+    context: dg.AssetExecutionContext, rageval_database: HistoryDatabase, rageval_settings: RunSettings
 ) -> Iterator[dg.MaterializeResult]:
     """The history as SQL views; each is always up to date, materializing it counts its rows.
 
@@ -132,10 +132,10 @@ def history_views(
     from rageval_dagster.storage.views import view_preview
     from rageval_dagster.telling.alarms import run_alarms
 
-    db = database.open()
+    db = rageval_database.open()
     # What a client's run tells is of this client alone: whoever is forgotten stands in no other's run.
     key = context.run.tags.get("dagster/partition")
-    client_id = None if key is None else database.client_of(key)
+    client_id = None if key is None else rageval_database.client_of(key)
     for key in sorted(context.selected_asset_keys):
         preview = view_preview(db, key.to_user_string(), client_id=client_id)
         yield dg.MaterializeResult(
@@ -148,5 +148,5 @@ def history_views(
         )
     if client_id is not None:
         ran = [each for each in evaluations_of_trigger(db, client_id) if each.status != "failed"]
-        for alarm in run_alarms(db, ran, settings.read().for_client(client_id).max_error_share):
+        for alarm in run_alarms(db, ran, rageval_settings.read().for_client(client_id).max_error_share):
             context.instance.report_engine_event(f"{client_id}: {alarm.sentence} {alarm.command}", context.run)

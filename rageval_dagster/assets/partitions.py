@@ -2,7 +2,8 @@
 
 import dagster as dg
 
-CLIENTS_PARTITIONS = "clients"
+CLIENTS_PARTITIONS = "rageval_clients"
+"""Their name in the instance, which all its code locations share."""
 
 clients_partitions = dg.DynamicPartitionsDefinition(name=CLIENTS_PARTITIONS)
 

@@ -14,7 +14,7 @@ import dagster as dg
 
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.records import Pace, Progress
-from rageval_dagster.resources import ClientLease, HistoryDatabase
+from rageval_dagster.resources import PREFIX, ClientLease, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import metadata
@@ -118,20 +118,23 @@ def client_check(name: str | None = None, description: str | None = None) -> Cal
 
 
 def _for_dagster(body: Body, run: Callable[..., Any], context_type: type, added: Mapping[str, type]) -> Body:
-    """`body` as Dagster calls it: with a context and every resource it names, and those `added`, by name and type."""
+    """`body` as Dagster calls it: with a context and every resource it names, and those `added`, by name and type.
+
+    Dagster knows the resources by their prefixed names.
+    """
     own = list(inspect.signature(body).parameters.values())[1:]
     wanted = [parameter.name for parameter in own]
     resources = {"database": HistoryDatabase, **added, **{each.name: each.annotation for each in own}}
 
-    def call(context: Any, database: HistoryDatabase, **given: Any) -> Any:
-        return run(Step(context, database), **{name: given[name] for name in wanted})
+    def call(context: Any, **given: Any) -> Any:
+        return run(Step(context, given[f"{PREFIX}database"]), **{name: given[f"{PREFIX}{name}"] for name in wanted})
 
-    def generate(context: Any, database: HistoryDatabase, **given: Any) -> Iterator[Any]:
-        yield from call(context, database, **given)
+    def generate(context: Any, **given: Any) -> Iterator[Any]:
+        yield from call(context, **given)
 
     wrapped: Any = generate if inspect.isgeneratorfunction(run) else call
     wrapped.__name__, wrapped.__doc__, wrapped.__module__ = body.__name__, body.__doc__, body.__module__
-    takes = {"context": context_type, **resources}
+    takes = {"context": context_type, **{f"{PREFIX}{name}": of for name, of in resources.items()}}
     wrapped.__annotations__ = takes
     wrapped.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=of) for name, of in takes.items()]

@@ -38,22 +38,22 @@ def alert_sensor() -> dg.SensorDefinition:
     """Looks at the clients whose runs ended, those with open incidents, and everybody's age; tells what is new."""
 
     @dg.sensor(
-        name="alert_sensor",
+        name="rageval_alert_sensor",
         minimum_interval_seconds=INTERVAL_S,
         # Whatever EVALUATION_ENABLED says: runs can be started by hand, and incidents end.
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Opens and closes incidents, and tells them to the webhook.",
     )
     @without_texts
-    def sensor(context: dg.SensorEvaluationContext, database: HistoryDatabase) -> dg.SensorResult:
+    def sensor(context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase) -> dg.SensorResult:
         from rageval_dagster.gate.incidents import review, review_freshness
         from rageval_dagster.storage.incidents import open_incidents
         from rageval_dagster.storage.types import utc_now
         from rageval_dagster.telling.webhook import tell
 
-        settings, db, now = load_settings(), database.open(), utc_now()
+        settings, db, now = load_settings(), rageval_database.open(), utc_now()
         since = datetime.fromisoformat(context.cursor) if context.cursor else now
-        ended = _clients_of_ended_runs(context.instance, database, since)
+        ended = _clients_of_ended_runs(context.instance, rageval_database, since)
         before = open_incidents(db)
         known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)

@@ -6,6 +6,7 @@ tests/pipeline/test_dagster_internals.py holds all of it against Dagster, script
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,22 @@ STORAGE_FILES = ("history/runs.db", "history/runs/index.db", "schedules/schedule
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 """The class of the error of a step that a blocking check failed."""
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What is this project's in an instance that it may share with others.
+
+    `prefix` begins the names of its jobs, sensors, schedules and partitions.
+    """
+
+    prefix: str
+    assets: Collection[dg.AssetKey]
+
+    @property
+    def keys(self) -> list[str]:
+        """The assets' keys as Dagster's tables have them."""
+        return [key.to_string() for key in self.assets]
 
 
 def is_cron(expression: str) -> bool:
@@ -128,14 +145,22 @@ def partitions_at_work(instance: dg.DagsterInstance, job: str) -> set[str]:
     return {row.partition for row in _rows(instance.run_storage, sa.select(RunsTable.c.partition).where(*here))}
 
 
-def runs_of(instance: dg.DagsterInstance, partition: str | None) -> dict[str, bool]:
-    """{run id: whether it has ended} of a partition, or (None) of no single one."""
+def runs_of(instance: dg.DagsterInstance, partition: str | None, owned: Owned) -> dict[str, bool]:
+    """{run id: whether it has ended} of a partition, or (None) of no single one: runs of owned jobs and assets."""
     from dagster._core.storage.dagster_run import FINISHED_STATUSES
+    from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
     from dagster._core.storage.runs.schema import RunsTable
 
-    query = sa.select(RunsTable.c.run_id, RunsTable.c.status).where(RunsTable.c.partition == partition)
+    runs, events = RunsTable.c, SqlEventLogStorageTable.c
+    storage: Any = instance.event_log_storage
+    with storage.index_connection() as connection:
+        about = sa.select(events.run_id).where(events.asset_key.in_(owned.keys)).distinct()
+        touching = set(connection.execute(about).scalars())
+    query = sa.select(runs.run_id, runs.status, runs.pipeline_name).where(runs.partition == partition)
     return {
-        row.run_id: dg.DagsterRunStatus(row.status) in FINISHED_STATUSES for row in _rows(instance.run_storage, query)
+        row.run_id: dg.DagsterRunStatus(row.status) in FINISHED_STATUSES
+        for row in _rows(instance.run_storage, query)
+        if row.pipeline_name.startswith(owned.prefix) or row.run_id in touching
     }
 
 
@@ -155,8 +180,8 @@ def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     instance.run_storage.delete_run(run_id)  # last: a deletion that was killed finds it again
 
 
-def delete_records(instance: dg.DagsterInstance, partition: str) -> None:
-    """Deletes a partition's events and checks, and the assets' last events whose run is gone."""
+def delete_records(instance: dg.DagsterInstance, partition: str, owned: Owned) -> None:
+    """Deletes a partition's events and checks of the assets, and the assets' last events whose run is gone."""
     from dagster._core.storage.event_log.schema import (
         AssetCheckExecutionsTable,
         AssetEventTagsTable,
@@ -166,24 +191,28 @@ def delete_records(instance: dg.DagsterInstance, partition: str) -> None:
 
     storage: Any = instance.event_log_storage
     with storage.index_connection() as connection:
-        events = SqlEventLogStorageTable.c.partition == partition
-        ids = sa.select(SqlEventLogStorageTable.c.id).where(events)
+        event = SqlEventLogStorageTable.c
+        events = sa.and_(event.partition == partition, event.asset_key.in_(owned.keys))
+        ids = sa.select(event.id).where(events)
         connection.execute(sa.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(ids)))
         connection.execute(sa.delete(SqlEventLogStorageTable).where(events))
-        checks = AssetCheckExecutionsTable.c.partition == partition
+        check = AssetCheckExecutionsTable.c
+        checks = sa.and_(check.partition == partition, check.asset_key.in_(owned.keys))
         connection.execute(sa.delete(AssetCheckExecutionsTable).where(checks))
-        last = connection.execute(sa.select(AssetKeyTable.c.asset_key, AssetKeyTable.c.last_materialization)).all()
+        asset = AssetKeyTable.c
+        newest = sa.select(asset.asset_key, asset.last_materialization).where(asset.asset_key.in_(owned.keys))
+        last = connection.execute(newest).all()
         for asset_key, body in last:
             record = dg.deserialize_value(body) if body else None
             if isinstance(record, dg.EventLogRecord) and not instance.has_run(record.event_log_entry.run_id):
                 # Dagster then looks for the one before among the events.
                 this = AssetKeyTable.c.asset_key == asset_key
                 connection.execute(sa.update(AssetKeyTable).where(this).values(last_materialization=None))
-    instance.wipe_asset_cached_status(list(instance.all_asset_keys()))  # made again when it is asked for
+    instance.wipe_asset_cached_status(list(owned.assets))  # made again when it is asked for
 
 
-def delete_backfills(instance: dg.DagsterInstance, names: Collection[str]) -> list[str]:
-    """Deletes the backfills that have one of the names; gives the ids of those that go on, which stay."""
+def delete_backfills(instance: dg.DagsterInstance, names: Collection[str], owned: Owned) -> list[str]:
+    """Deletes owned backfills that have one of the names; gives the ids of those that go on, which stay."""
     from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
     from dagster._core.storage.runs.schema import BackfillTagsTable, BulkActionsTable
 
@@ -194,7 +223,7 @@ def delete_backfills(instance: dg.DagsterInstance, names: Collection[str]) -> li
     with storage.connect() as connection:
         query = sa.select(bulk.key, bulk.status, bulk.body).where(_may_have(bulk.body, names))
         for key, status, body in connection.execute(query).all():
-            if not _has(body, names):
+            if not _has(body, names) or not _is_of(body, owned):
                 continue
             if status not in finished:
                 kept.append(key)
@@ -204,8 +233,10 @@ def delete_backfills(instance: dg.DagsterInstance, names: Collection[str]) -> li
     return kept
 
 
-def blank_ticks(instance: dg.DagsterInstance, names: Collection[str], without: Callable[[str | None], str]) -> None:
-    """What ticks that have one of the names asked for is no longer told; that they were stays.
+def blank_ticks(
+    instance: dg.DagsterInstance, names: Collection[str], owned: Owned, without: Callable[[str | None], str]
+) -> None:
+    """Blanks what ticks of owned sensors and schedules with one of the names asked for; that they were stays.
 
     Without its last tick a schedule would make up for the nights before. Of a sensor whose cursor or last run key has
     one, `without` gives the cursor anew.
@@ -218,13 +249,15 @@ def blank_ticks(instance: dg.DagsterInstance, names: Collection[str], without: C
     body = JobTickTable.c.tick_body
     for tick_id, text in _rows(storage, sa.select(JobTickTable.c.id, body).where(_may_have(body, names))):
         tick = dg.deserialize_value(text, TickData)
-        if _has(text, names) and tick.status != TickStatus.STARTED:
+        if tick.instigator_name.startswith(owned.prefix) and _has(text, names) and tick.status != TickStatus.STARTED:
             forgotten = SerializableErrorInfo("forgotten", [], None) if tick.error else None
             told = {"run_keys": [], "run_requests": [], "dynamic_partitions_request_results": [], "cursor": None}
             storage.update_tick(InstigatorTick(tick_id, tick._replace(**told, error=forgotten)))
     for state in instance.all_instigator_state():
         data = state.instigator_data
-        if isinstance(data, SensorInstigatorData) and _has(json.dumps([data.cursor, data.last_run_key]), names):
+        if not state.name.startswith(owned.prefix) or not isinstance(data, SensorInstigatorData):
+            continue
+        if _has(json.dumps([data.cursor, data.last_run_key]), names):
             known = data._replace(cursor=without(data.cursor), last_run_key=None)
             instance.update_instigator_state(state.with_data(known))
 
@@ -236,6 +269,11 @@ def _rows(storage: Any, query: Any) -> list[Any]:
 
 def _may_have(column: sa.Column[Any], names: Collection[str]) -> sa.ColumnElement[bool]:
     return sa.or_(*(column.contains(json.dumps(name)[1:-1], autoescape=True) for name in names))
+
+
+def _is_of(backfill: str, owned: Owned) -> bool:
+    """Whether a stored backfill names an owned asset, or a job by the name of its partitions."""
+    return f'"{owned.prefix}' in backfill or _has(backfill, {key.path[-1] for key in owned.assets})
 
 
 def _has(text: str, names: Collection[str]) -> bool:

@@ -6,7 +6,7 @@ import time
 import dagster as dg
 
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB, evaluation_job
-from rageval_dagster.automation.requests import TRIGGER_TAG
+from rageval_dagster.automation.requests import CLIENT_TAG, TRIGGER_TAG
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
@@ -28,7 +28,7 @@ def dead_run_sensor() -> dg.SensorDefinition:
     """
 
     @dg.sensor(
-        name="dead_run_sensor",
+        name="rageval_dead_run_sensor",
         job=evaluation_job,
         minimum_interval_seconds=INTERVAL_S,
         # Whatever EVALUATION_ENABLED says: a run that was started by hand can die, too.
@@ -36,12 +36,12 @@ def dead_run_sensor() -> dg.SensorDefinition:
         description="Fails runs whose process died, so that the client's next one can start.",
     )
     @without_texts
-    def sensor(context: dg.SensorEvaluationContext, database: HistoryDatabase) -> dg.SensorResult:
+    def sensor(context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase) -> dg.SensorResult:
         from rageval_dagster.storage.leases import held_leases
 
         # The runs first: one that ends in between is then seen without a lease, and not again at the next look.
         started = context.instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-        leases = {lease.run_id: lease for lease in held_leases(database.open())}
+        leases = {lease.run_id: lease for lease in held_leases(rageval_database.open())}
         since = time.time() - UNLEASED_S
         unleased = {
             record.dagster_run.run_id
@@ -73,5 +73,8 @@ def _again(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.RunRequest | 
     if instance.get_runs_count(dg.RunsFilter(job_name=EVALUATION_JOB, tags=tags)) >= MAX_ATTEMPTS:
         return None
     return dg.RunRequest(
-        run_key=f"{run.run_id}:again", partition_key=key, tags={TRIGGER_TAG: trigger}, run_config=run.run_config
+        run_key=f"{run.run_id}:again",
+        partition_key=key,
+        tags={CLIENT_TAG: key, TRIGGER_TAG: trigger},
+        run_config=run.run_config,
     )

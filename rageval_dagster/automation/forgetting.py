@@ -8,6 +8,7 @@ import dagster as dg
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.dagster_internals import (
     STORAGE_FILES,
+    Owned,
     blank_ticks,
     delete_backfills,
     delete_records,
@@ -15,11 +16,16 @@ from rageval_dagster.automation.dagster_internals import (
     runs_of,
 )
 from rageval_dagster.automation.home import prepare_dagster_home
+from rageval_dagster.automation.jobs import ASSET_KEYS
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.corpus.watching import Cursor
 from rageval_dagster.errors import DatabaseError
+from rageval_dagster.resources import PREFIX
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.forgetting import scrub_file
+
+OWNED = Owned(PREFIX, ASSET_KEYS)
+"""Whatever else is in the instance stays: it may be another project's, too."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,8 @@ def held_in_dagster(settings: Settings, client_id: str) -> Held:
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
         return Held(
-            runs=len(runs_of(instance, partition_key(client_id))),
-            shared_runs=len(runs_of(instance, None)),
+            runs=len(runs_of(instance, partition_key(client_id), OWNED)),
+            shared_runs=len(runs_of(instance, None, OWNED)),
             partition=instance.has_dynamic_partition(CLIENTS_PARTITIONS, partition_key(client_id)),
         )
 
@@ -62,16 +68,17 @@ def forget_in_dagster(settings: Settings, client_id: str) -> list[str]:
     partition = partition_key(client_id)
     names = {client_id, partition}
     with dg.DagsterInstance.get() as instance:
-        shared = runs_of(instance, None)
-        for run_id in [*runs_of(instance, partition), *(run_id for run_id, ended in shared.items() if ended)]:
+        shared = runs_of(instance, None, OWNED)
+        own = runs_of(instance, partition, OWNED)
+        for run_id in [*own, *(run_id for run_id, ended in shared.items() if ended)]:
             delete_run(instance, run_id)
         going_on = [f"run {run_id}, which is of no single client," for run_id, ended in shared.items() if not ended]
-        delete_records(instance, partition)
+        delete_records(instance, partition, OWNED)
         going_on += [
-            f"backfill {backfill_id} names the client and" for backfill_id in delete_backfills(instance, names)
+            f"backfill {backfill_id} names the client and" for backfill_id in delete_backfills(instance, names, OWNED)
         ]
         kept = [f"{what} goes on; run forget again after that" for what in going_on]
-        blank_ticks(instance, names, lambda cursor: Cursor.read(cursor).without(client_id).text())
+        blank_ticks(instance, names, OWNED, lambda cursor: Cursor.read(cursor).without(client_id).text())
         instance.delete_dynamic_partition(CLIENTS_PARTITIONS, partition)
         root = Path(instance.root_directory)
     for path in (root / name for name in STORAGE_FILES):

@@ -7,6 +7,8 @@ import dagster as dg
 
 from rageval_dagster.embedding import models
 
+PROGRESS_LOGGER = "rageval_progress"
+
 
 class _MessageOnly(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

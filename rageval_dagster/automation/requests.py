@@ -9,14 +9,17 @@ from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.dagster_internals import partitions_at_work, statuses_by_tag
 from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
+from rageval_dagster.resources.settings import PLAN
 
 TRIGGER_TAG = "rageval/trigger"
+CLIENT_TAG = "rageval/client"
+"""For limits in dagster.yaml: those on Dagster's own tag of the partition hold for every other job, too."""
 
 
 def run_config(trigger: str, **plan: Any) -> dict[str, Any]:
     """The run's configuration: only what differs from the settings."""
     chosen = {name: value for name, value in plan.items() if value}
-    return {"resources": {"plan": {"config": {"trigger": trigger, **chosen}}}}
+    return {"resources": {PLAN: {"config": {"trigger": trigger, **chosen}}}}
 
 
 def run_request(client_id: str, trigger: str, run_key: str, **plan: Any) -> dg.RunRequest:
@@ -34,7 +37,7 @@ def run_request(client_id: str, trigger: str, run_key: str, **plan: Any) -> dg.R
 
 def run_tags(client_id: str, trigger: str) -> dict[str, str]:
     """The tags by which a client's run for a trigger is found."""
-    return {"dagster/partition": partition_key(client_id), TRIGGER_TAG: trigger}
+    return {"dagster/partition": (key := partition_key(client_id)), CLIENT_TAG: key, TRIGGER_TAG: trigger}
 
 
 def ensure_partitions(instance: dg.DagsterInstance, client_ids: Iterable[str]) -> None:

@@ -14,14 +14,14 @@ RETENTION_CRON = "30 3 * * *"
 
 @dg.op(out=dg.Out(dg.Nothing))
 @without_texts
-def retain(context: dg.OpExecutionContext, database: HistoryDatabase) -> Iterator[dg.Output]:
+def rageval_retain(context: dg.OpExecutionContext, rageval_database: HistoryDatabase) -> Iterator[dg.Output]:
     """Deletes what is too old; a client that is being worked on is left for tomorrow."""
     from rageval_dagster.benchmark.review import EDITED, REJECTED
     from rageval_dagster.report.files import renew_old_reports
     from rageval_dagster.storage.retention import retain_all
     from rageval_dagster.storage.types import utc_now
 
-    db, settings = database.open(), load_settings()
+    db, settings = rageval_database.open(), load_settings()
     report = retain_all(db, settings, judged=(REJECTED, EDITED))
     report.failures += renew_old_reports(db, settings, utc_now())
     yield dg.Output(None, metadata=report.metadata())
@@ -29,13 +29,17 @@ def retain(context: dg.OpExecutionContext, database: HistoryDatabase) -> Iterato
         raise RagevalError(f"not done for all clients: {'; '.join(report.failures)}")
 
 
-@dg.job(name="retention", description="Deletes texts and scores that are older than each client's settings allow.")
+@dg.job(
+    name="rageval_retention",
+    description="Deletes texts and scores that are older than each client's settings allow.",
+    executor_def=dg.in_process_executor,
+)
 def retention_job() -> None:
-    retain()
+    rageval_retain()
 
 
 retention_schedule = dg.ScheduleDefinition(
-    name="retention",
+    name="rageval_retention",
     job=retention_job,
     cron_schedule=RETENTION_CRON,
     execution_timezone="UTC",

@@ -33,8 +33,8 @@ def evaluation_schedules() -> list[dg.ScheduleDefinition]:
     nightly = checked_cron(settings)
     own = {time for name in settings.source.client_names if (time := time_of(settings, name)) and time != nightly}
     return [
-        _schedule("nightly_evaluation", nightly),
-        *(_schedule(f"evaluation_{digest(time)[:8]}", time) for time in sorted(own)),
+        _schedule("rageval_nightly_evaluation", nightly),
+        *(_schedule(f"rageval_evaluation_{digest(time)[:8]}", time) for time in sorted(own)),
     ]
 
 
@@ -51,11 +51,13 @@ def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
         cron_schedule=cron,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING if enabled else dg.DefaultScheduleStatus.STOPPED,
-        description="Evaluates every client once a night." if name == "nightly_evaluation" else f"Clients at {cron}.",
+        description="Evaluates every client once a night."
+        if name == "rageval_nightly_evaluation"
+        else f"Clients at {cron}.",
     )
     @without_texts
     def schedule(
-        context: dg.ScheduleEvaluationContext, database: HistoryDatabase
+        context: dg.ScheduleEvaluationContext, rageval_database: HistoryDatabase
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         from rageval_dagster.storage.clients import list_clients
         from rageval_dagster.storage.run_requests import freeze
@@ -65,7 +67,7 @@ def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
             yield dg.SkipReason("EVALUATION_ENABLED is false")
             return
         slot = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
-        db, trigger = database.open(), f"schedule:{slot}"
+        db, trigger = rageval_database.open(), f"schedule:{slot}"
         present = [client.client_id for client in list_clients(db) if client.vanished_at is None]
         due = [client_id for client_id in present if time_of(settings, client_id) == cron]
         ensure_partitions(context.instance, due)  # the sensor may not have met them yet

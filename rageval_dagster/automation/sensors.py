@@ -36,7 +36,7 @@ def document_store_sensor() -> dg.SensorDefinition:
     """
 
     @dg.sensor(
-        name="document_store_sensor",
+        name="rageval_document_store_sensor",
         job=evaluation_job,
         minimum_interval_seconds=INTERVAL_S,
         default_status=(dg.DefaultSensorStatus.RUNNING if load_settings().enabled else dg.DefaultSensorStatus.STOPPED),
@@ -44,7 +44,7 @@ def document_store_sensor() -> dg.SensorDefinition:
     )
     @without_texts
     def sensor(
-        context: dg.SensorEvaluationContext, database: HistoryDatabase, store: DocumentStore
+        context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase, rageval_store: DocumentStore
     ) -> dg.SensorResult | dg.SkipReason:
         from rageval_dagster.corpus.watching import BUDGET_S, Cursor, probe_clients
         from rageval_dagster.storage.run_requests import freeze
@@ -52,9 +52,9 @@ def document_store_sensor() -> dg.SensorDefinition:
         settings = load_settings()
         if not settings.enabled:
             return dg.SkipReason("EVALUATION_ENABLED is false")
-        db = database.open()
+        db = rageval_database.open()
         try:
-            documents = store.open(patience_s=BUDGET_S)
+            documents = rageval_store.open(patience_s=BUDGET_S)
             seen = probe_clients(db, documents, Cursor.read(context.cursor), settings, time.time())
         except StoreError as error:
             return dg.SkipReason(str(error))

@@ -52,35 +52,35 @@ def metrics(_options: MetricOptions) -> list[Metric]:
         source="seed 003",
     )
     how = (
-        "Texts are found as whole words, whatever their case, white space, emphasis and kind of dash; numbers are "
-        "compared as in lexical.number_match; patterns are regular expressions, whatever the case. "
+        "Texts are matched as whole words, ignoring case, whitespace, emphasis and the kind of dash. Numbers are "
+        "compared as in lexical.number_match. Patterns are regular expressions that ignore case. "
     )
     common = "Empty answer: 0. Each check's own result is in the detail. A pattern that takes too long: an error."
     return [
         declare(
             id="checks.list_coverage",
-            description="Share of the items of an expected list that are found in the answer: those of `expect`; "
-            "without it, what `pattern` finds in the reference, and the entries of the reference's bulleted or "
+            description="Share of an expected list's items that the answer has. The items are those of `expect`; "
+            "without it, the matches of `pattern` in the reference, and the entries of the reference's bulleted or "
             f"numbered lists. {how}".rstrip(),
-            edge_cases="Repeated items count once; an entry in which `pattern` finds something is what it finds; "
-            "`any_of` is one item, found if any of its texts is. Several references: the one that is covered best. "
-            f"More than {MOST_ITEMS:,} items: an error. Several lists: their mean. No list declared, or nothing "
-            f"expected: undefined. {common}",
+            edge_cases="Repeated items count once. If `pattern` matches in an entry, the match is the item. `any_of` "
+            "is one item, found if any of its texts is. Several references: the one that is covered best. More than "
+            f"{MOST_ITEMS:,} items: an error. Several lists: their mean. No list declared, or an empty one: "
+            f"undefined. {common}",
         ),
         declare(
             id="checks.fact_score",
-            description="Share of the named facts (checks of the kinds `fact` and `number`) that hold: all of `expect` "
-            f"is found in the answer, or any of `any_of`, or `pattern`. {how}".rstrip(),
-            edge_cases="Of a check of the kind `number`, the numbers in its texts are looked for; of a `fact`, a text "
-            f"that is nothing but a number is looked for as one. No fact declared: undefined. {common}",
+            description="Share of the facts (checks of the kinds `fact` and `number`) that pass: the answer has all "
+            f"of `expect`, one of `any_of`, or a match of `pattern`. {how}".rstrip(),
+            edge_cases="A check of the kind `number` looks for the numbers in its texts. A `fact` whose text is only "
+            f"a number looks for that number. No fact declared: undefined. {common}",
         ),
         declare(
             id="checks.calculation_correct",
-            description="1 if every calculation's result is found in the answer, as a fact of the kind `number`, and "
-            "none of its forbidden phrases is; else 0.",
-            edge_cases="Forbidden are the texts of `forbid`; where it is not given, that something cannot be "
-            "calculated, computed or determined, in English. Intermediate results and whether steps are shown are in "
-            f"the detail and do not count. No calculation declared: undefined. {common}",
+            description="1 if the answer has every calculation's result, as in a check of the kind `number`, and "
+            "none of its forbidden phrases; else 0.",
+            edge_cases="The forbidden phrases are those of `forbid`; without it, English phrases that say that "
+            "something cannot be calculated, computed or determined. Intermediate results and shown steps are in the "
+            f"detail and do not count. No calculation declared: undefined. {common}",
         ),
     ]
 

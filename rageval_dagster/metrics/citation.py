@@ -40,20 +40,20 @@ _SCHEMA = verdict_schema("supported")
 
 _FORMS = (
     "Citations are [n] (the n-th context, from 1; also [1, 2], [1-3] and full-width brackets), [doc], [doc:page], "
-    "(source: doc), and what the system gave apart from the text (ids, else numbers). A name in brackets is a citation "
-    "if it is the id of a retrieved document or chunk (or the last part of one that is a path, with or without its "
-    "extension, in any case), or looks like a file, an address or name:page; other brackets ([sic], [x], footnotes, "
-    "images, links by another text) and code are none. [doc] cites every context of the document, [doc:page] those on "
-    "that page and those whose page is not known. A number beyond the contexts, or a range that runs backwards or over "
-    f"more than {WIDEST_RANGE}, cites nothing that was retrieved."
+    "(source: doc), and those that the system returned separately (ids, else numbers). A name in brackets is a "
+    "citation if it is the id of a retrieved document or chunk, or looks like a file, an address or name:page. If "
+    "the id is a path, its last part is enough, in any case, with or without extension. Other brackets ([sic], [x], "
+    "footnotes, images, links with another text) and code are not citations. [doc] cites every context of the "
+    "document, [doc:page] those on that page and those whose page is not known. A number beyond the contexts, or a "
+    f"range that runs backwards or over more than {WIDEST_RANGE}, cites nothing that was retrieved."
 )
 _PLACES = (
-    "A citation belongs to the sentence that it stands in or after. One given apart, or in a list of sources, is of "
-    "the whole answer: of every claim where no claim has its own."
+    "A citation belongs to the sentence that it stands in or follows. One that was returned separately, or stands in "
+    "a list of sources, is of the whole answer: if no claim has its own, it counts for every claim."
 )
 _CLAIMS = (
-    "A claim is a declarative sentence, list item or table row: no question, heading, lead-in that ends with a colon, "
-    "pleasantry, code, or entry of a list of sources. No claims: undefined."
+    "A claim is a declarative sentence, list item or table row. Questions, headings, lead-ins that end with a colon, "
+    "pleasantries, code and lists of sources are not claims. No claims: undefined."
 )
 
 
@@ -76,10 +76,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
         supported(
             id="citation.accuracy",
             description="Share of the citations that are correct: a cited context was retrieved, and its cosine with "
-            f"the sentence (of the best window) is at least {threshold:g}.",
-            edge_cases=f"No citations: undefined. A citation of what was never retrieved is wrong. {_FORMS} {_PLACES} "
-            "One of the whole answer is correct if it supports any claim, and does not count where the text cites the "
-            "same.",
+            f"the sentence (by its best window) is at least {threshold:g}.",
+            edge_cases=f"No citations: undefined. A citation of something that was not retrieved is wrong. {_FORMS} "
+            f"{_PLACES} A citation of the whole answer is correct if it supports any claim; if the text has the same "
+            "citation, it does not count.",
             good_value=0.95,
         ),
         Metric(
@@ -114,27 +114,28 @@ def _judged_metrics(options: MetricOptions) -> list[Metric]:
         source="seed 004",
     )
     verdicts = (
-        f"All have exactly one verdict, by their numbers ({BLOCK} a request): missing and contradictory ones are asked "
-        f"for again, and after {ROUNDS} rounds they are an error."
+        f"Each gets exactly one verdict, by its number ({BLOCK} a request). Missing and contradictory verdicts are "
+        f"requested again; after {ROUNDS} rounds they are an error."
     )
     return [
         judged(
             id="citation.accuracy_judged",
             judged=partial(_accuracy_judged, prompt),
-            description="Share of the citations that are correct: a cited context was retrieved, and as the judge "
-            "finds, the contexts cited support the sentence.",
-            edge_cases="As citation.accuracy, but for the cosine. Of several citations in a sentence, each has to "
-            "support a part of it and contradict none; so has one of the whole answer to support a part of what it "
-            f"claims. {verdicts} What was never retrieved, or is blank, is not asked about.",
+            description="Share of the citations that are correct: a cited context was retrieved, and the judge finds "
+            "that the cited contexts support the sentence.",
+            edge_cases="As citation.accuracy, with the judge in place of the cosine. Of several citations in a "
+            "sentence, each must support a part of it and contradict none. A citation of the whole answer must "
+            f"support a part of its claims. {verdicts} The judge is not asked about contexts that are blank or were "
+            "not retrieved.",
             good_value=0.95,
         ),
         judged(
             id="citation.recall_judged",
             judged=partial(_recall_judged, prompt),
-            description="Share of the answer's claims that have a correct citation, as the judge finds.",
-            edge_cases="As citation.recall, but for the cosine; when a citation is correct: see "
-            "citation.accuracy_judged. Where only the whole answer has citations, a claim is cited correctly if what "
-            f"they cite supports it, taken together. {verdicts}",
+            description="Share of the answer's claims that have a correct citation, according to the judge.",
+            edge_cases="As citation.recall, with the judge in place of the cosine (see citation.accuracy_judged). If "
+            "only the whole answer has citations, a claim is cited correctly if the cited contexts together support "
+            f"it. {verdicts}",
         ),
     ]
 

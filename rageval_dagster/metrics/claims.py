@@ -58,8 +58,8 @@ _NO_REFERENCE_CLAIMS = Outcome.undefined("the reference answer has no claims")
 _NOTHING_TO_JUDGE_BY = Outcome.undefined("there is neither a reference answer nor an answer to judge by")
 
 _VERDICTS = (
-    f"Each has exactly one verdict, by its number ({BLOCK} a request): missing and contradictory ones are asked for "
-    f"again, and after {ROUNDS} rounds they are an error."
+    f"Each gets exactly one verdict, by its number ({BLOCK} a request). Missing and contradictory verdicts are "
+    f"requested again; after {ROUNDS} rounds they are an error."
 )
 _CLAIMS = "Claims are the single facts that the judge finds in a text, given the question."
 
@@ -85,7 +85,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             asks=frozenset({"claims of answer", "answer by contexts"}),
             needs=frozenset({"answer", "contexts", "judge"}),
             unanswerable="if_answered",
-            description="Share of the answer's claims that the contexts support, as the judge finds.",
+            description="Share of the answer's claims that the contexts support, according to the judge.",
             edge_cases=f"No contexts: 0. Empty answer, or one without claims (a decline): undefined. {_CLAIMS} "
             f"{_VERDICTS}",
             good_value=0.9,
@@ -96,10 +96,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
             judged=partial(_answer_relevancy, questions),
             needs=frozenset({"answer", "judge", "embedder"}),
             unanswerable="if_answered",
-            description=f"Mean cosine of the question and {QUESTIONS} questions that the judge writes for the answer, "
-            "without having seen the question.",
-            edge_cases="Empty answer, or one that the judge finds evasive: 0. No question text: undefined. A question "
-            "longer than the model's window counts by its best window. Negative cosines count as 0.",
+            description=f"Mean cosine of the question and {QUESTIONS} questions that the judge writes for the answer "
+            "without seeing the question.",
+            edge_cases="Empty answer, or one that the judge finds evasive: 0. No question text: undefined. Of a "
+            "question longer than the model's window, the best window counts. Negative cosines count as 0.",
             good_value=0.8,
         ),
         declare(
@@ -108,11 +108,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
             judged=partial(_context_precision, usefulness),
             needs=frozenset({"contexts", "judge"}),
             unanswerable="undefined",
-            description="Average precision of the contexts, in their order, where those are relevant that the judge "
-            "finds useful for the reference answer (without a reference: for the answer).",
+            description="Average precision of the contexts in their order. A context is relevant if the judge finds "
+            "it useful for the reference (without a reference: for the answer).",
             edge_cases="No contexts, or none that is useful: 0. A blank context is not useful. Several references: "
-            "one that it is useful for is enough. Neither a reference nor an answer, or a decline: undefined. "
-            f"{_VERDICTS}",
+            f"useful for one is enough. Neither a reference nor an answer, or a decline: undefined. {_VERDICTS}",
         ),
         declare(
             id="claims.context_recall",
@@ -120,11 +119,11 @@ def metrics(options: MetricOptions) -> list[Metric]:
             judged=partial(_context_recall, attribution),
             needs=frozenset({"contexts", "reference", "judge"}),
             unanswerable="undefined",
-            description="Share of the reference's statements that the contexts support, as the judge finds, the best "
-            "one of several references.",
-            edge_cases="The statements are the reference's sentences and list items: cut by a segmenter, so that none "
-            "is dropped or made up. One of several facts counts only if all of them are supported. No contexts: 0. "
-            f"Empty reference: undefined. {_VERDICTS}",
+            description="Share of the reference's statements that the contexts support, according to the judge. Of "
+            "several references, the best counts.",
+            edge_cases="The statements are the reference's sentences and list items. They are cut by a segmenter, so "
+            "none is dropped or made up. A statement of several facts counts only if all are supported. No contexts: "
+            f"0. Empty reference: undefined. {_VERDICTS}",
         ),
         declare(
             id="claims.answer_correctness",
@@ -133,11 +132,11 @@ def metrics(options: MetricOptions) -> list[Metric]:
             asks=frozenset({"claims of answer", "claims of reference", "answer by reference", "reference by answer"}),
             needs=frozenset({"answer", "reference", "judge"}),
             unanswerable="undefined",
-            description="F1 of the answer's claims and the reference's: those of the answer that the reference "
-            "supports, those that it does not, and those of the reference that the answer does not support, as the "
-            "judge finds.",
+            description="F1 of the answer's claims and the reference's, from three counts: claims of the answer that "
+            "the reference supports, claims that it does not, and claims of the reference that the answer does not "
+            "support, as the judge finds.",
             edge_cases="Empty answer, or one without claims (a decline): 0. Empty reference, or one without claims: "
-            "undefined. Several references: the one whose words are most like the answer's (token F1), else the first. "
+            "undefined. Several references: the one with the best token F1 with the answer, else the first. "
             f"{_CLAIMS} {_VERDICTS}",
             source="seed 003; Es et al. 2023, without the part for similarity",
         ),

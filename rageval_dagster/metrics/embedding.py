@@ -41,7 +41,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
     version = f"{VERSION};model={model}"
     score = family_score(sufficiency_threshold, hallucination_threshold)
     declare = partial(Metric, version=version, score=score, source="seed 000")
-    windows = "A text longer than the model's window counts by its best window. Negative cosines count as 0."
+    windows = "Of a text longer than the model's window, the best window counts. Negative cosines count as 0."
     return [
         declare(
             id="embedding.context_relevance",
@@ -65,7 +65,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
                 id=f"embedding.{name}",
                 needs=frozenset({"answer", "reference", "embedder"}),
                 unanswerable="undefined",
-                description="Cosine of the answer and the reference, the best one of several.",
+                description="Cosine of the answer and the reference. Of several references, the best counts.",
                 edge_cases=f"Empty answer: 0. No reference: undefined. {windows}",
                 good_value=0.6,
             )
@@ -85,8 +85,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             unanswerable="if_answered",
             description="Share of the answer's sentences whose best cosine with any context is below "
             f"{hallucination_threshold:g}.",
-            edge_cases="Empty answer: undefined. No contexts: 1. Sentences that hold only marks or citations do not "
-            f"count; an answer that has no others: undefined. {windows}",
+            edge_cases="Empty answer: undefined. No contexts: 1. Sentences of only punctuation or citations do not "
+            f"count; an answer without others: undefined. {windows}",
             higher_is_better=False,
             good_value=0.3,
         ),

@@ -43,10 +43,10 @@ _NO_CONTEXTS = Outcome.undefined("there are no contexts to use")
 _NOTHING_APPLIES = Outcome.undefined("no dimension with a weight applies")
 
 _SCALE = (
-    "Of each dimension 1 stands for all, 0.8 to 0.9 for most, 0.5 to 0.7 for some, 0.4 and less for little. A reply "
-    "without a number from 0 to 1 is asked for again, and in the end an error; nothing is clamped."
+    "The scale of every dimension: 1 for all, 0.8 to 0.9 for most, 0.5 to 0.7 for some, up to 0.4 for little. A "
+    "reply without a number from 0 to 1 is requested again, and is an error in the end; scores are not clamped."
 )
-_SEE = "The scale, and what a reply has to be: see judge.faithfulness."
+_SEE = "Scale and replies: see judge.faithfulness."
 
 
 def metrics(options: MetricOptions) -> list[Metric]:
@@ -68,16 +68,15 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=[],
             missing=lambda result: _empty_scores_0(result) if result.item.question.strip() else EMPTY_QUESTION,
             description="How directly the answer addresses the question.",
-            edge_cases="The question's words are not known: undefined; its id is never judged. An empty answer: 0, "
-            f"without asking. {_SEE}",
+            edge_cases=f"Question text unknown: undefined. An empty answer: 0, without asking the judge. {_SEE}",
             good_value=0.8,
         ),
         declared(
             "citation_quality",
             needs=["contexts"],
             missing=_empty_is_undefined,
-            description="How accurate and well formed the answer's citations are: [n], [doc], [doc:page], "
-            "(source: doc), and those that the system gave apart from the text.",
+            description="How accurate and well formed the answer's citations are: [n], [doc], [doc:page], (source: "
+            "doc), and those that the system returned separately.",
             edge_cases="Claims without citations lower the score, whether or not citations are required. An empty "
             f"answer: undefined. {_SEE}",
         ),
@@ -86,15 +85,15 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=["contexts"],
             missing=lambda result: _empty_scores_0(result) if result.contexts else _NO_CONTEXTS,
             description="How far the answer uses all relevant information that the contexts hold.",
-            edge_cases="No contexts: undefined. An empty answer: 0, without asking. Where the question's words are not "
-            f"known, relevant is what belongs to the answer's subject. {_SEE}",
+            edge_cases="No contexts: undefined. An empty answer: 0, without asking. If the question's text is "
+            f"unknown, information about the answer's subject is relevant. {_SEE}",
         ),
         declared(
             "correctness",
             needs=["reference"],
             unanswerable="undefined",
             missing=lambda result: _empty_scores_0(result) if result.references else EMPTY_REFERENCE,
-            description="How far the answer means what the reference means; of several references each is right.",
+            description="How far the answer means what the reference means. Any of several references is right.",
             edge_cases=f"No reference, or an empty one: undefined. An empty answer: 0, without asking. {_SEE}",
         ),
     ]
@@ -177,11 +176,11 @@ def _overall(options: MetricOptions, dimensions: Sequence[Metric], prompts: Mapp
         ),
         needs=frozenset[Need]({"answer", "judge"}),
         unanswerable="if_answered",
-        description="The weighted mean of the dimensions that apply to the question, by the setting judge_weights "
-        f"({spoken}).",
-        edge_cases="Weights are normalised over the dimensions that are not undefined; correctness counts only where "
-        "there is a reference, and a dimension of weight 0 is not asked. One error makes it an error. It asks nothing "
-        "that its dimensions do not ask.",
+        description="Weighted mean of the dimensions that apply to the question; the setting judge_weights holds the "
+        f"weights ({spoken}).",
+        edge_cases="Weights are normalised over the dimensions that are not undefined. Correctness counts only with "
+        "a reference; a dimension of weight 0 is not asked. If one dimension is an error, so is this. It needs no "
+        "calls of its own.",
         source="seed 002",
         judged=judged,
         asks=frozenset(f"judge.{name}" for name in weights),

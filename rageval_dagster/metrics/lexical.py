@@ -45,7 +45,7 @@ def metrics(_options: MetricOptions) -> list[Metric]:
     return [
         declare(
             id="lexical.exact_match",
-            description="1 if answer and reference are equal but for case and whitespace, else 0.",
+            description="1 if answer and reference are equal, ignoring case and whitespace; else 0.",
             edge_cases=f"{marks} {best}",
             source="seed 003",
         ),
@@ -53,8 +53,8 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             id="lexical.keyword_coverage",
             version=KEYWORDS_VERSION,
             description="Share of the reference's keywords found in the answer: capitalised phrases, numbers, and "
-            "words of four or more letters that are no stop words of its language; in scripts without spaces, pairs of "
-            "characters.",
+            "words of four or more letters that are not stop words of its language; in scripts without spaces, pairs "
+            "of characters.",
             edge_cases=f"Numbers are compared as in number_match. No keywords in the reference: undefined. {best}",
             source="seed 003",
         ),
@@ -94,14 +94,14 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             id="lexical.answer_match",
             version=MATCH_VERSION,
             score=lambda results, _tools: [{"answer_match": _answer_match(result)} for result in results],
-            description="Whether the answer says what a short reference says: the share of the reference's words and "
-            "numbers that it holds, without stop words and words of the question. From 0.5 on taken as right, it "
-            "agrees with people on 80 % of the answers in NQ301.",
-            edge_cases=f"Words that begin with the same {LETTERS} letters count as one, accents and possessives do not "
-            "count, English number words below a hundred are numbers (seventh = 7), and initials match what they stand "
-            "for (DMV). In scripts without spaces, pairs of characters. Contradicting numbers (each side has some that "
-            "the other has not): 0. Empty answer: 0. No word or number in the reference: undefined. Only words of the "
-            f"question in the reference: they count. {best}",
+            description="Does the answer say what a short reference says? The share of the reference's words and "
+            "numbers that the answer has, without stop words and words of the question. An answer from 0.5 on counts "
+            "as right; that agrees with people on 80 % of the answers in NQ301.",
+            edge_cases=f"Words that begin with the same {LETTERS} letters count as equal, accents and possessives are "
+            "ignored, English number words below a hundred are numbers (seventh = 7), and initials match what they "
+            "stand for (DMV). In scripts without spaces, pairs of characters are compared. Contradicting numbers "
+            "(each side has one that the other lacks): 0. Empty answer: 0. No word or number in the reference: "
+            f"undefined. If the reference has only words of the question, they count. {best}",
             source="own; words cut to five letters as McNamee & Mayfield (2004)",
         ),
     ]

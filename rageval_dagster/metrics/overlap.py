@@ -37,7 +37,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         unanswerable="undefined",
         source="unitxt 1.26.10, as ai4rag uses it (seed 001)" if compat else "seed 001",
     )
-    tokens = "Tokens are SQuAD's; one that stands n times in the one text and m in the other is common min(n, m) times"
+    tokens = "Tokens are SQuAD's. A token that one text has n times and the other m times counts min(n, m) times"
     marks = "Citation marks such as [1] count as words of the answer (overlap.support ignores them)."
     documents = (
         "Documents are those of the first k chunks, in the order retrieved, a document again for each of its chunks. "
@@ -51,13 +51,13 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description=(
                 "Share of the answer's tokens that the best single context has."
                 if compat
-                else "Share of the answer's tokens that the contexts, joined, have."
+                else "Share of the answer's tokens that stand in the joined contexts."
             ),
             edge_cases=(
                 f"{tokens}. {marks} An answer without tokens: 0. No contexts: undefined, where unitxt fails."
                 if compat
-                else f"{tokens}, so that repeating a word of the contexts earns nothing. {marks} An answer without "
-                "tokens: undefined. No contexts: 0."
+                else f"{tokens}, so repeating a word of the contexts gains nothing. {marks} An answer without tokens: "
+                "undefined. No contexts: 0."
             ),
         ),
         declare(
@@ -80,8 +80,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             edge_cases=(
                 f"{documents}Nothing retrieved: 0. {evidence}"
                 if compat
-                else f"Documents are those of the first k chunks; one that comes back often counts once. Nothing "
-                f"retrieved: 0. {evidence}"
+                else f"Documents are those of the first k chunks; each counts once. Nothing retrieved: 0. {evidence}"
             ),
         ),
         declare(
@@ -97,12 +96,13 @@ def metrics(options: MetricOptions) -> list[Metric]:
             version=SUPPORT_VERSION,
             needs=frozenset({"answer", "contexts"}),
             unanswerable="if_answered",
-            description="How far the contexts support the answer, told without a model: the weighted share of its "
-            "words that they have. Stop words weigh .3, others 1, names and numbers 2; a word loses an eighth for each "
-            "known neighbour that no context has near it in that order; each unknown number, each negation and each "
-            "opposite (popular, unpopular) that no context has halves its sentence.",
-            edge_cases="An answer without words: undefined. No contexts: 0. Citations and the numbers of lists do not "
-            "count. A further context lowers it only where it has the opposite of a word of the answer.",
+            description="How far the contexts support the answer: the weighted share of its words that they have. "
+            "Stop words weigh .3, names and numbers 2, other words 1. A word loses an eighth for each neighbour that "
+            "the contexts have, but not near it in that order. Each number or negation that no context has, and each "
+            "word whose opposite the contexts have (popular, unpopular), halves its sentence.",
+            edge_cases="An answer without words: undefined. No contexts: 0. Citations and the numbers of lists do "
+            "not count. Adding a context lowers the score only if that context has the opposite of a word of the "
+            "answer.",
             source="own",
         ),
     ]

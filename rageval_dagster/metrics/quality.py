@@ -58,43 +58,43 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declare(
             id="quality.answered",
             description="1 if the answer is not empty, else 0.",
-            edge_cases="White space alone is empty. A decline is an answer.",
+            edge_cases="Only whitespace: empty. A decline is an answer.",
         ),
         of_contexts(
             id="quality.has_context",
             description="1 if the answer was given from at least one context, else 0.",
-            edge_cases="Blank contexts do not count; those whose words are not known do.",
+            edge_cases="Blank contexts do not count; contexts with unknown text do.",
         ),
         declare(
             id="quality.has_citation",
             description="1 if the answer has a citation, correct or not, else 0.",
-            edge_cases="In the text, in any form that citation.accuracy knows, or given apart from it.",
+            edge_cases="In the text, in any form that citation.accuracy knows, or returned separately.",
         ),
         declare(
             id="quality.no_fallback_phrase",
             version=f"{VERSION};{phrases}",
             description="0 if the answer is a decline or the report of a failure ('Unable to generate ...', 'An error "
             "occurred ...'), else 1.",
-            edge_cases="It is a decline if the system says so, by one of the client's decline_phrases, or by the "
-            "phrases known of ten languages within its first 300 characters, unless a sentence cites a source. A "
-            "failure is told by how the answer begins. An empty answer has no phrase: 1.",
+            edge_cases="An answer is a decline if the system says so, or if it has one of the client's "
+            "decline_phrases or, in its first 300 characters, a built-in phrase (ten languages), unless a sentence "
+            "cites a source. A failure is recognised by the beginning of the answer. Empty answer: 1.",
         ),
         of_contexts(
             id="quality.retrieval_score_above_minimum",
             version=f"{VERSION};{wanted}",
             description="1 if the best retrieval score of the contexts is at least the minimum that is set "
             "(RAGEVAL_MINIMUM_RETRIEVAL_SCORE), else 0.",
-            edge_cases="The best one, because a good context is no worse for the poor ones behind it. No minimum set, "
-            "or no finite score other than 0, which is what systems are given that tell none: undefined.",
+            edge_cases="The best score counts: poor contexts behind a good one do no harm. No minimum set, or no "
+            "score other than 0: undefined. (A system that returns no scores gets 0.)",
         ),
         declare(
             id="quality.list_formatted",
             version=LIST_VERSION,
             description="For questions that ask for a list: 1 if the answer is one, else 0.",
-            edge_cases="A question asks for a list by its wording ('List all', 'What are the', 'Which ... are'; in 12 "
-            "languages); others are undefined. A list has bullets, numbers, rows of a table, "
-            "three lines, three things parted by commas or semicolons, or, in answers of at most "
-            f"{SHORT_LIST} words, two joined by 'and' in the language of question and answer. Empty answer: 0.",
+            edge_cases="A question asks for a list by its wording ('List all', 'What are the', 'Which ... are'; in "
+            "12 languages); other questions: undefined. A list has bullets, numbers, table rows, three lines, three "
+            f"parts separated by commas or semicolons, or, in answers of at most {SHORT_LIST} words, two joined by "
+            "'and' in the language of question and answer. Empty answer: 0.",
         ),
         declare(
             id="quality.passed",
@@ -102,8 +102,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             unanswerable="scored",
             description="1 if every check of this family that applies is passed, else 0"
             + ("." if required else "; has_citation does not count (RAG__CITATION_REQUIRED is false)."),
-            edge_cases="Checks that are undefined do not count. On an unanswerable question: refusal_correct. The "
-            "detail names the checks that failed.",
+            edge_cases="Checks that are undefined do not count. On an unanswerable question, refusal_correct counts "
+            "alone. The detail names the checks that failed.",
         ),
         Metric(
             id="quality.refusal_correct",
@@ -112,8 +112,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=frozenset({"answer"}),
             unanswerable="scored",
             description="1 if the system declined an unanswerable question or answered an answerable one, else 0.",
-            edge_cases="An empty answer counts as declined. No answer was asked for: undefined. So is a question "
-            "without answers and evidence, of which nobody said whether it can be answered.",
+            edge_cases="An empty answer counts as declined. No answer was requested: undefined. A question without "
+            "answers and evidence that nobody marked as answerable or not: undefined.",
             source="own",
         ),
     ]

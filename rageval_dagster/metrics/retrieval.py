@@ -29,9 +29,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=frozenset({"hits"}),
             unanswerable="scored",
             description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
-            edge_cases="Nothing retrieved: undefined. Scored on unanswerable items too, because a leak there is a "
-            "leak. A repeated id counts once, as foreign if it is that anywhere. The detail counts foreign and unknown "
-            "chunks apart; what several clients hold and this one does not is unknown.",
+            edge_cases="Nothing retrieved: undefined. Also scored on unanswerable questions: a leak there is a leak. "
+            "A repeated id counts once, and as foreign if any of its copies is. The detail counts foreign and "
+            "unknown chunks separately; a chunk that several other clients hold is unknown.",
             source="own",
             higher_is_better=False,
             good_value=0.0,
@@ -107,17 +107,17 @@ def _level_metrics(
     )
     empty = f"Nothing retrieved: 0. No relevant {unit} known, or none in the corpus: undefined. "
     repeats = (
-        "A repeated id keeps its best rank. A page that evidence names without a quote is one chunk, found where the "
-        "first of its chunks stands; where pages are not known, it is none."
+        "A repeated id keeps its best rank. A page that evidence names without a quote counts as one chunk, at the "
+        "rank of its first chunk; if the pages are not known, it does not count."
         if unit == "chunk"
-        else "The list is collapsed to each document's first occurrence."
+        else "Each document counts once, at its best rank."
     )
     return [
         declare(
             id=f"retrieval.{prefix}precision_at_{k}",
             description=f"Relevant {unit}s among the first {k}, divided by {k}.",
-            edge_cases=f"{empty}Divides by {k} even if fewer came back; its ceiling is min(relevant, {k}) / {k}, and "
-            f"its good value counts times that. {repeats}",
+            edge_cases=f"{empty}Divided by {k} even if fewer came back. The ceiling is min(relevant, {k}) / {k}; the "
+            f"good value is multiplied by it. {repeats}",
             source="seed 004; trec_eval P",
             good_value=0.7,
             ceiling=ceiling,

@@ -8,7 +8,11 @@ from rageval_dagster.resources.settings import RunSettings
 from rageval_dagster.resources.store import DocumentStore
 from rageval_dagster.resources.systems import RagSystems
 
+PREFIX = "rageval_"
+"""Of the names of resources, jobs, schedules and sensors, so that they can stand beside those of other projects."""
+
 __all__ = [
+    "PREFIX",
     "ClientLease",
     "DocumentStore",
     "Embedding",

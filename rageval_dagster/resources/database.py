@@ -23,7 +23,10 @@ class HistoryDatabase(dg.ConfigurableResource):
     def open(self) -> "Database":
         settings = load_settings()
         settings.ensure_home()
-        os.umask(0o077)  # a process of Dagster: what it writes from now on is for its owner only
+        if os.environ.get("DAGSTER_HOME") == str(settings.dagster_home):
+            # What Dagster writes from now on is for its owner only. Another DAGSTER_HOME is for its owner to protect:
+            # runs of other projects, too, are started by this process.
+            os.umask(0o077)
         return _open(settings.database_url)
 
     def client_of(self, key: str) -> str:

@@ -9,6 +9,9 @@ from pydantic import PrivateAttr
 from rageval_dagster.resources.database import HistoryDatabase
 from rageval_dagster.settings import Settings, load_settings
 
+PLAN = "rageval_plan"
+"""The key of the resource EvaluationPlan, by which a run's configuration names it."""
+
 
 class RunSettings(dg.ConfigurableResource):
     """What holds for a run: of its client what was kept when it was asked for, whatever rageval.toml says since.
@@ -27,7 +30,7 @@ class RunSettings(dg.ConfigurableResource):
         if run is None:
             return
         config: Mapping[str, Any] = run.run_config
-        plan = config.get("resources", {}).get("plan", {}).get("config", {})
+        plan = config.get("resources", {}).get(PLAN, {}).get("config", {})
         # A run re-executed from failure keeps its first run's trigger, and so resumes that evaluation.
         self._trigger = plan.get("trigger") or f"run:{run.root_run_id or run.run_id}"
         self._plan = {name: value for name, value in plan.items() if name != "trigger"}

@@ -1,11 +1,11 @@
-"""The pages of the documentation: README, SECURITY, ARCHITECTURE and docs/, and what stands in them."""
+"""The pages of the documentation: README, SECURITY, ARCHITECTURE, CHANGELOG and docs/, and what stands in them."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    *("README.md", "SECURITY.md", "ARCHITECTURE.md"),
+    *("README.md", "SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.md"),
     *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
 ]
 

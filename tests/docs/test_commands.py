@@ -26,7 +26,7 @@ from tests.pipeline.small_project import Project, documents
 ELSEWHERE = re.compile(r"curl -X POST http://localhost:8000/api/v1/|rageval (serve|doctor --test-webhook)$")
 """Run by tests/test_api.py and tests/cli/test_cli_alerts.py: they need a server that answers."""
 SERVICES = ("dagster-daemon", "dagster-webserver")
-FOLDERS = {"RAGEVAL_HOME", "DAGSTER_HOME", "RAGEVAL_CHROMA_TOKEN_FILE"}
+PLACES = {"RAGEVAL_CONFIG", "RAGEVAL_HOME", "DAGSTER_HOME", "RAGEVAL_CHROMA_TOKEN_FILE"}
 
 
 def of_kind(page: str, program: str) -> list[str]:
@@ -49,7 +49,7 @@ def test_every_make_target_and_benchmark_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_variable_that_is_exported_is_a_setting(page: str) -> None:
-    known = {field.alias for field in Settings.model_fields.values()} | FOLDERS
+    known = {field.alias for field in Settings.model_fields.values()} | PLACES
     named = [line.split()[1].partition("=")[0] for line in of_kind(page, "export")]
     assert [name for name in named if name not in known] == []
 

@@ -9,8 +9,8 @@ from rageval_dagster.definitions import defs
 from rageval_dagster.resources import DocumentStore, HistoryDatabase, RunSettings
 
 RESOURCES = {
-    "database": HistoryDatabase(),
-    "store": DocumentStore(settings=RunSettings(database=HistoryDatabase())),
+    "rageval_database": HistoryDatabase(),
+    "rageval_store": DocumentStore(settings=RunSettings(database=HistoryDatabase())),
 }
 
 
@@ -23,18 +23,18 @@ def look(name: str, instance: dg.DagsterInstance, cursor: str | None = None) -> 
 
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
-    result = look("document_store_sensor", instance, cursor)
+    result = look("rageval_document_store_sensor", instance, cursor)
     assert isinstance(result, dg.SensorResult)
     return result
 
 
 def nightly_requests(instance: dg.DagsterInstance) -> list[dg.RunRequest]:
     """Of the slot of 3 May 2026, 02:00 UTC."""
-    schedule = defs.resolve_schedule_def("nightly_evaluation")
+    schedule = defs.resolve_schedule_def("rageval_nightly_evaluation")
     context = dg.build_schedule_context(
         instance=instance,
         repository_def=defs.get_repository_def(),
         scheduled_execution_time=datetime(2026, 5, 3, 2, tzinfo=UTC),
-        resources={"database": RESOURCES["database"]},
+        resources={"rageval_database": RESOURCES["rageval_database"]},
     )
     return list(schedule.evaluate_tick(context).run_requests or [])

@@ -9,6 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.automation.requests import run_tags
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.definitions import defs
@@ -41,14 +43,14 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookServer]:
 def instance(project: Project, webhook: WebhookServer) -> Iterator[dg.DagsterInstance]:
     ensure_client(project.database(), "acme")
     with dg.DagsterInstance.get() as opened:
-        opened.add_dynamic_partitions("clients", ["acme"])
+        opened.add_dynamic_partitions(CLIENTS_PARTITIONS, ["acme"])
         yield opened
 
 
-look = partial(looks.look, "alert_sensor")
+look = partial(looks.look, "rageval_alert_sensor")
 
 
-def ended(instance: dg.DagsterInstance, failed: bool, job: str = "evaluation") -> str:
+def ended(instance: dg.DagsterInstance, failed: bool, job: str = EVALUATION_JOB) -> str:
     run = instance.create_run_for_job(
         defs.resolve_job_def(job), tags=run_tags("acme", "schedule:one"), status=dg.DagsterRunStatus.STARTED
     )
@@ -216,7 +218,7 @@ def test_the_daemon_tells_of_a_stale_client_and_of_its_failing_runs_once(
     failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
     with dg.DagsterInstance.get() as opened:
         wait_for("all attempts of the run", lambda: opened.get_runs_count(failed) == MAX_ATTEMPTS)
-        [state] = [state for state in opened.all_instigator_state() if state.name == "alert_sensor"]
+        [state] = [state for state in opened.all_instigator_state() if state.name == "rageval_alert_sensor"]
 
         def ticks() -> list[str]:
             return [tick.status.value for tick in opened.get_ticks(state.instigator_origin_id, state.selector_id)]

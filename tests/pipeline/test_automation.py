@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.automation.requests import run_tags
 from rageval_dagster.automation.sensors import REQUESTS, RESCANS
 from rageval_dagster.corpus.store import open_store
@@ -100,7 +101,7 @@ def test_a_store_that_is_not_there_skips_the_tick_and_says_why(loaded: Project, 
     tick(instance)
     folder = loaded.settings.embedded_chroma_path
     folder.rename(folder.with_name("unmounted"))
-    skipped = look("document_store_sensor", instance)
+    skipped = look("rageval_document_store_sensor", instance)
     assert isinstance(skipped, dg.SkipReason)
     assert "there is no document store" in str(skipped.skip_message)
     assert get_client(loaded.database(), "acme").vanished_at is None
@@ -130,7 +131,7 @@ def scanned(db: Database, days_ago: float) -> str:
 
 
 def a_run(instance: dg.DagsterInstance, client: str, trigger: str, status: dg.DagsterRunStatus) -> str:
-    return instance.add_run(dg.DagsterRun("evaluation", tags=run_tags(client, trigger), status=status)).run_id
+    return instance.add_run(dg.DagsterRun(EVALUATION_JOB, tags=run_tags(client, trigger), status=status)).run_id
 
 
 def test_a_client_is_scanned_again_after_a_day_unless_a_run_is_on_its_way(
@@ -141,7 +142,7 @@ def test_a_client_is_scanned_again_after_a_day_unless_a_run_is_on_its_way(
     [request] = tick(instance).run_requests or []
     assert request.run_key == f"acme:rescan:{since}:1:1"
     plan = {"trigger": f"rescan:{since}:1", "only_if_changed": True}
-    assert request.run_config["resources"]["plan"]["config"] == plan
+    assert request.run_config["resources"]["rageval_plan"]["config"] == plan
     on_its_way = a_run(instance, "acme", "schedule:night", dg.DagsterRunStatus.STARTED)
     assert keys(tick(instance)) == []
     instance.delete_run(on_its_way)
@@ -248,4 +249,4 @@ def test_the_schedule_reaches_clients_that_no_sensor_has_met(loaded: Project, in
 
 def test_evaluation_disabled_stops_the_sensor(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALUATION_ENABLED", "false")
-    assert isinstance(look("document_store_sensor", instance), dg.SkipReason)
+    assert isinstance(look("rageval_document_store_sensor", instance), dg.SkipReason)

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from tests.loopback import free_port
 from tests.pipeline.services import wait_for
 from tests.pipeline.small_project import Project, documents
@@ -53,7 +54,7 @@ def test_changed_and_new_documents_are_evaluated_by_themselves(loaded: Project) 
 
         loaded.ingest("globex", documents("castle", count=3))
         wait_for("the new client's evaluation", lambda: finished() == ["acme", "globex"])
-        assert sorted(instance.get_dynamic_partitions("clients")) == ["acme", "globex"]
+        assert sorted(instance.get_dynamic_partitions(CLIENTS_PARTITIONS)) == ["acme", "globex"]
 
         rows = documents("castle", count=3)
         rows[0]["text"] += " A new wing was opened in 1999."
@@ -67,5 +68,5 @@ def test_changed_and_new_documents_are_evaluated_by_themselves(loaded: Project) 
 
 
 def sensor_ticks(instance: dg.DagsterInstance) -> list[object]:
-    [state] = [state for state in instance.all_instigator_state() if state.name == "document_store_sensor"]
+    [state] = [state for state in instance.all_instigator_state() if state.name == "rageval_document_store_sensor"]
     return list(instance.get_ticks(state.instigator_origin_id, state.selector_id))

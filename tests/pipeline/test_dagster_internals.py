@@ -31,6 +31,7 @@ FORGOTTEN, OTHER = 'forget "me"', "other"
 IN_JSON = 'forget \\"me'
 CLIENTS = dg.DynamicPartitionsDefinition(name="clients")
 MODULE = "rageval_dagster.definitions"
+OWNED = internals.Owned("our_", [dg.AssetKey("thing")])
 
 
 @dg.asset(
@@ -68,12 +69,28 @@ def recording(_: dg.InitLoggerContext) -> logging.Logger:
     return made
 
 
-JOB = dg.Definitions(
-    assets=[thing],
-    jobs=[dg.define_asset_job("job", [thing])],
+@dg.asset(partitions_def=CLIENTS)
+def their_thing() -> None:
+    """Another project's, which has its own of each client."""
+
+
+@dg.asset
+def their_table() -> None:
+    """Another project's, of no client."""
+
+
+DEFS = dg.Definitions(
+    assets=[thing, their_thing, their_table],
+    jobs=[
+        dg.define_asset_job("our_job", [thing]),
+        dg.define_asset_job("their_job", [their_thing]),
+        dg.define_asset_job("their_daily_job", [their_table]),
+        dg.define_asset_job("their_job_with_ours", [thing]),
+    ],
     loggers={"recording": recording},
     executor=dg.in_process_executor,
-).resolve_job_def("job")
+)
+JOB = DEFS.resolve_job_def("our_job")
 
 
 @pytest.fixture
@@ -122,7 +139,7 @@ class TestRunning:
         assert [event.step_key for event in events if event.is_step_start] == ["thing"]
         stored = instance.get_run_by_id(run_id)
         assert stored is not None
-        assert (stored.job_name, stored.status) == ("job", dg.DagsterRunStatus.SUCCESS)
+        assert (stored.job_name, stored.status) == ("our_job", dg.DagsterRunStatus.SUCCESS)
         origin = stored.remote_job_origin
         assert origin is not None
         assert origin.repository_origin.repository_name == "__repository__"
@@ -172,7 +189,7 @@ class TestLooking:
         run(instance, "failing", "change:2")
         waiting = instance.create_run_for_job(JOB, tags={"dagster/partition": FORGOTTEN, "rageval/trigger": "change:1"})
         shared = instance.create_run_for_job(JOB)
-        found = sorted(internals.statuses_by_tag(instance, "job", "rageval/trigger", ["change:1", "change:2"]))
+        found = sorted(internals.statuses_by_tag(instance, "our_job", "rageval/trigger", ["change:1", "change:2"]))
         status = dg.DagsterRunStatus
         assert found == [
             ("failing", "change:2", status.FAILURE),
@@ -180,16 +197,16 @@ class TestLooking:
             (OTHER, "change:1", status.SUCCESS),
         ]
         assert list(internals.statuses_by_tag(instance, "another", "rageval/trigger", ["change:1"])) == []
-        assert internals.partitions_at_work(instance, "job") == {FORGOTTEN, None}
-        assert internals.runs_of(instance, OTHER) == {ended: True}
-        assert internals.runs_of(instance, FORGOTTEN) == {waiting.run_id: False}
-        assert internals.runs_of(instance, None) == {shared.run_id: False}
+        assert internals.partitions_at_work(instance, "our_job") == {FORGOTTEN, None}
+        assert internals.runs_of(instance, OTHER, OWNED) == {ended: True}
+        assert internals.runs_of(instance, FORGOTTEN, OWNED) == {waiting.run_id: False}
+        assert internals.runs_of(instance, None, OWNED) == {shared.run_id: False}
 
 
-def instigation(instance: dg.DagsterInstance) -> InstigatorState:
+def instigation(instance: dg.DagsterInstance, name: str) -> InstigatorState:
     """What the daemon keeps of a sensor that asked for runs of both."""
     [location] = ModuleTarget(MODULE, None, None, "location").create_origins()
-    origin = RemoteRepositoryOrigin(location, "__repository__").get_instigator_origin("sensor")
+    origin = RemoteRepositoryOrigin(location, "__repository__").get_instigator_origin(name)
     known = SensorInstigatorData(cursor=f'["{IN_JSON}"]', last_run_key=f"{FORGOTTEN}:1")
     state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, known)
     instance.add_instigator_state(state)
@@ -212,9 +229,12 @@ def instigation(instance: dg.DagsterInstance) -> InstigatorState:
     return state
 
 
-def backfill(instance: dg.DagsterInstance, number: str, status: BulkActionStatus, partition: str) -> None:
+def backfill(
+    instance: dg.DagsterInstance, number: str, status: BulkActionStatus, partition: str, asset: str = "thing"
+) -> None:
     tags = {"rageval/client": partition}
-    instance.add_backfill(PartitionBackfill(number, status, False, tags, time.time(), partition_names=[partition]))
+    about = {"asset_selection": [dg.AssetKey(asset)], "partition_names": [partition]}
+    instance.add_backfill(PartitionBackfill(number, status, False, tags, time.time(), **about))
 
 
 class TestDeleting:
@@ -224,15 +244,15 @@ class TestDeleting:
         stored = instance.get_run_by_id(gone)
         assert stored is not None
         internals.report_check(instance, stored, dg.AssetKey("thing"), "fresh", FORGOTTEN, True, {})
-        state = instigation(instance)
+        state = instigation(instance, "our_sensor")
         backfill(instance, "done", BulkActionStatus.COMPLETED_SUCCESS, FORGOTTEN)
         backfill(instance, "others", BulkActionStatus.COMPLETED_SUCCESS, OTHER)
         assert {name.split("/")[-1] for name in traces(instance)} >= {"runs.db", "index.db", "schedules.db"}
 
         internals.delete_run(instance, gone)
-        internals.delete_records(instance, FORGOTTEN)
-        assert internals.delete_backfills(instance, {FORGOTTEN}) == []
-        internals.blank_ticks(instance, {FORGOTTEN}, lambda cursor: f"{len(cursor or '')} characters")
+        internals.delete_records(instance, FORGOTTEN, OWNED)
+        assert internals.delete_backfills(instance, {FORGOTTEN}, OWNED) == []
+        internals.blank_ticks(instance, {FORGOTTEN}, OWNED, lambda cursor: f"{len(cursor or '')} characters")
         instance.delete_dynamic_partition("clients", FORGOTTEN)
         assert traces(instance) == []
 
@@ -248,7 +268,32 @@ class TestDeleting:
         ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id)
         assert {tick.status for tick in ticks} == {TickStatus.SUCCESS, TickStatus.FAILURE}
 
+    def test_another_projects_records_stay_though_they_have_the_name(self, instance: dg.DagsterInstance) -> None:
+        tags = {"dagster/partition": FORGOTTEN}
+        theirs = DEFS.resolve_job_def("their_job").execute_in_process(
+            instance=instance, tags=tags, partition_key=FORGOTTEN
+        )
+        daily = DEFS.resolve_job_def("their_daily_job").execute_in_process(instance=instance)
+        with_ours = DEFS.resolve_job_def("their_job_with_ours").execute_in_process(
+            instance=instance, partition_key=FORGOTTEN
+        )
+        state = instigation(instance, "their_sensor")
+        backfill(instance, "theirs", BulkActionStatus.COMPLETED_SUCCESS, FORGOTTEN, asset="their_thing")
+        assert internals.runs_of(instance, FORGOTTEN, OWNED) == {with_ours.run_id: True}
+        assert internals.runs_of(instance, None, OWNED) == {}
+
+        internals.delete_records(instance, FORGOTTEN, OWNED)
+        internals.delete_backfills(instance, {FORGOTTEN}, OWNED)
+        internals.blank_ticks(instance, {FORGOTTEN}, OWNED, lambda _: "blanked")
+        key = dg.AssetKey("their_thing")
+        assert instance.get_materialized_partitions(key) == {FORGOTTEN}
+        assert {run.run_id for run in instance.get_runs()} >= {theirs.run_id, daily.run_id}
+        assert [each.backfill_id for each in instance.get_backfills()] == ["theirs"]
+        [found] = instance.all_instigator_state()
+        assert found.instigator_data == state.instigator_data
+        assert all(tick.run_keys for tick in instance.get_ticks(state.instigator_origin_id, state.selector_id))
+
     def test_a_backfill_that_goes_on_stays_and_is_told(self, instance: dg.DagsterInstance) -> None:
         backfill(instance, "going-on", BulkActionStatus.REQUESTED, FORGOTTEN)
-        assert internals.delete_backfills(instance, {FORGOTTEN, OTHER}) == ["going-on"]
+        assert internals.delete_backfills(instance, {FORGOTTEN, OTHER}, OWNED) == ["going-on"]
         assert [each.backfill_id for each in instance.get_backfills()] == ["going-on"]

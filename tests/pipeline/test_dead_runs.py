@@ -14,7 +14,9 @@ import pytest
 import sqlalchemy as sa
 from dagster import DagsterRunStatus as Status
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.dead_runs import UNLEASED_S
+from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.automation.requests import run_config, run_tags
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.definitions import defs
@@ -34,16 +36,16 @@ def instance(project: Project) -> Iterator[dg.DagsterInstance]:
         yield opened
 
 
-look = partial(looks.look, "dead_run_sensor")
+look = partial(looks.look, "rageval_dead_run_sensor")
 
 
-def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: str = "evaluation") -> dg.DagsterRun:
+def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: str = EVALUATION_JOB) -> dg.DagsterRun:
     """A run that began so long ago and goes on."""
-    instance.add_dynamic_partitions("clients", [ACME])
+    instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [ACME])
     run = instance.create_run_for_job(
         defs.resolve_job_def(job),
-        tags=run_tags(ACME, trigger) if job == "evaluation" else {},
-        run_config=run_config(trigger) if job == "evaluation" else None,
+        tags=run_tags(ACME, trigger) if job == EVALUATION_JOB else {},
+        run_config=run_config(trigger) if job == EVALUATION_JOB else None,
         status=Status.STARTED,
     )
     storage: Any = instance.run_storage
@@ -93,7 +95,9 @@ def test_a_run_that_renews_its_lease_may_take_long(project: Project, instance: d
 
 def test_a_run_killed_before_it_got_the_lease_is_over_at_the_second_look(instance: dg.DagsterInstance) -> None:
     old, young = started(instance, "change:1", UNLEASED_S + 5), started(instance, "change:2", UNLEASED_S - 60)
-    retention = started(instance, "", UNLEASED_S + 5, job="retention")  # works on many clients, and holds no lease
+    retention = started(
+        instance, "", UNLEASED_S + 5, job="rageval_retention"
+    )  # works on many clients, and holds no lease
     first = look(instance)
     assert json.loads(first.cursor or "") == [old.run_id]
     assert status(instance, old) is Status.STARTED  # it may just have given its lease back, at its end
@@ -114,7 +118,7 @@ def test_a_nightly_run_that_died_is_asked_for_again_a_few_times(project: Project
         assert len(asked) == (attempt < MAX_ATTEMPTS)
         requests += asked
     assert {request.partition_key for request in requests} == {ACME}
-    assert {request.run_config["resources"]["plan"]["config"]["trigger"] for request in requests} == {
+    assert {request.run_config["resources"]["rageval_plan"]["config"]["trigger"] for request in requests} == {
         "schedule:2026-05-03T02:00"
     }
     assert len({request.run_key for request in requests}) == MAX_ATTEMPTS - 1

@@ -63,7 +63,7 @@ def traces(project: Project) -> list[str]:
 def told_by_the_daemon() -> None:
     """What the daemon keeps of a look of the sensor that asked for a run of both clients, and one that failed."""
     [location] = ModuleTarget("rageval_dagster.definitions", None, None, "rageval_dagster").create_origins()
-    origin = RemoteRepositoryOrigin(location, "__repository__").get_instigator_origin("document_store_sensor")
+    origin = RemoteRepositoryOrigin(location, "__repository__").get_instigator_origin("rageval_document_store_sensor")
     cursor = Cursor({FORGOTTEN: ("probe", 1.0), OTHER: ("probe", 1.0)}).text()
     known = SensorInstigatorData(cursor=cursor, last_run_key=f"{FORGOTTEN}:1:1")
     state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, known)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.cli.console import print_json, print_table, say
 from rageval_dagster.corpus.names import is_made_key, partition_key
 from rageval_dagster.errors import RagevalError
@@ -144,7 +145,7 @@ def test_all_of_it_is_evaluated_and_shown(project: Project, run: Run, monkeypatc
     with sqlite3.connect(project.settings.home / "rageval.sqlite3") as connection:
         assert connection.execute("SELECT client_id FROM clients").fetchall() == [(HOSTILE,)]
     with dg.DagsterInstance.get() as instance:
-        assert instance.get_dynamic_partitions("clients") == [partition_key(HOSTILE)]
+        assert instance.get_dynamic_partitions(CLIENTS_PARTITIONS) == [partition_key(HOSTILE)]
 
 
 def test_a_client_that_is_refused_stops_no_other(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

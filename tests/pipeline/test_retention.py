@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 def retain(raise_on_error: bool = True) -> dg.ExecuteInProcessResult:
     with dg.DagsterInstance.get() as instance:
-        job = defs.resolve_job_def("retention")
+        job = defs.resolve_job_def("rageval_retention")
         return job.execute_in_process(instance=instance, raise_on_error=raise_on_error)
 
 
@@ -75,6 +75,6 @@ def test_a_client_for_whom_it_fails_fails_the_job_after_all_others_are_done(two_
 
 
 def test_it_runs_every_day() -> None:
-    schedule = defs.resolve_schedule_def("retention")
+    schedule = defs.resolve_schedule_def("rageval_retention")
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
     assert schedule.cron_schedule == "30 3 * * *"

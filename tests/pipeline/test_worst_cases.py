@@ -197,9 +197,9 @@ def test_a_killed_run_is_told_by_the_next_command_or_by_the_sensors(
 
 def look_at_dead_runs() -> None:
     with dg.DagsterInstance.get() as instance:
-        cursor = look("alert_sensor", instance).cursor
-        look("dead_run_sensor", instance)
-        look("alert_sensor", instance, cursor)
+        cursor = look("rageval_alert_sensor", instance).cursor
+        look("rageval_dead_run_sensor", instance)
+        look("rageval_alert_sensor", instance, cursor)
 
 
 def test_a_client_whose_settings_are_wrong_has_a_report_that_says_its_runs_fail(assistant: Project) -> None:

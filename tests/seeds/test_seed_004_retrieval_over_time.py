@@ -256,7 +256,7 @@ def test_a_dataset_is_generated_and_evaluated_over_rest(api: httpx.Client, run: 
 
 
 def test_every_client_is_evaluated_at_two_in_the_morning(history: History) -> None:
-    nightly = defs.resolve_schedule_def("nightly_evaluation")
+    nightly = defs.resolve_schedule_def("rageval_nightly_evaluation")
     assert (nightly.cron_schedule, nightly.execution_timezone) == ("0 2 * * *", "UTC")
     assert nightly.default_status == dg.DefaultScheduleStatus.RUNNING
     with dg.DagsterInstance.get() as instance:

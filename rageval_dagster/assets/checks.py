@@ -11,6 +11,7 @@ from rageval_dagster.benchmark.rules import RULES, RuleResult
 from rageval_dagster.records import Owner
 from rageval_dagster.resources import RunSettings
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.text import plural
 
 MAX_IDS = 50
 FRESH = "fresh"
@@ -44,49 +45,54 @@ def _check_result(result: RuleResult) -> dg.AssetCheckResult:
         check_name=result.rule_id,
         passed=result.success,
         severity=dg.AssetCheckSeverity.ERROR if result.blocking else dg.AssetCheckSeverity.WARN,
-        metadata={
-            "checked": result.checked,
-            "offenders": len(result.failed_ids),
-            "offender_ids": dg.MetadataValue.json(list(result.failed_ids[:MAX_IDS])),
-            "kept_out": len(result.rejected_ids),
-            "kept_out_ids": dg.MetadataValue.json(list(result.rejected_ids[:MAX_IDS])),
-        },
+        description=result.sentence,
+        metadata=_ids(offender_ids=result.failed_ids, kept_out_ids=result.rejected_ids),
     )
+
+
+def _ids(**ids: Sequence[str]) -> dict[str, dg.MetadataValue]:
+    # No counts beside them: Dagster plots a check's numbers over time, those of all clients in one line.
+    return {label: dg.MetadataValue.json(list(some[:MAX_IDS])) for label, some in ids.items() if some}
 
 
 @client_check()
 def complete(step: Step) -> dg.AssetCheckResult:
-    """Every question of every dataset has an outcome of every metric: none was dropped on the way."""
+    """Every question has an outcome of every metric. None was dropped on the way."""
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import completeness
 
     finding = completeness(reports_of(step.db, step.client_id))
-    return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
+    return dg.AssetCheckResult(passed=finding.passed, description=finding.said, metadata=finding.metadata)
 
 
 @client_check()
 def few_errors(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
-    """No more than RAGEVAL_MAX_ERROR_SHARE of any metric's outcomes are errors."""
+    """No metric failed on more questions than allowed: 5 %, unless your settings say otherwise."""
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import error_share
 
     own = settings.read().for_client(step.client_id)
     finding = error_share(reports_of(step.db, step.client_id), own.max_error_share)
-    return dg.AssetCheckResult(passed=finding.passed, metadata=finding.metadata)
+    return dg.AssetCheckResult(passed=finding.passed, description=finding.said, metadata=finding.metadata)
 
 
 @client_check()
 def good_values(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
-    """The headline metrics, a judge model's, those with a threshold, and the user's own reach their good values.
+    """The main metrics, your own, and those with a threshold reach their good values.
 
-    Precision is held to its ceiling times the good value.
+    This warns of low quality. Whether it got worse is for the checks of regressions.
     """
     from rageval_dagster.evaluation.summary import reports_of
     from rageval_dagster.evaluation.verdict import thresholds
 
     own = settings.read().for_client(step.client_id)
     finding = thresholds(reports_of(step.db, step.client_id), own.thresholds)
-    return dg.AssetCheckResult(passed=finding.passed, severity=dg.AssetCheckSeverity.WARN, metadata=finding.metadata)
+    return dg.AssetCheckResult(
+        passed=finding.passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=finding.said,
+        metadata=finding.metadata,
+    )
 
 
 @client_check()
@@ -98,7 +104,7 @@ def no_foreign_chunks(step: Step) -> dg.AssetCheckResult:
 
 @client_check()
 def no_unknown_chunks(step: Step) -> dg.AssetCheckResult:
-    """Every chunk that a system returned stands in the document store: none is stale, none is made up."""
+    """Every passage that a system returned is in the document store. None is out of date or made up."""
     return _strays(step, "unknown", dg.AssetCheckSeverity.WARN)
 
 
@@ -108,16 +114,18 @@ def _strays(step: Step, owner: Owner, severity: dg.AssetCheckSeverity) -> dg.Ass
 
     latest = [each for each in evaluations_of_trigger(step.db, step.client_id) if each.status != "failed"]
     found = stray_chunks(step.db, latest, owner)
+    chunks, questions = ({getattr(each, name) for each in found} for name in ("chunk_id", "item_id"))
+    said = "Every passage that was returned is in the document store."
+    if owner == "foreign":
+        said = _leaks(step, latest) or "No passage of another client was returned."
+    elif found:
+        missing = f"{plural(len(chunks), 'passage')} that the document store does not have"
+        said = f"{missing}, returned for {plural(len(questions), 'question')}."
     return dg.AssetCheckResult(
         passed=not found,
         severity=severity,
-        description=_leaks(step, latest) if owner == "foreign" else None,
-        metadata={
-            "chunks": len({stray.chunk_id for stray in found}),
-            "questions": len({stray.item_id for stray in found}),
-            "chunk_ids": dg.MetadataValue.json(sorted({stray.chunk_id for stray in found})[:MAX_IDS]),
-            "question_ids": dg.MetadataValue.json(sorted({stray.item_id for stray in found})[:MAX_IDS]),
-        },
+        description=said,
+        metadata=_ids(chunk_ids=sorted(chunks), question_ids=sorted(questions)),
     )
 
 
@@ -130,14 +138,14 @@ def _leaks(step: Step, evaluations: Sequence[Evaluation]) -> str | None:
 
 @client_check(FRESH)
 def fresh(step: Step) -> dg.AssetCheckResult:
-    """The newest complete evaluation is not older than RAGEVAL_FRESH_HOURS."""
+    """The newest complete evaluation is recent: at most 36 hours old, unless your settings say otherwise."""
     # Made by each run; where no run comes, the alert sensor reports it.
     from rageval_dagster.gate.incidents import freshness
     from rageval_dagster.settings import load_settings
     from rageval_dagster.storage.types import utc_now
 
     found = freshness(step.db, load_settings(), step.client_id, utc_now())
-    return dg.AssetCheckResult(passed=found.fresh, metadata=found.metadata())
+    return dg.AssetCheckResult(passed=found.fresh, description=found.said)
 
 
 def asset_checks() -> list[dg.AssetChecksDefinition]:

@@ -6,6 +6,7 @@ from rageval_dagster.assets.step import Step, client_check
 from rageval_dagster.gate.spec import DEFAULT_GATE, GateSpec
 from rageval_dagster.resources import RunSettings
 from rageval_dagster.settings import load_settings
+from rageval_dagster.telling.words import capitalised, metric_name
 
 
 def gate_checks() -> list[dg.AssetChecksDefinition]:
@@ -32,8 +33,8 @@ def _gate_of(client_id: str) -> tuple[str, ...]:
 def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     @client_check(
         name,
-        f"Fails where {metric} has surely fallen by more than the tolerance since the baseline. It also "
-        "passes where it was not measured or where the fall is unclear, and says so.",
+        f"{metric_name(metric)} is no worse than in the baseline. This fails only if the fall is certain and larger "
+        "than the tolerance. If the fall may be chance, or nothing was measured, it passes and says so.",
     )
     def check(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
         from rageval_dagster.gate.decision import judged_newest
@@ -45,29 +46,36 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
         return dg.AssetCheckResult(
             passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-            description="; ".join(finding.said),
-            metadata=finding.metadata,
+            description=capitalised("; ".join(finding.said)),
         )
 
     return check
 
 
 @client_check()
-def no_newly_failing(step: Step) -> dg.AssetCheckResult:
-    """No question that was right in the baseline is wrong now, and wrong again when it is asked again."""
+def no_newly_failing(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
+    """No question that was right in the baseline is wrong now, also when asked again."""
     from rageval_dagster.gate.decision import judged_newest
+    from rageval_dagster.telling.links import ReportLinks
+    from rageval_dagster.telling.run_page import question_list
+    from rageval_dagster.telling.verdicts import newly_failing
 
-    judged = judged_newest(step.db, step.client_id)
+    links = ReportLinks(settings.read().report_base_url)
     failing = {
-        f"{each.evaluation.dataset_name}/{each.evaluation.system}": list(each.judgement.newly_failing)
-        for each in judged
+        f"{each.evaluation.dataset_name}/{each.evaluation.system}": each
+        for each in judged_newest(step.db, step.client_id)
         if each.judgement.newly_failing
     }
+    said = [
+        f"{name}: {newly_failing(len(each.judgement.newly_failing), each.judgement.asked_again)}."
+        for name, each in failing.items()
+    ]
     return dg.AssetCheckResult(
         passed=not failing,
         severity=dg.AssetCheckSeverity.WARN,
+        description=" ".join(said) or "No question newly fails.",
         metadata={
-            "questions": sum(map(len, failing.values())),
-            "question_ids": dg.MetadataValue.json(failing),
+            name: dg.MetadataValue.md(question_list(each.evaluation, each.judgement.newly_failing, links))
+            for name, each in failing.items()
         },
     )

@@ -1,6 +1,7 @@
 """History assets: one row per evaluation with its summaries, and the SQL views that people and charts read."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -18,6 +19,9 @@ from rageval_dagster.resources import (
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
 
+VERDICT_TAG = "rageval/verdict"
+"""What became of a run, in the list of runs and for its filter."""
+
 VIEW_DESCRIPTIONS = {
     "metric_history": "Every metric of every finished evaluation, with interval and counts.",
     "metric_trend": "Each metric over a client's last runs, with moving average and change.",
@@ -34,7 +38,8 @@ VIEW_DESCRIPTIONS = {
 }
 
 
-@client_asset("history", "evaluation_runs", deps=[metric_scores], pool="llm")
+# Without the table's columns: on the asset's page they would stand before the verdict.
+@client_asset("history", None, deps=[metric_scores], pool="llm")
 def evaluation_runs(
     step: Step,
     store: DocumentStore,
@@ -43,7 +48,7 @@ def evaluation_runs(
     systems: RagSystems,
     settings: RunSettings,
 ) -> Metadata:
-    """One row of history per evaluation: versions, counts, headline metrics with intervals, what became of them."""
+    """Each client's verdict, with its numbers and its last runs as pictures. Choose a client under Partitions."""
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish
@@ -52,8 +57,8 @@ def evaluation_runs(
     from rageval_dagster.gate.spec import GateSpec
     from rageval_dagster.storage.clients import set_systems
     from rageval_dagster.telling.links import ReportLinks
-    from rageval_dagster.telling.run_page import run_page
-    from rageval_dagster.telling.verdicts import run_metadata, verdict_of
+    from rageval_dagster.telling.run_page import run_metadata, verdict_tag
+    from rageval_dagster.telling.verdicts import verdict_of
 
     db, client_id, run_id = step.db, step.client_id, step.run_id
     own = settings.read()
@@ -81,11 +86,19 @@ def evaluation_runs(
         progress=step.progress,
         warn=step.context.log.warning,
     )
-    share = gate.spec.max_error_share
-    verdicts = [verdict_of(db, each, share) for each in judge_all(db, reports, gate)]
+    verdicts = [verdict_of(db, each, gate.spec.max_error_share) for each in judge_all(db, reports, gate)]
     note_evaluated(db, client_id, own.system)
-    page = run_page(db, reports, verdicts, ReportLinks(own.report_base_url), share, own.thresholds)
-    return {"evaluation": dg.MetadataValue.md(page), **run_metadata(reports, verdicts, own.thresholds)}
+    step.context.instance.add_run_tags(run_id, {VERDICT_TAG: verdict_tag(verdicts)})
+    metadata = run_metadata(db, reports, verdicts, ReportLinks(own.report_base_url), gate.spec, own.thresholds)
+    return {label: _shown(value) for label, value in metadata.items()}
+
+
+def _shown(value: Any) -> Any:
+    from rageval_dagster.telling.run_page import Address, Markdown
+
+    if isinstance(value, Markdown):
+        return dg.MetadataValue.md(str(value))
+    return dg.MetadataValue.url(str(value)) if isinstance(value, Address) else value
 
 
 @client_asset("history", None, deps=[evaluation_runs], kinds={"html"}, leased=False)
@@ -126,11 +139,15 @@ def history_views(
 ) -> Iterator[dg.MaterializeResult]:
     """The history as SQL views; each is always up to date, materializing it counts its rows.
 
-    A run's page in Dagster opens at its end: this step, the last one, says there what must be read before any number.
+    A run's page in Dagster opens at its end: this step, the last one, says there each verdict and what went wrong.
     """
-    from rageval_dagster.storage.evaluations import evaluations_of_trigger
+    from rageval_dagster.evaluation.summary import reports_of
+    from rageval_dagster.gate.decision import judged_newest
     from rageval_dagster.storage.views import view_preview
     from rageval_dagster.telling.alarms import run_alarms
+    from rageval_dagster.telling.links import ReportLinks
+    from rageval_dagster.telling.run_page import verdict_lines
+    from rageval_dagster.telling.verdicts import verdict_of
 
     db = rageval_database.open()
     # What a client's run tells is of this client alone: whoever is forgotten stands in no other's run.
@@ -147,6 +164,10 @@ def history_views(
             },
         )
     if client_id is not None:
-        ran = [each for each in evaluations_of_trigger(db, client_id) if each.status != "failed"]
-        for alarm in run_alarms(db, ran, rageval_settings.read().for_client(client_id).max_error_share):
-            context.instance.report_engine_event(f"{client_id}: {alarm.sentence} {alarm.command}", context.run)
+        own = rageval_settings.read().for_client(client_id)
+        verdicts = [verdict_of(db, each, own.max_error_share) for each in judged_newest(db, client_id)]
+        lines = verdict_lines(reports_of(db, client_id), verdicts, ReportLinks(own.report_base_url))
+        ran = [each.judged.evaluation for each in verdicts]
+        lines += [f"{alarm.sentence} {alarm.command}" for alarm in run_alarms(db, ran, own.max_error_share)]
+        for line in lines:
+            context.instance.report_engine_event(f"{client_id}: {line}", context.run)

@@ -16,8 +16,10 @@ from rageval_dagster.assets.partitions import OWNERS, clients_partitions
 from rageval_dagster.records import Pace, Progress
 from rageval_dagster.resources import PREFIX, ClientLease, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import metadata
+from rageval_dagster.telling.links import ReportLinks
 
 SCHEMA = "dagster/column_schema"
 SECONDS_BETWEEN_LINES = 5.0
@@ -106,13 +108,23 @@ def client_asset(
 
 
 def client_check(name: str | None = None, description: str | None = None) -> Callable[[Body], dg.AssetChecksDefinition]:
-    """Decorates the body of a check of a client's newest evaluations, which returns what came of it."""
+    """Decorates the body of a check of a client's newest evaluations, which returns what came of it.
+
+    One that fails links to the client's report.
+    """
 
     def decorate(body: Body) -> dg.AssetChecksDefinition:
+        def run(step: Step, **resources: Any) -> dg.AssetCheckResult:
+            result = body(step, **resources)
+            url = ReportLinks(load_settings().report_base_url).client(step.client_id)
+            if result.passed or url is None:
+                return result
+            return result._replace(metadata={"report": dg.MetadataValue.url(url), **(result.metadata or {})})
+
         check = dg.asset_check(
             asset="evaluation_runs", name=name, description=description, partitions_def=clients_partitions
         )
-        return check(_for_dagster(body, body, dg.AssetCheckExecutionContext, {}))
+        return check(_for_dagster(body, run, dg.AssetCheckExecutionContext, {}))
 
     return decorate
 

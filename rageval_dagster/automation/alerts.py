@@ -160,7 +160,7 @@ def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
     partition, asset = partition_key(found.client_id), dg.AssetKey("evaluation_runs")
     filters = dg.RunsFilter(job_name=EVALUATION_JOB, tags={"dagster/partition": partition})
     for run in instance.get_runs(filters, limit=1):
-        report_check(instance, run, asset, FRESH, partition, found.fresh, found.metadata())
+        report_check(instance, run, asset, FRESH, partition, found.fresh, found.said)
 
 
 def _clients_of_ended_runs(instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime) -> set[str]:

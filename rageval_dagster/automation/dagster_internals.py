@@ -91,7 +91,7 @@ def report_check(
     check: str,
     partition: str,
     passed: bool,
-    metadata: Mapping[str, Any],
+    description: str,
 ) -> None:
     """Stores a check's outcome under a run that has ended, about the partition's newest materialization."""
     from dagster._core.definitions.asset_checks.asset_check_evaluation import (
@@ -110,7 +110,8 @@ def report_check(
         asset_key=asset,
         check_name=check,
         passed=passed,
-        metadata=metadata,
+        metadata={},
+        description=description,
         target_materialization_data=targets[0] if targets else None,
         partition=partition,
     )

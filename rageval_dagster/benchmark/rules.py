@@ -19,7 +19,7 @@ from rageval_dagster.benchmark.wording import (
 from rageval_dagster.identity import canonical_json, digest
 from rageval_dagster.languages import detect
 from rageval_dagster.records import Item
-from rageval_dagster.text import normalise_whitespace
+from rageval_dagster.text import normalise_whitespace, plural
 
 CATEGORIES = ("factual_lookup", "multi_hop", "entity_specific", "temporal")
 """The categories of seed 004; an imported dataset may bring its own."""
@@ -95,6 +95,21 @@ class RuleResult:
     @property
     def share(self) -> float:
         return (len(self.failed_ids) + len(self.rejected_ids)) / self.checked if self.checked else 0.0
+
+    @property
+    def sentence(self) -> str:
+        """What came of it, for a person: how many questions break it, and how many it kept out."""
+        if _SCOPES[self.rule_id] == "benchmark":
+            amiss = f": {', '.join(self.failed_ids)}" if self.failed_ids else ""
+            return "It holds." if self.success else f"It does not hold{amiss}."
+        if not self.checked:
+            return "No question was checked in this run."
+        asked = plural(self.checked, "question")
+        if not self.failed_ids and not self.rejected_ids:
+            return f"All {asked} keep this rule."
+        said = [f"{len(self.failed_ids)} of {asked} in the benchmark break this rule."] if self.failed_ids else []
+        said += [f"{len(self.rejected_ids)} of {asked} broke it and were kept out."] if self.rejected_ids else []
+        return " ".join(said)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "RuleResult":
@@ -204,6 +219,8 @@ RULES: tuple[Rule, ...] = (
         blocking=False,
     ),
 )
+
+_SCOPES = {rule.id: rule.scope for rule in RULES}
 
 SHORTEST_COPY = 5
 """Runs of fewer words are names and phrases that nobody can say otherwise."""

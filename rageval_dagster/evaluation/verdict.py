@@ -7,15 +7,17 @@ from typing import Any, Literal
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.metrics.registry import BUILT_IN
 from rageval_dagster.storage.scores import Summary
+from rageval_dagster.text import named, plural
 
 NOTHING_SCORED = "nothing could be scored"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check: whether it passed, and the numbers behind it."""
+    """The result of a check: whether it passed, that in a sentence, and what is behind it by evaluation or metric."""
 
     passed: bool
+    said: str
     metadata: Mapping[str, Any]
 
 
@@ -95,7 +97,10 @@ def thresholds(reports: Sequence[EvaluationReport], own: Thresholds = NO_THRESHO
         measured = {name for name, summary in report.summaries.items() if summary.mean is not None}
         if unmeasured := sorted(set(own) - measured):
             silent[_name(report)] = unmeasured
-    return Finding(not missed, {"evaluations": len(reports), "below_good_value": missed, "not_measured": silent})
+    said = _joined(missed, "below the good value: ") or "Every metric that has a good value reaches it."
+    if silent:
+        said += f" Not measured: {_joined(silent)}"
+    return Finding(not missed, said, {"below_good_value": missed, "not_measured": silent})
 
 
 def is_scored(report: EvaluationReport) -> bool:
@@ -114,18 +119,31 @@ def completeness(reports: Sequence[EvaluationReport]) -> Finding:
     }
     questions = sum(report.evaluation.item_count for report in reports)
     without = [_name(report) for report in reports if not report.summaries]
-    return Finding(not missing and not without, {"questions": questions, "missing": missing, "unscored": without})
+    passed = not missing and not without
+    said = [f"{plural(count, 'question')} without an outcome of {name}" for name, count in missing.items()]
+    said += [f"no metric was run on {name}" for name in without]
+    return Finding(
+        passed,
+        f"All {plural(questions, 'question')} have an outcome of every metric." if passed else f"{named(said)}.",
+        {"missing": missing, "unscored": without},
+    )
 
 
 def error_share(reports: Sequence[EvaluationReport], max_error_share: float) -> Finding:
     """Passes where no metric of any evaluation has a greater share of errors than allowed."""
     too_many = {
-        f"{_name(report)}/{metric_id}": report.summaries[metric_id].n_error
+        f"{_name(report)}/{metric_id}": report.summaries[metric_id]
         for report in reports
         for metric_id in with_too_many_errors(report, max_error_share)
     }
-    errors = sum(summary.n_error for report in reports for summary in report.summaries.values())
-    return Finding(not too_many, {"errors": errors, "metrics_with_too_many": too_many})
+    said = [f"{name} failed on {each.n_error} of {plural(each.n, 'question')}" for name, each in too_many.items()]
+    return Finding(
+        not too_many,
+        f"{named(said)}; {max_error_share:.0%} may fail."
+        if said
+        else f"No metric failed on more than {max_error_share:.0%} of its questions.",
+        {"metrics_with_too_many": {name: each.n_error for name, each in too_many.items()}},
+    )
 
 
 def with_too_many_errors(report: EvaluationReport, max_error_share: float) -> list[str]:
@@ -140,6 +158,11 @@ def with_too_many_errors(report: EvaluationReport, max_error_share: float) -> li
 def too_many_errors(errors: int, of: int, max_error_share: float) -> bool:
     """Whether a greater share failed than allowed."""
     return errors > max_error_share * of
+
+
+def _joined(found: Mapping[str, Sequence[str]], what: str = "") -> str:
+    """`human/dense: below the good value: mrr 0.610 (good: 0.800).`, a sentence for each evaluation."""
+    return " ".join(f"{name}: {what}{named(each)}." for name, each in found.items())
 
 
 def _name(report: EvaluationReport) -> str:

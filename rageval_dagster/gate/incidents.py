@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from rageval_dagster.errors import SettingsError
@@ -60,6 +60,11 @@ class Freshness:
     def metadata(self) -> dict[str, Any]:
         at = None if self.evaluated_at is None else self.evaluated_at.isoformat(timespec="seconds")
         return {"last_evaluated": at or "never", "fresh_hours": self.fresh_hours}
+
+    @property
+    def said(self) -> str:
+        at = "never" if self.evaluated_at is None else f"{self.evaluated_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"Last complete evaluation: {at}. At most {self.fresh_hours:g} hours ago is allowed."
 
 
 def review(db: Database, settings: Settings, client_ids: Collection[str], now: datetime) -> None:

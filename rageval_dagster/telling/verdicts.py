@@ -1,13 +1,13 @@
 """What the gate found of an evaluation, built once from its judgement.
 
-In a long sentence for the terminal and Dagster's metadata, and in a short one for above a page's tables.
+In a long sentence for the terminal, and in a short one for above a page's tables.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import (
@@ -16,7 +16,6 @@ from rageval_dagster.evaluation.verdict import (
     Thresholds,
     against_good_values,
     is_scored,
-    is_users,
     too_many_errors,
 )
 from rageval_dagster.gate.causes import UNVERSIONED
@@ -24,9 +23,9 @@ from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
+from rageval_dagster.storage.evaluations import evaluations_by_id
 from rageval_dagster.storage.scores import Summary
-from rageval_dagster.telling.words import VERSIONS, capitalised, date, metric_name, number
+from rageval_dagster.telling.words import VERSIONS, capitalised, date, metric_name, number, signed
 from rageval_dagster.text import plural
 
 Tone = Literal["worse", "failed", "unclear", "first", "same", "better", "unmeasured"]
@@ -261,6 +260,17 @@ def movement(row: MetricComparison) -> str:
     )
 
 
+def _in_words(row: MetricComparison) -> str:
+    """`MRR .82 to .61 (−.21, 95 %: −.28 to −.14, 180 shared questions)`."""
+    moved = metric_name(row.metric_id)
+    if row.difference is None or row.baseline_mean is None or row.ci_low is None or row.ci_high is None:
+        return f"{moved}: {row.remark}"
+    between = f"95 %: {signed(row.ci_low)} to {signed(row.ci_high)}"
+    remark = f"; {row.remark}" if row.remark else ""
+    shared = plural(row.n_shared, "shared question")
+    return f"{moved} {_from_to(row)} ({signed(row.difference)}, {between}, {shared}{remark})"
+
+
 def _from_to(row: MetricComparison) -> str:
     """`.91 to .82`, with a third digit where two would show no difference."""
     digits = 2 if f"{row.baseline_mean:.2f}" != f"{row.mean:.2f}" else 3
@@ -344,42 +354,12 @@ def good_values_told(report: EvaluationReport, own: Thresholds = NO_THRESHOLDS) 
     return f"{whose}: {'; '.join(said) or reached}"
 
 
-def run_metadata(
-    reports: Sequence[EvaluationReport], verdicts: Sequence[Verdict], own: Thresholds = NO_THRESHOLDS
-) -> dict[str, Any]:
-    """What Dagster keeps of a run, named `dataset/...` (with the system where there are several): sentences, and
-    numbers that it plots over time."""
-    several = len({report.evaluation.system for report in reports}) > 1
-
-    def name_of(evaluation: Evaluation) -> str:
-        return evaluation.dataset_name + (f"/{evaluation.system}" if several else "")
-
-    metadata: dict[str, Any] = {}
-    for report in reports:
-        name = name_of(report.evaluation)
-        metadata[f"{name}/verdict"] = good_values_told(report, own)
-        users = {metric: summary for metric, summary in report.summaries.items() if is_users(metric)}
-        for metric, summary in {**report.headline(), **report.by_model(), **users}.items():
-            if summary.mean is not None:
-                metadata[f"{name}/{metric}"] = summary.mean
-        metadata[f"{name}/worst_questions"] = list(report.worst_item_ids)
-        metadata[f"{name}/read_them"] = f"rageval runs show {report.evaluation.id}"
-    for found in verdicts:
-        name = name_of(found.judged.evaluation)
-        metadata[f"{name}/gate"] = sentence(found)
-        for row in found.judged.gated:
-            if row.difference is not None:
-                metadata[f"{name}/{row.metric_id}/against_baseline"] = row.difference
-    return metadata
-
-
 @dataclass(frozen=True)
 class GateFinding:
-    """What the gate found of one metric: a sentence for each evaluation, and its numbers by name."""
+    """What the gate found of one metric: a sentence for each evaluation."""
 
     passed: bool
     said: Sequence[str]
-    metadata: Mapping[str, Any]
 
 
 def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> GateFinding:
@@ -391,7 +371,6 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
     from rageval_dagster.metrics.registry import matching_ids
 
     said: list[str] = []
-    metadata: dict[str, Any] = {}
     passed = True
     for each in judged:
         name = f"{each.evaluation.dataset_name}/{each.evaluation.system}"
@@ -403,21 +382,15 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
             regressed = row.decision == "regressed"
             passed &= not regressed or accepted
             word = "regressed, and accepted since" if regressed and accepted else row.decision
-            drop = "" if row.difference is None else f"; {resolution(row.smallest_drop, row.n_shared)}"
-            said.append(f"{word}: {name}: {movement(row)}{drop}")
-            numbers = {
-                "difference": row.difference,
-                "smallest_drop_to_be_seen": row.smallest_drop,
-                "shared_questions": row.n_shared,
-                "baseline_run": row.baseline_id,
-            }
-            metadata |= {f"{name}/{key}": value for key, value in numbers.items() if value is not None}
+            said.append(f"{word}: {name}: {_in_words(row)}")
+            if row.difference is not None and not regressed:
+                said[-1] += f"; {resolution(row.smallest_drop, row.n_shared)}"
     if said:
-        return GateFinding(passed, said, metadata)
+        return GateFinding(passed, said)
     if judge is None and is_by_model(pattern):
         silence = "not measured: there is no judge model"
     elif judged and all(each.judgement.verdict == "first" for each in judged):
         silence = "not compared: this is the baseline that later runs are held against"
     else:
         silence = "not measured: the newest evaluation has no score of it"
-    return GateFinding(True, [silence], {})
+    return GateFinding(True, [silence])

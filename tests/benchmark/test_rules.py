@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rageval_dagster.benchmark.rules import RULES, Pair, benchmark_values, longest_common_run, measure
+from rageval_dagster.benchmark.rules import RULES, Pair, RuleResult, benchmark_values, longest_common_run, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind, offers
 from rageval_dagster.records import Evidence, Item
 
@@ -201,3 +201,18 @@ def test_the_longest_common_run_is_that_of_trying_all(left: list[str], right: li
 def test_any_pair_can_be_measured(question: str, answer: str, chunk: str, kind: str) -> None:
     item = Item(question, (answer,), (Evidence("d", quote=answer),), answerable=bool(answer))
     broken(item, kind, chunk)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (RuleResult("no_noise", True, True, 50), "All 50 questions keep this rule."),
+        (RuleResult("no_noise", True, True, 0), "No question was checked in this run."),
+        (RuleResult("no_noise", True, True, 50, (), ("a", "b")), "2 of 50 questions broke it and were kept out."),
+        (RuleResult("no_noise", False, False, 50, ("a",)), "1 of 50 questions in the benchmark break this rule."),
+        (RuleResult("rejected_share", False, False, 1), "It does not hold."),
+        (RuleResult("categories_covered", False, False, 1, ("temporal",)), "It does not hold: temporal."),
+    ],
+)
+def test_what_came_of_a_rule_is_a_sentence(found: RuleResult, said: str) -> None:
+    assert found.sentence == said

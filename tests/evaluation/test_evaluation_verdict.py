@@ -8,7 +8,7 @@ import pytest
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.request import check_metrics, make_request
 from rageval_dagster.evaluation.summary import EvaluationReport
-from rageval_dagster.evaluation.verdict import below_good_value, thresholds
+from rageval_dagster.evaluation.verdict import below_good_value, completeness, error_share, thresholds
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 from rageval_dagster.storage.scores import Summary
@@ -128,3 +128,19 @@ def test_good_values_are_checked_wherever_an_evaluation_is_asked_for(tmp_path, m
     ):
         with pytest.raises(SettingsError, match=word):
             make_request(settings(wrong), "acme", "schedule:1", k=3)
+
+
+def test_what_a_check_found_is_a_sentence_with_its_numbers() -> None:
+    good, silent = summary(MRR, 0.9, 0.8), summary(OWN, None, 0.7)
+    low, failing = summary(MRR, 0.6, 0.8), replace(summary(OWN, 0.9, 0.7), n=17, n_error=3)
+    assert thresholds([report(low, silent)], {OWN: 0.5}).said == (
+        "human/mine: below the good value: mrr 0.600 (good: 0.800). Not measured: human/mine: house.tone."
+    )
+    assert thresholds([report(good)]).said == "Every metric that has a good value reaches it."
+    assert completeness([report(good)]).said == "All 20 questions have an outcome of every metric."
+    assert completeness([report(failing)]).said == "3 questions without an outcome of human/mine/house.tone."
+    assert completeness([report()]).said == "no metric was run on human/mine."
+    assert error_share([report(good)], 0.05).said == "No metric failed on more than 5% of its questions."
+    assert error_share([report(failing)], 0.05).said == (
+        "human/mine/house.tone failed on 3 of 17 questions; 5% may fail."
+    )

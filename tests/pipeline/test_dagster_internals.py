@@ -173,12 +173,12 @@ class TestRunning:
         run_id, _ = run(instance, OTHER)
         stored = instance.get_run_by_id(run_id)
         assert stored is not None
-        internals.report_check(instance, stored, dg.AssetKey("thing"), "fresh", OTHER, False, {"hours": 36})
+        internals.report_check(instance, stored, dg.AssetKey("thing"), "fresh", OTHER, False, "36 hours old")
         kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
         found = [entry.get_dagster_event() for entry in instance.all_logs(run_id, of_type=kind)][-1]
         told = found.asset_check_evaluation_data
         assert (told.check_name, told.passed, told.partition) == ("fresh", False, OTHER)
-        assert told.metadata["hours"].value == 36
+        assert told.description == "36 hours old"
         assert told.target_materialization_data is not None
         assert told.target_materialization_data.run_id == run_id
 
@@ -243,7 +243,7 @@ class TestDeleting:
         gone, _ = run(instance, FORGOTTEN)
         stored = instance.get_run_by_id(gone)
         assert stored is not None
-        internals.report_check(instance, stored, dg.AssetKey("thing"), "fresh", FORGOTTEN, True, {})
+        internals.report_check(instance, stored, dg.AssetKey("thing"), "fresh", FORGOTTEN, True, "new")
         state = instigation(instance, "our_sensor")
         backfill(instance, "done", BulkActionStatus.COMPLETED_SUCCESS, FORGOTTEN)
         backfill(instance, "others", BulkActionStatus.COMPLETED_SUCCESS, OTHER)

@@ -45,6 +45,6 @@ def test_the_columns_of_each_table_are_shown() -> None:
     }
     assert set(columns) == {
         *("corpus_version", "chunk_sample", "synthetic_qa", "validated_benchmark"),
-        *("retrieval_runs", "generated_answers", "metric_scores", "evaluation_runs"),
+        *("retrieval_runs", "generated_answers", "metric_scores"),
     }
     assert all("client_id" in names for names in columns.values())

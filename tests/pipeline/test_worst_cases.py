@@ -78,7 +78,9 @@ def newest(asset: str) -> dg.AssetMaterialization:
 def run_page() -> str:
     for view in ("fleet_overview", "metric_history", "evaluation_report"):
         newest(view)
-    return html.unescape(str(newest("evaluation_runs").metadata["evaluation"].value))
+    shown = newest("evaluation_runs").metadata
+    assert list(shown)[:2] == ["client", "alarm"]
+    return str(shown["alarm"].value)
 
 
 def end_of_run_page() -> list[str]:
@@ -103,7 +105,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     assert "rageval runs show 2" in report.partition(" First run: ")[0]
     assert fleet.startswith("1 of 1 client needs attention Returned passages of others acme ")
     assert " It returned 1 passage of another client. " in fleet
-    assert run_page().startswith(f"**{said}")
+    assert run_page().startswith(said)
     assert any(line.startswith(f"acme: {said}") and "rageval runs show 2" in line for line in end_of_run_page())
     check = dg.AssetCheckKey(dg.AssetKey("evaluation_runs"), "no_foreign_chunks")
     with dg.DagsterInstance.get() as instance:
@@ -128,7 +130,7 @@ def test_a_system_that_is_down_stands_first_everywhere(
     report, fleet = pages(assistant)
     assert report.startswith("System assistant failed on 8 of 8 questions of dataset ")
     assert fleet.startswith("1 of 1 client needs attention System failed acme ")
-    assert run_page().startswith("**System assistant failed on 8 of 8 questions of dataset ")
+    assert run_page().startswith("System assistant failed on 8 of 8 questions of dataset ")
     said = "acme: System assistant failed on 8 of 8 questions of dataset "
     assert any(line.startswith(said) for line in end_of_run_page())
     assert run("evaluate", "--client", "acme").code == 2

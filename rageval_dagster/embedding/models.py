@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import zlib
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,12 @@ TOKEN_VECTORS_KEPT = 200_000
 
 _TOKEN_VECTORS: "dict[str, OrderedDict[str, TokenVectors]]" = {}
 
+TEXT_VECTORS_KEPT = 10_000
+"""Vectors of whole texts, which the model gives with those of their tokens: some 25 MB at the most."""
+
+_TEXT_VECTORS: "dict[str, OrderedDict[bytes, np.ndarray]]" = {}
+"""By model and token ids: the answerer reads a passage's lines as one, and the metrics embed it as it stands."""
+
 
 class TransformerEmbedder:
     """A sentence-transformers model; safe to use from several threads."""
@@ -148,7 +155,19 @@ class TransformerEmbedder:
 
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
-        return np.stack(self._encode_evenly(texts, normalize_embeddings=True)).astype(np.float32)
+        kept = _TEXT_VECTORS.get(self._source, {})
+        found = [kept.get(key) for key in self._text_keys(texts)] if kept else [None] * len(texts)
+        missing = [row for row, vector in enumerate(found) if vector is None]
+        made = self._encode_evenly([texts[row] for row in missing], normalize_embeddings=True)
+        rows = dict(zip(missing, made, strict=True))
+        return np.stack([rows[row] if vector is None else vector for row, vector in enumerate(found)]).astype(
+            np.float32
+        )
+
+    def _text_keys(self, texts: Sequence[str]) -> list[bytes]:
+        """What the model reads of each text: texts of the same tokens have the same vector."""
+        found = self._tokenizer.encode_batch([_encodable(text) for text in texts], add_special_tokens=False)
+        return [array("I", tokens.ids[: self.window]).tobytes() for tokens in found]
 
     def _encode_evenly(self, texts: Sequence[str], **options: Any) -> list[Any]:
         """What the model makes of each text, to the last bit the same whatever other texts it is asked about.
@@ -190,7 +209,7 @@ class TransformerEmbedder:
         questions.
         """
         with _MODELS_LOCK:
-            kept = _TOKEN_VECTORS.setdefault(str(self._folder or self.name), OrderedDict())
+            kept = _TOKEN_VECTORS.setdefault(self._source, OrderedDict())
             missing = [text for text in dict.fromkeys(texts) if text not in kept]
             made = dict(zip(missing, self._make_token_vectors(missing), strict=True)) if missing else {}
             found = [made[text] if text in made else kept[text] for text in texts]
@@ -205,15 +224,22 @@ class TransformerEmbedder:
 
     def _make_token_vectors(self, texts: Sequence[str]) -> "list[TokenVectors]":
         import numpy as np
+        import torch
 
         pieces = [
             (row, start, text[start:end]) for row, text in enumerate(texts) for start, end in self._window_spans(text)
         ]
-        made = self._encode_evenly([piece for _, _, piece in pieces], output_value="token_embeddings")
+        windows = [piece for _, _, piece in pieces]
+        made = self._encode_evenly(windows, output_value=None)
+        whole = torch.nn.functional.normalize(torch.stack([each["sentence_embedding"] for each in made]), dim=1)
+        kept = _TEXT_VECTORS.setdefault(self._source, OrderedDict())
+        kept.update(zip(self._text_keys(windows), whole.numpy(), strict=True))
+        while len(kept) > TEXT_VECTORS_KEPT:
+            kept.popitem(last=False)
         found: list[list[TokenVectors]] = [[] for _ in texts]
-        for (row, start, piece), tensor in zip(pieces, made, strict=True):
+        for (row, start, piece), each in zip(pieces, made, strict=True):
             encoding = self._tokenizer.encode(_encodable(piece))
-            vectors = tensor.numpy().astype(np.float32)
+            vectors = each["token_embeddings"][each["attention_mask"].bool()].numpy().astype(np.float32)
             real = [token for token in range(len(vectors)) if not encoding.special_tokens_mask[token]]
             lengths = np.linalg.norm(vectors[real], axis=1, keepdims=True)
             spans = np.array([encoding.offsets[token] for token in real], dtype=np.int64).reshape(-1, 2)
@@ -232,8 +258,12 @@ class TransformerEmbedder:
         return list(_window_spans(tokens.offsets, tokens.word_ids, self.window))
 
     @property
+    def _source(self) -> str:
+        return str(self._folder or self.name)
+
+    @property
     def _model(self) -> Any:
-        source = str(self._folder or self.name)
+        source = self._source
         with _MODELS_LOCK:
             if source not in _MODELS:
                 logger.info("loading the embedding model %s ...", self.name)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sentence_transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +106,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_several_threads_load_a_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sentence_transformers  # takes seconds, which every collection of tests would pay
+
     loaded: list[str] = []
     load = sentence_transformers.SentenceTransformer
 
@@ -168,6 +169,32 @@ def test_token_vectors_cover_a_long_text() -> None:
     assert np.linalg.norm(long.vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
     assert {text[start:end] for start, end in long.spans} == {"The", "cat", "sat", "."}
     assert long.spans[:, 1].max() == len(text.rstrip())
+
+
+def test_a_passage_that_was_read_token_by_token_is_not_embedded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The built-in answerer reads the contexts so, as one line, and the metrics then embed them as they stand."""
+    monkeypatch.setattr(models, "_TEXT_VECTORS", {})
+    read = [f"The keeper of tower {number} was {'very ' * number}old. The tower is closed." for number in range(40)]
+    contexts = [text.replace(". ", ".\n\n") for text in read]
+    contexts.append("word " * 400)  # longer than the window
+    expected = DEFAULT.encode(contexts)
+    models._TOKEN_VECTORS.clear()
+    DEFAULT.token_vectors([*read, contexts[-1]])
+    embedded: list[str] = []
+    model = type(DEFAULT._model)
+    encode = model.encode
+
+    def counted(self: Any, texts: list[str], **options: Any) -> Any:
+        embedded.extend(texts)
+        return encode(self, texts, **options)
+
+    monkeypatch.setattr(model, "encode", counted)
+    assert (DEFAULT.encode(contexts) == expected).all(), "to the last bit"
+    assert embedded == []
+    windows = DEFAULT.windows(contexts[-1])
+    DEFAULT.encode([*windows, "a new text"])
+    assert [text for text in embedded if text in windows] == []
+    assert "a new text" in embedded
 
 
 def endpoint(server: ScriptedServer, **settings: str) -> EndpointEmbedder:

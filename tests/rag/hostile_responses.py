@@ -49,9 +49,10 @@ def _contexts(contexts: Any) -> dict[str, Any]:
 
 
 def bomb(levels: int, size: int = 1_000 * MB) -> Callable[[], Iterator[bytes]]:
-    """Blanks of `size` bytes, compressed so often; made once, and in little memory."""
+    """Blanks of `size` bytes, compressed so often. One block is compressed and repeated: nobody reads to the end."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    packed = b"".join(packer.compress(b" " * MB) for _ in range(size // MB)) + packer.flush()
+    first, again = (packer.compress(b" " * MB) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    packed = first + again * (size // MB - 1)
     for _ in range(levels - 1):
         packed = gzip.compress(packed)
     return once(packed)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.requests import ensure_partitions
 from rageval_dagster.corpus.chroma_internals import MARKER_FILE
 from rageval_dagster.corpus.snapshots import list_snapshots
@@ -77,7 +78,7 @@ def test_a_client_that_only_dagster_knows(project: Project, run: Run) -> None:
     with dg.DagsterInstance.get() as instance:
         ensure_partitions(instance, ["acme"])
         assert run("forget", "--client", "acme", "--yes").code == 0
-        assert not instance.get_dynamic_partitions("clients")
+        assert not instance.get_dynamic_partitions(CLIENTS_PARTITIONS)
     assert tombstone(project.database(), "acme") is not None
 
 

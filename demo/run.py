@@ -5,6 +5,7 @@ Each act is told as it happens, and kept. Run again, the demo tells what is kept
 
 import io
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from rageval_dagster.app.opening import open_all
 from rageval_dagster.cli.console import progress_bar, say
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
+from rageval_dagster.telling.links import local_base_url
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ def search_breaks(stage: Stage) -> tuple[list[str], list["Found"]]:
         f"  {report_path(stage.settings.report_dir, CLIENT)}",
         "Each question before and after:",
         f"  .venv/bin/rageval runs compare {found.judged.judgement.baseline_id} {found.report.evaluation.id}",
-        "All of it in the Dagster UI:",
+        "All of it in the Dagster UI, and the reports in the browser:",
         "  make ui",
     ]
     return lines, [found]
@@ -193,6 +195,8 @@ def run_demo() -> None:
     from rageval_dagster.storage.evaluations import evaluations_by_id
 
     settings, db = open_all()
+    # So that the runs link to the reports as `make ui` serves them.
+    os.environ["RAGEVAL_REPORT_BASE_URL"] = settings.report_base_url or local_base_url(settings.serve_port)
     stage = Stage(settings, db, settings.home / "demo")
     story = stage.folder / "story.json"
     kept = json.loads(story.read_text(encoding="utf-8")) if story.exists() else []

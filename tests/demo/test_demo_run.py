@@ -69,6 +69,9 @@ def test_it_tells_three_acts_and_tells_them_again(tmp_path: Path) -> None:
     [report] = [Path(line.strip()) for line in lines if line.endswith(".html")]
     assert "Regressed since" in report.read_text(encoding="utf-8")
     assert all(len(re.findall(r"This took \d+ s\.", act)) == 1 for act in (first, second, third))
+    # As `make ui` will serve them.
+    events = b"".join(path.read_bytes() for path in (tmp_path / "home" / "dagster").rglob("*.db*"))
+    assert f"http://127.0.0.1:8000/reports/{report.name}#run=".encode() in events
     again, progress = run_demo(tmp_path / "home")
     assert again[0].startswith("Told again")
     assert again[2:] == lines

@@ -453,6 +453,12 @@ def test_a_noun_that_a_passage_says_but_once_is_not_asked_about() -> None:
         assert len(items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0, {"1": 9}))) == number
 
 
+def test_a_name_that_a_short_document_without_a_title_says_but_once_is_not_asked_about() -> None:
+    once = "Ann Lee was the second keeper of the lighthouse, and the ferry was painted by the crew of the tower."
+    for title, number in ((None, 0), ("Larvik Lighthouse", 1)):
+        assert len(items(generate([Chunk("a", once, "1", title=title)], 0))) == number
+
+
 WORDS = (
     "The It A he was is are in 1967 on January 1 , 2009 ( ) which that of to by because when if has been made Paris "
     "John built . and \" ` ** [1] \ud800 é 中文。 \n \n\n ``` # > ____ can't don ' s % € been had should not Die "

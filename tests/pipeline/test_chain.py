@@ -54,9 +54,10 @@ def test_questions_stay_where_their_quote_stands_and_retire_where_it_is_gone(eva
     assert evaluated.evaluate("acme", "command:two").message is None
     [after] = current_datasets(db, "acme")
     new = {item.item_id for item in dataset_items(db, after.id)}
-    assert after.qa_count == before.qa_count
     gone = {id for id, item in old.items() if (item.evidence[0].quote or "") == quote}
     assert set(old) - new == gone
+    # What is gone is replaced as far as the documents give more questions.
+    assert before.qa_count - len(gone) <= after.qa_count <= before.qa_count
     retired = [candidate for candidate in list_candidates(db, "acme") if candidate.status == "retired"]
     assert {candidate.item.item_id for candidate in retired if candidate.item} == gone
 

@@ -15,7 +15,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.results import load_results
 from tests.cli.running import Run
 from tests.pipeline.small_project import Project
-from tests.pipeline.two_clients import FORGOTTEN
+from tests.pipeline.two_clients import FORGOTTEN, OTHER
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,8 @@ def test_the_job_deletes_texts_and_the_next_evaluation_finds_the_same_scores(
     monkeypatch.setenv("RAGEVAL_RETENTION_DAYS_TEXT", "0")
     metadata = told(retain())
     assert (metadata["clients"], metadata["failed"]) == (2, 0)
-    assert metadata["item_results"] == 2 * before.evaluation.item_count
+    [other] = reports_of(db, OTHER)
+    assert metadata["item_results"] == before.evaluation.item_count + other.evaluation.item_count
     assert [result for _, result in load_results(db, before.evaluation.id).values() if not result.texts_deleted] == []
     # The run still shows its numbers, and says why there is no answer.
     shown = run("runs", "show", before.evaluation.id)

@@ -16,7 +16,7 @@ from rageval_dagster.languages import articles, fixed_questions, hangs, stop_wor
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 10
+REVISION = 11
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -201,17 +201,19 @@ def _subjects(source: _Source) -> Iterator[Item]:
     """What sentences say of their subject."""
     text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
     for sentence, subject, found in source.own:
-        if subject and text.count(subject.text.casefold()) >= _least(subject, source.size):
+        if subject and text.count(subject.text.casefold()) >= _least(subject, source):
             item = _about(subject, sentence, _telling(found, source.passage), source)
             if item:
                 yield item
 
 
-def _least(subject: Term, size: int) -> int:
+def _least(subject: Term, source: _Source) -> int:
     """How often a passage says what it may be asked about. What is said but once is most often no topic, such as "the
-    simplest approach"; an identifier is one by itself, and a name in a document of no more than `SHORT` chunks."""
+    simplest approach"; an identifier is one by itself, and under its title a name in a document of no more than
+    `SHORT` chunks."""
     is_identifier = subject.kind == "identifier" and " " not in subject.text
-    return 1 if is_identifier or (subject.kind == "name" and size <= SHORT) else AGAIN
+    is_titled = source.topic is not None and source.size <= SHORT
+    return 1 if is_identifier or (subject.kind == "name" and is_titled) else AGAIN
 
 
 def _queries(source: _Source) -> Iterator[Item]:

@@ -57,7 +57,8 @@ def test_the_page_says_how_to_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "my_project" / "definitions.py").write_text(definitions, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     merged = importlib.import_module("my_project.definitions").defs
-    graph = merged.resolve_asset_graph()
+    with dg.instance_for_test():  # else Dagster resolves by the last instance of this process, which is gone
+        graph = merged.resolve_asset_graph()
     page = graph.get(dg.AssetKey("quality_page"))
     assert page.parent_keys == {dg.AssetKey("evaluation_runs")}
     assert page.partitions_def == clients_partitions

@@ -20,8 +20,11 @@ async def run(ui_port: str) -> int:
     Raises:
         SettingsError: a setting is wrong, or RAGEVAL_HOME cannot be written.
     """
+    _enter_project()
     settings = load_settings()
     prepare_dagster_home(settings)
+    config = settings.source.config_file
+    print(f"Settings: {config if config.is_file() else 'no rageval.toml, so built-in systems are evaluated'}", flush=True)
     # So that the runs that are started here link to the reports.
     os.environ["RAGEVAL_REPORT_BASE_URL"] = settings.report_base_url or local_base_url(settings.serve_port)
     os.environ["PYTHONWARNINGS"] = "ignore"
@@ -45,6 +48,14 @@ async def run(ui_port: str) -> int:
     await asyncio.wait(ends[1:])
     ends[0].cancel()
     return failed
+
+
+def _enter_project() -> None:
+    """Goes where RAGEVAL_HOME was made, if rageval.toml is there: its systems are evaluated, and its .env is read."""
+    home = Path(os.environ.get("RAGEVAL_HOME", ".rageval")).resolve()
+    if "RAGEVAL_CONFIG" not in os.environ and (home.parent / "rageval.toml").is_file():
+        os.environ["RAGEVAL_HOME"] = str(home)
+        os.chdir(home.parent)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ TROUBLES: dict[Trouble, str] = {
 class Standing:
     """A client: its row of fleet_overview, its open incidents, and what is wrong with it, the gravest first.
 
-    `change` of the metric is since the baseline where that regressed, else since the evaluation before.
+    The metric's change is against the baseline where that regressed, None where that is unclear, else since the
+    evaluation before.
     """
 
     row: Mapping[str, Any]
@@ -39,8 +40,15 @@ class Standing:
 
     @property
     def gravity(self) -> int:
-        """Where it stands in a list, worst first: leaks and regressions, other troubles, none."""
-        return 2 if not self.troubles else 0 if self.troubles[0] in ("leak", "regression") else 1
+        """Where it stands in a list, worst first: leaks and regressions, other troubles, doubts, none."""
+        if self.troubles:
+            return 0 if self.troubles[0] in ("leak", "regression") else 1
+        return 2 if self.is_doubtful else 3
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether nothing is surely wrong, but a metric may have fallen or a question newly fails."""
+        return not self.troubles and bool(self.row["verdict"] == "unclear" or self.row["newly_failing"])
 
     @property
     def metric(self) -> tuple[str | None, float | None, float | None]:
@@ -48,13 +56,14 @@ class Standing:
         row = self.row
         if row["regressed_metric"] is not None:
             return row["regressed_metric"], row["regressed_mean"], -row["regressed_by"]
-        return row["worst_metric"], row["worst_mean"], row["worst_delta"]
+        # Since the run before, a metric may have risen that is unclear against the baseline.
+        return row["worst_metric"], row["worst_mean"], None if row["verdict"] == "unclear" else row["worst_delta"]
 
 
 def client_standings(
     overview: Sequence[Mapping[str, Any]], incidents: Sequence[Incident], settings: Settings
 ) -> list[Standing]:
-    """The clients of fleet_overview, worst first; behind those that leak or regressed those with another trouble."""
+    """The clients of fleet_overview, worst first, see `Standing.gravity`."""
     evaluated = {row["client_id"]: row["evaluated_at"] for row in overview}
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for each in incidents:

@@ -46,6 +46,7 @@ def test_it_serves_both_and_leaves_no_process_behind(
     mark = f"RAGEVAL_TEST_UI={port}"
     environment = {**os.environ, **dict([mark.split("=")]), "RAGEVAL_SERVE_PORT": str(reports_port)}
     said = project.folder / "ui.log"
+    (project.folder / "rageval.toml").write_text('[defaults]\nsystem = "bm25"\n', encoding="utf-8")
     with said.open("w") as log:
         # A terminal's keys reach all of a group, and `kill` one process.
         process = subprocess.Popen(
@@ -70,6 +71,8 @@ def test_it_serves_both_and_leaves_no_process_behind(
         wait_for("the reports", lambda: answers(f"{reports}/login"))
         # What the UI starts knows where the reports are.
         assert len(processes_with(f"RAGEVAL_REPORT_BASE_URL={reports}/reports".encode())) > 3
+        # The settings beside RAGEVAL_HOME hold, wherever `make ui` is called.
+        assert f"Settings: {project.folder / 'rageval.toml'}" in said.read_text(encoding="utf-8")
         token = project.settings.home / "serve_token"
         assert token.stat().st_mode & 0o777 == 0o600
         assert f"{reports} (log in with the token in {token})" in said.read_text(encoding="utf-8")

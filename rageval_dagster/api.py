@@ -350,6 +350,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
         title="rageval",
         description="Datasets and evaluations of RAG systems. A request that starts one answers when it is done.",
         redoc_url=None,
+        redirect_slashes=False,  # to an address with the host: behind a proxy, another one than people open
     )
     app.include_router(routes)
     app.router.routes.extend(ReportPages(settings, db, token, clock).routes())

@@ -56,11 +56,27 @@ def _token(settings: Settings) -> tuple[SecretStr, str]:
         return settings.serve_token, "RAGEVAL_SERVE_TOKEN"
     path = settings.home / TOKEN_FILE
     try:
-        if not path.exists() or not path.stat().st_size:
+        if path.exists() and not _read(path):
+            path.unlink()
+        if not path.exists():
             handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{TOKEN_FILE}-")  # 0600
             with os.fdopen(handle, "w") as file:
                 file.write(secrets.token_urlsafe(32) + "\n")
-            Path(draft).replace(path)
-        return SecretStr(path.read_text(encoding="utf-8").strip()), f"the token in {path}"
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                pass  # another process was first: its token holds for both
+            except OSError:  # a file system without hard links
+                Path(draft).replace(path)
+            finally:
+                Path(draft).unlink(missing_ok=True)
+        return SecretStr(_read(path)), f"the token in {path}"
     except OSError as error:
         raise SettingsError(unwritable(f"the token {path} cannot be kept", error, "set RAGEVAL_SERVE_TOKEN")) from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise SettingsError(f"the token {path} is not UTF-8: delete the file, and a new one is made") from None

@@ -116,6 +116,8 @@ class ReportPages:
             return self._missing(name)
         except OSError as error:
             return html(served_page("The report cannot be read", f"{self._folder / name}: {error.strerror}"), 503)
+        except UnicodeDecodeError:
+            return html(served_page("The report is damaged", "This command makes all anew:", "rageval report"), 503)
         return html(page.replace("</header>", '<a href="../logout">Log out</a></header>', 1))
 
     def _missing(self, name: str) -> Response:

@@ -72,16 +72,20 @@ def run_metadata(
     several = len({report.evaluation.system for report in reports}) > 1
     at_gate = {each.judged.evaluation.id: each for each in verdicts}
     numbers: dict[str, float] = {}
+    histories = _histories(db, client_id)
     for report in reports:
         evaluation, found = report.evaluation, at_gate[report.evaluation.id]
         name = one_line(evaluation.dataset_name + (f"/{evaluation.system}" if several else ""))
-        history = _history(db, evaluation)
+        if f"{name}/verdict" in metadata:  # two that are cut to the same: none takes another's place
+            name += f" (run {evaluation.id})"
+        history = histories.get((evaluation.dataset_name, evaluation.system), {})
         gated = spec.gated(report.summaries, evaluation.k, report.level)
         first = headline_metrics(report.summaries, [*gated, *own], evaluation.k)
         metadata[f"{name}/verdict"] = headline(found, report.headline())
-        metadata[f"{name}/trend"] = "; ".join(
-            f"{metric_name(each.metric_id)} {number(each.mean)} {_bars(history, each.metric_id)}" for each in first
-        )
+        if first:
+            metadata[f"{name}/trend"] = "; ".join(
+                f"{metric_name(each.metric_id)} {number(each.mean)} {_bars(history, each.metric_id)}" for each in first
+            )
         if page := links.evaluation(client_id, evaluation.id):
             metadata[f"{name}/report"] = Address(page)
         failing = found.judged.judgement.newly_failing
@@ -127,11 +131,12 @@ def verdict_tag(verdicts: Sequence[Verdict]) -> str:
     return TONES["unmeasured"]
 
 
-def _history(db: Database, evaluation: Evaluation) -> History:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in read_view(db, "metric_trend", client_id=evaluation.client_id):
-        if (row["dataset_name"], row["system_name"]) == (evaluation.dataset_name, evaluation.system):
-            found.setdefault(row["metric_id"], []).insert(0, row)
+def _histories(db: Database, client_id: str) -> Mapping[tuple[str, str], History]:
+    """{(dataset, system): its history}, of all that the client has."""
+    found: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
+    for row in read_view(db, "metric_trend", client_id=client_id):
+        metrics = found.setdefault((row["dataset_name"], row["system_name"]), {})
+        metrics.setdefault(row["metric_id"], []).insert(0, row)
     return found
 
 

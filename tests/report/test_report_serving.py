@@ -287,6 +287,18 @@ def test_a_report_that_is_not_made_yet_says_which_command_makes_it(served: Serve
     assert "<pre>rageval report</pre>" in client.get("/", follow_redirects=True).text
 
 
+def test_a_damaged_report_says_which_command_makes_it_anew(served: Served) -> None:
+    (served.folder / ACME).write_bytes(b"<header></header>\xff")
+    answer = served.logged_in().get(f"/reports/{ACME}")
+    assert (answer.status_code, "<pre>rageval report</pre>" in answer.text) == (503, True)
+
+
+def test_a_slash_at_the_end_leads_to_no_address_with_a_host(served: Served) -> None:
+    for path in ("/login/", f"/reports/{ACME}/", f"{PREFIX}/runs/"):
+        answer = served.browser(Host="evil.example", Authorization=f"Bearer {TOKEN}").get(path)
+        assert (answer.status_code, "location" in answer.headers) == (404, False), path
+
+
 def test_every_page_has_its_headers_and_none_is_kept(served: Served) -> None:
     client = served.logged_in()
     pages = [client.get(path) for path in (f"/reports/{ACME}", "/reports/fleet.html", "/logout", "/no/such/page", "/")]

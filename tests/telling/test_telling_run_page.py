@@ -134,3 +134,24 @@ def test_file_names_are_readable_and_differ_where_names_do() -> None:
     assert len(files) == len(names)
     assert all(file.isascii() and "/" not in file and len(file) < 80 for file in files)
     assert report_file("Acme Inc.").startswith("acme-inc-")
+
+
+def test_datasets_whose_names_are_cut_to_the_same_all_have_their_verdicts(sqlite_db: Database) -> None:
+    names = ("n" * 100 + "a", "n" * 100 + "b")
+    datasets = [make_dataset(sqlite_db, "acme", ITEMS, name) for name in names]
+    reports = [
+        evaluated(sqlite_db, each, "n1", ranks(ITEMS, wrong), items=ITEMS)
+        for each, wrong in zip(datasets, (0, 40), strict=True)
+    ]
+    verdicts = [verdict_of(sqlite_db, each, 0.05) for each in held(sqlite_db, *reports)]
+    shown = run_metadata(sqlite_db, reports, verdicts, ReportLinks(), SPEC)
+    said = [value for label, value in shown.items() if label.endswith("/verdict")]
+    assert [("MRR 1.00" in each, "MRR .50" in each) for each in said] == [(True, False), (False, True)]
+    assert [value for label, value in shown.items() if label.endswith("/mrr")] == [1.0, 0.5]
+
+
+def test_where_nothing_was_scored_there_is_no_empty_trend(sqlite_db: Database) -> None:
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    report = evaluated(sqlite_db, dataset, "n1", dict.fromkeys(ranks(ITEMS)), items=ITEMS)
+    verdicts = [verdict_of(sqlite_db, each, 0.05) for each in held(sqlite_db, report)]
+    assert "human/trend" not in run_metadata(sqlite_db, [report], verdicts, ReportLinks(), SPEC)

@@ -24,7 +24,9 @@ async def run(ui_port: str) -> int:
     settings = load_settings()
     prepare_dagster_home(settings)
     config = settings.source.config_file
-    print(f"Settings: {config if config.is_file() else 'no rageval.toml, so built-in systems are evaluated'}", flush=True)
+    print(
+        f"Settings: {config if config.is_file() else 'no rageval.toml, so built-in systems are evaluated'}", flush=True
+    )
     # So that the runs that are started here link to the reports.
     os.environ["RAGEVAL_REPORT_BASE_URL"] = settings.report_base_url or local_base_url(settings.serve_port)
     os.environ["PYTHONWARNINGS"] = "ignore"

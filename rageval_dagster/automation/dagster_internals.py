@@ -24,10 +24,10 @@ CHECK_FAILED = "DagsterAssetCheckFailedError"
 class Owned:
     """What is this project's in an instance that it may share with others.
 
-    One of the `prefixes` begins the names of its jobs, sensors, schedules and partitions.
+    `prefix` begins the names of its jobs, sensors, schedules and partitions.
     """
 
-    prefixes: tuple[str, ...]
+    prefix: str
     assets: Collection[dg.AssetKey]
 
     @property
@@ -161,7 +161,7 @@ def runs_of(instance: dg.DagsterInstance, partition: str | None, owned: Owned) -
     return {
         row.run_id: dg.DagsterRunStatus(row.status) in FINISHED_STATUSES
         for row in _rows(instance.run_storage, query)
-        if row.pipeline_name.startswith(owned.prefixes) or row.run_id in touching
+        if row.pipeline_name.startswith(owned.prefix) or row.run_id in touching
     }
 
 
@@ -250,13 +250,13 @@ def blank_ticks(
     body = JobTickTable.c.tick_body
     for tick_id, text in _rows(storage, sa.select(JobTickTable.c.id, body).where(_may_have(body, names))):
         tick = dg.deserialize_value(text, TickData)
-        if tick.instigator_name.startswith(owned.prefixes) and _has(text, names) and tick.status != TickStatus.STARTED:
+        if tick.instigator_name.startswith(owned.prefix) and _has(text, names) and tick.status != TickStatus.STARTED:
             forgotten = SerializableErrorInfo("forgotten", [], None) if tick.error else None
             told = {"run_keys": [], "run_requests": [], "dynamic_partitions_request_results": [], "cursor": None}
             storage.update_tick(InstigatorTick(tick_id, tick._replace(**told, error=forgotten)))
     for state in instance.all_instigator_state():
         data = state.instigator_data
-        if not state.name.startswith(owned.prefixes) or not isinstance(data, SensorInstigatorData):
+        if not state.name.startswith(owned.prefix) or not isinstance(data, SensorInstigatorData):
             continue
         if _has(json.dumps([data.cursor, data.last_run_key]), names):
             known = data._replace(cursor=without(data.cursor), last_run_key=None)
@@ -274,9 +274,7 @@ def _may_have(column: sa.Column[Any], names: Collection[str]) -> sa.ColumnElemen
 
 def _is_of(backfill: str, owned: Owned) -> bool:
     """Whether a stored backfill names an owned asset, or a job by the name of its partitions."""
-    return any(f'"{prefix}' in backfill for prefix in owned.prefixes) or _has(
-        backfill, {key.path[-1] for key in owned.assets}
-    )
+    return f'"{owned.prefix}' in backfill or _has(backfill, {key.path[-1] for key in owned.assets})
 
 
 def _has(text: str, names: Collection[str]) -> bool:

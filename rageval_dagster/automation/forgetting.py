@@ -24,22 +24,8 @@ from rageval_dagster.resources import PREFIX
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.forgetting import scrub_file
 
-OWNED = Owned((PREFIX,), ASSET_KEYS)
+OWNED = Owned(PREFIX, ASSET_KEYS)
 """Whatever else is in the instance stays: it may be another project's, too."""
-
-OLD_PARTITIONS = "clients"
-_OLD_NAMES = (
-    OLD_PARTITIONS,
-    "alert_sensor",
-    "benchmark",
-    "dead_run_sensor",
-    "document_store_sensor",
-    "evaluation",
-    "nightly_evaluation",
-    "retention",
-)
-"""What had no prefix once. It is looked for in rageval's own DAGSTER_HOME only: elsewhere it may be another project's.
-"""
 
 
 @dataclass(frozen=True)
@@ -62,19 +48,11 @@ def held_in_dagster(settings: Settings, client_id: str) -> Held:
     """Counts what `forget_in_dagster` would delete."""
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
-        owned, partitions = _owned_in(instance, settings)
         return Held(
-            runs=len(runs_of(instance, partition_key(client_id), owned)),
-            shared_runs=len(runs_of(instance, None, owned)),
-            partition=any(instance.has_dynamic_partition(name, partition_key(client_id)) for name in partitions),
+            runs=len(runs_of(instance, partition_key(client_id), OWNED)),
+            shared_runs=len(runs_of(instance, None, OWNED)),
+            partition=instance.has_dynamic_partition(CLIENTS_PARTITIONS, partition_key(client_id)),
         )
-
-
-def _owned_in(instance: dg.DagsterInstance, settings: Settings) -> tuple[Owned, list[str]]:
-    """What is rageval's in the instance, and the names that its partitions have there."""
-    if Path(instance.root_directory).resolve() != settings.dagster_home.resolve():
-        return OWNED, [CLIENTS_PARTITIONS]
-    return Owned((*OWNED.prefixes, *_OLD_NAMES), OWNED.assets), [CLIENTS_PARTITIONS, OLD_PARTITIONS]
 
 
 def forget_in_dagster(settings: Settings, client_id: str) -> list[str]:
@@ -90,20 +68,18 @@ def forget_in_dagster(settings: Settings, client_id: str) -> list[str]:
     partition = partition_key(client_id)
     names = {client_id, partition}
     with dg.DagsterInstance.get() as instance:
-        owned, partitions = _owned_in(instance, settings)
-        shared = runs_of(instance, None, owned)
-        own = runs_of(instance, partition, owned)
+        shared = runs_of(instance, None, OWNED)
+        own = runs_of(instance, partition, OWNED)
         for run_id in [*own, *(run_id for run_id, ended in shared.items() if ended)]:
             delete_run(instance, run_id)
         going_on = [f"run {run_id}, which is of no single client," for run_id, ended in shared.items() if not ended]
-        delete_records(instance, partition, owned)
+        delete_records(instance, partition, OWNED)
         going_on += [
-            f"backfill {backfill_id} names the client and" for backfill_id in delete_backfills(instance, names, owned)
+            f"backfill {backfill_id} names the client and" for backfill_id in delete_backfills(instance, names, OWNED)
         ]
         kept = [f"{what} goes on; run forget again after that" for what in going_on]
-        blank_ticks(instance, names, owned, lambda cursor: Cursor.read(cursor).without(client_id).text())
-        for name in partitions:
-            instance.delete_dynamic_partition(name, partition)
+        blank_ticks(instance, names, OWNED, lambda cursor: Cursor.read(cursor).without(client_id).text())
+        instance.delete_dynamic_partition(CLIENTS_PARTITIONS, partition)
         root = Path(instance.root_directory)
     for path in (root / name for name in STORAGE_FILES):
         if path.exists():

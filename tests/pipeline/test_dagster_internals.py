@@ -31,7 +31,7 @@ FORGOTTEN, OTHER = 'forget "me"', "other"
 IN_JSON = 'forget \\"me'
 CLIENTS = dg.DynamicPartitionsDefinition(name="clients")
 MODULE = "rageval_dagster.definitions"
-OWNED = internals.Owned(("our_",), [dg.AssetKey("thing")])
+OWNED = internals.Owned("our_", [dg.AssetKey("thing")])
 
 
 @dg.asset(

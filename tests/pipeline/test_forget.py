@@ -6,7 +6,6 @@ import pkgutil
 import signal
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -26,8 +25,7 @@ from rageval_dagster.app.clients import chosen_clients
 from rageval_dagster.app.opening import untold
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.alerts import report_freshness
-from rageval_dagster.automation.forgetting import OLD_PARTITIONS, forget_in_dagster, held_in_dagster
-from rageval_dagster.automation.home import prepare_dagster_home
+from rageval_dagster.automation.forgetting import held_in_dagster
 from rageval_dagster.benchmark.importing import import_dataset
 from rageval_dagster.cli import main
 from rageval_dagster.corpus.watching import Cursor
@@ -39,8 +37,6 @@ from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD
 from tests.processes import KILLED, exit_code_of
-
-ENDED = dg.DagsterRunStatus.SUCCESS
 
 
 def forget(client: str) -> int:
@@ -112,24 +108,6 @@ def test_nothing_of_a_forgotten_client_is_left_in_any_file(two_clients: Project)
         assert Cursor.read(state.instigator_data.cursor) == Cursor({OTHER: ("probe", 1.0)})
         [tick] = instance.get_ticks(state.instigator_origin_id, state.selector_id)
         assert tick.status == TickStatus.SUCCESS
-
-
-def test_names_of_before_are_forgotten_in_our_own_home_only(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for is_ours in (True, False):
-        if not is_ours:
-            (tmp_path / "theirs").mkdir()
-            monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "theirs"))
-        prepare_dagster_home(project.settings)
-        with dg.DagsterInstance.get() as instance:
-            instance.add_dynamic_partitions(OLD_PARTITIONS, [FORGOTTEN, OTHER])
-            instance.add_run(dg.DagsterRun("evaluation", "r1", tags={"dagster/partition": FORGOTTEN}, status=ENDED))
-            assert held_in_dagster(project.settings, FORGOTTEN).anything is is_ours
-            assert forget_in_dagster(project.settings, FORGOTTEN) == []
-            assert instance.has_dynamic_partition(OLD_PARTITIONS, FORGOTTEN) is not is_ours
-            assert instance.has_run("r1") is not is_ours
-            assert instance.has_dynamic_partition(OLD_PARTITIONS, OTHER)
 
 
 @pytest.mark.slow

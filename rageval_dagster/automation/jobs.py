@@ -16,12 +16,15 @@ def _materializable(*modules: ModuleType) -> list[dg.AssetKey]:
     return [key for each in assets if isinstance(each, dg.AssetsDefinition) for key in sorted(each.keys)]
 
 
-ASSET_KEYS = [corpus.document_store.key, *_materializable(corpus, benchmark, evaluation, history)]
+_BENCHMARK_KEYS = _materializable(corpus, benchmark)
+_EVALUATION_KEYS = [*_BENCHMARK_KEYS, *_materializable(evaluation, history)]
+
+ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS]
 """Of all assets of this project."""
 
 evaluation_job = dg.define_asset_job(
     EVALUATION_JOB,
-    selection=dg.AssetSelection.assets(*_materializable(corpus, benchmark, evaluation, history)),
+    selection=dg.AssetSelection.assets(*_EVALUATION_KEYS),
     description="Scans a client's documents, renews its benchmark where due, evaluates and scores its RAG system.",
     # Models load once: one process a run. Parallelism is across clients.
     executor_def=dg.in_process_executor,
@@ -29,7 +32,7 @@ evaluation_job = dg.define_asset_job(
 
 benchmark_job = dg.define_asset_job(
     BENCHMARK_JOB,
-    selection=dg.AssetSelection.assets(*_materializable(corpus, benchmark)),
+    selection=dg.AssetSelection.assets(*_BENCHMARK_KEYS),
     description="Scans a client's documents and renews its benchmark, without evaluating anything.",
     executor_def=dg.in_process_executor,
 )

@@ -1,6 +1,6 @@
 """Makes the tables that benchmarks/experiments.py replays: 100 configurations of a RAG system x 300 questions.
 
-Usage: python benchmarks/experiment_tables/make.py    (finds clapnq and xquad_en in RAGEVAL_DATA_DIR; some minutes)
+Usage: python benchmarks/experiment_tables/make.py [SET ...]    (clapnq and xquad_en, in RAGEVAL_DATA_DIR; some minutes)
 
 A configuration is a chunk size, a mix of BM25 and dense ranking (by reciprocal rank fusion), and k. The answers are the
 built-in extractive answerer's, so no model is asked. A table holds, for each configuration and question, the score of
@@ -10,6 +10,7 @@ the answer: token F1 for clapnq, whose answers are long, the answer match for xq
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 
 from rageval_dagster.corpus.readers import Document, Section
 from rageval_dagster.corpus.splitting import ChunkSize, cut
-from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.embedding.models import Embedder, load_embedder
 from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.metrics.lexical import squad_tokens, token_f1
 from rageval_dagster.rag.extractive import ExtractiveAnswerer, Match, compose
@@ -52,13 +53,11 @@ def score(name: str, row: dict, answer: str) -> float:
     return answer_match(row["text"], row["answers"], answer) or 0.0
 
 
-def squad_counts(text: str):
-    from collections import Counter
-
+def squad_counts(text: str) -> Counter[str]:
     return Counter(squad_tokens(text))
 
 
-def rankings(asked: Sequence[str], texts: Sequence[str], embedder) -> dict[float, list[list[int]]]:
+def rankings(asked: Sequence[str], texts: Sequence[str], embedder: Embedder) -> dict[float, list[list[int]]]:
     """For each share of dense ranking the best chunks of each question."""
     dense = np.argsort(-(embedder.encode(list(asked)) @ embedder.encode(list(texts)).T), axis=1, kind="stable")
     index = _Bm25Index()
@@ -93,10 +92,8 @@ def table(name: str) -> tuple[np.ndarray, list[str]]:
         ]
         ranked = rankings(texts, chunks, embedder)
         shown = [sorted({n for lists in ranked.values() for n in lists[place]}) for place in range(len(texts))]
-        matched = []
-        for start in range(0, len(texts), 20):
-            part = slice(start, start + 20)
-            matched += answerer.matches(texts[part], [[chunks[n] for n in numbers] for numbers in shown[part]])
+        # All at once, so that a chunk that many questions find is read once.
+        matched = list(answerer.matches(texts, [[chunks[n] for n in numbers] for numbers in shown]))
         for share, k in product(SPACE["dense"], SPACE["k"]):
             scores[size, share, k] = [
                 score(name, row, answer_from(matches, numbers, lists[: int(k)]))
@@ -121,7 +118,7 @@ def answer_from(matches: Sequence[Match], numbers: Sequence[int], contexts: Sequ
 if __name__ == "__main__":
     if not DATA.is_dir():
         sys.exit(f"no human-made sets in {DATA}; name their folder in RAGEVAL_DATA_DIR")
-    for chosen in ("clapnq", "xquad_en"):
+    for chosen in sys.argv[1:] or ("xquad_en", "clapnq"):
         values, documents = table(chosen)
         numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
         np.savez_compressed(

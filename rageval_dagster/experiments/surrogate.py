@@ -5,9 +5,10 @@ process: a configuration's worth is a sum of effects of single values, of pairs 
 are harder or easier for all, which takes no part in it.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rageval_dagster.experiments.spaces import Configurations
 from rageval_dagster.statistics.intervals import cluster_codes
@@ -15,12 +16,11 @@ from rageval_dagster.statistics.intervals import cluster_codes
 if TYPE_CHECKING:
     import numpy as np
 
-SHAPES = ((0.85, 0.1, 0.05), (0.6, 0.3, 0.1), (0.4, 0.3, 0.3))
-"""How much of the variance between configurations is of single values, pairs, and the whole: the likeliest is taken."""
-SCALES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""The variance between configurations, as a multiple of that of their means."""
-NOISES = (0.02, 0.1, 0.3, 1.0)
-"""The same of the noise, where each configuration has a single score."""
+SINGLE, PAIRS, OWN, NOISE = 0.6, 0.3, 0.1, 0.1
+"""What is expected before any score: how much of the variance between configurations is of single values, of pairs, and
+of each configuration alone; and how much noise there is beside it where each has a single score."""
+DOUBT = 1.5
+"""How far the logarithms of these may well be off."""
 DECAY = 1.5
 """Numbers at the two ends of a parameter are alike by exp(-DECAY)."""
 
@@ -46,17 +46,18 @@ class Surrogate:
                 continue
             apart = np.abs(column[:, None] - column[None, :])
             alike.append(np.exp(-DECAY * apart / (size - 1)) if ordered else (apart == 0).astype(float))
-        own = np.eye(len(space.all))
-        single = sum(alike) / len(alike) if alike else own
         pairs = [one * other for place, one in enumerate(alike) for other in alike[:place]]
-        self._kernels = np.array([single, sum(pairs) / len(pairs) if pairs else single, own])
+        own = np.eye(len(space.all))
+        # One for each parameter, one for all pairs, one for the configuration alone.
+        self._kernels = np.array([*alike, sum(pairs) / len(pairs) if pairs else own, own])
+        self._expected = np.array([*[SINGLE / len(alike)] * len(alike), PAIRS, OWN])
 
     def start(self, count: int, seed: int) -> list[int]:
         """So many configurations, each the one that tells most about all others; the first by the seed."""
         import numpy as np
 
         rng = np.random.default_rng(seed)
-        covariance = np.tensordot(SHAPES[1], self._kernels, 1)
+        covariance = np.tensordot(self._expected, self._kernels, 1)
         # Of equally telling ones, which are many, any is as good.
         favour = 1.0 + 0.05 * rng.random(len(covariance))
         chosen: list[int] = []
@@ -99,33 +100,40 @@ class Surrogate:
         level = np.where(same_part, 1.0, 0.0)
         means = known.sum(axis=1) / np.maximum(asked.sum(axis=1), 1)
         spread = float(means.var()) + 1e-8
-        pairs = (slice(None), row[:, None], row[None, :])
-        at_pairs = kernels[pairs]
-        errors = (
-            [np.tensordot(noise, at_pairs, 1) * shared]
-            if noise is not None
-            else [share * spread * np.eye(len(row)) for share in NOISES]
-        )
-        best: tuple[float, np.ndarray, np.ndarray] | None = None
+        at_pairs = kernels[:, row[:, None], row[None, :]]
+        start = np.log(spread * self._expected)
+        if noise is None:
+            at_pairs, start = np.array([*at_pairs, np.eye(len(row))]), np.array([*start, math.log(spread * NOISE)])
+            fixed = level + 1e-9 * np.eye(len(row))
+        else:
+            fixed = level + np.tensordot(noise, at_pairs, 1) * shared + 1e-9 * np.eye(len(row))
         centred = value - value.mean()
-        for error in errors:
-            for shape in SHAPES:
-                signal = np.tensordot(shape, at_pairs, 1)
-                for scale in SCALES:
-                    total = scale * spread * signal + error + level + 1e-7 * np.eye(len(row))
-                    factor = np.linalg.cholesky(total)
-                    half = np.linalg.solve(factor, centred)
-                    fit = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum())
-                    if best is None or fit > best[0]:
-                        best = fit, scale * spread * np.array(shape), factor
-        _, weights, factor = cast("tuple[float, np.ndarray, np.ndarray]", best)
-        across = np.tensordot(weights, self._kernels[:, :, np.array(tried)[row]], 1)
-        left = np.linalg.solve(factor, across.T)
-        worth = left.T @ np.linalg.solve(factor, centred)
-        prior = np.tensordot(weights, self._kernels, 1)
+        weights = np.exp(_likeliest(start, at_pairs, fixed, centred))
+        total = np.linalg.inv(fixed + np.tensordot(weights, at_pairs, 1))
+        weights = weights[: len(self._kernels)]
         at = np.array(tried)[row]
+        across = np.tensordot(weights, self._kernels[:, :, at], 1)
+        worth = across @ total @ centred
         offset = float(np.average(value - worth[at], weights=count))
-        return Posterior(worth + offset, prior - left.T @ left)
+        return Posterior(worth + offset, np.tensordot(weights, self._kernels, 1) - across @ total @ across.T)
+
+
+def _likeliest(start: "np.ndarray", kernels: "np.ndarray", fixed: "np.ndarray", values: "np.ndarray") -> "np.ndarray":
+    """The logarithms of the kernels' weights that explain the values best, not far from `start`."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    def cost(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        parts = np.exp(logs)[:, None, None] * kernels
+        covariance = fixed + parts.sum(axis=0)
+        inverse = np.linalg.inv(covariance)
+        pull = inverse @ values
+        slope = 0.5 * ((inverse - np.outer(pull, pull)) * parts).sum(axis=(1, 2))
+        away = (logs - start) / DOUBT
+        value = 0.5 * (float(values @ pull) + float(np.linalg.slogdet(covariance)[1]) + float(away @ away))
+        return value, slope + away / DOUBT
+
+    return minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 30}).x
 
 
 def conditioned(covariance: "np.ndarray", number: int, noise: float) -> "np.ndarray":
@@ -160,5 +168,5 @@ def _noise(
     centre = np.eye(len(known)) - 1.0 / len(known)
     features = [(weight * (centre @ kernel @ centre)).ravel() for kernel in kernels]
     found, _ = nnls(np.array(features).T, (weight * covariance).ravel())
-    found[2] = max(found[2], 1e-6)
+    found[-1] = max(found[-1], 1e-6)
     return found

@@ -100,10 +100,10 @@ class HttpDefinition(Table):
     """A RAG system behind an HTTP endpoint.
 
     In `url` and in every string of `request`, `{question}`, `{k}`, `{history}`, `{principal}`, `{principal.NAME}`,
-    `{client}` and `{param.NAME}`, a value of `params`, are replaced; a string that is nothing but one of them becomes its value (a number, a list, an object).
-    What has no value is left out. `{{` and `}}` are braces. `request` is the JSON body of a POST, or the query of a
-    GET. The value of the variable that `auth_env` names is sent as `Authorization: Bearer ...`, those of `headers_env`
-    as headers of their own.
+    `{client}` and `{param.NAME}`, a value of `params`, are replaced; a string that is nothing but one of them becomes
+    its value (a number, a list, an object). What has no value is left out. `{{` and `}}` are braces. `request` is the
+    JSON body of a POST, or the query of a GET. The value of the variable that `auth_env` names is sent as
+    `Authorization: Bearer ...`, those of `headers_env` as headers of their own.
 
     `stream` says how the answer comes: `no` (one JSON value, or with answer = "@" a plain text), `sse` (events whose
     data is JSON), `lines` (JSON Lines), or `text` (all of the body is the answer, and no contexts are told).

@@ -19,7 +19,7 @@ from rageval_dagster.errors import SettingsError
 from rageval_dagster.experiments.bets import evidence
 from rageval_dagster.experiments.proposing import proposals
 from rageval_dagster.experiments.spaces import Configuration, Space, configurations_of
-from rageval_dagster.experiments.surrogate import Posterior, Surrogate, conditioned
+from rageval_dagster.experiments.surrogate import LEAST, Posterior, Surrogate, conditioned
 from rageval_dagster.records import Interval
 from rageval_dagster.statistics.intervals import mean_interval
 
@@ -292,18 +292,17 @@ class Plan:
             found = self._surrogate.start(size + len(self._space.all) - len(untried), self._seed)
             return [number for number in found if number in untried][:size]
         size = max(1, (self._for_choosing // self._depth) // 10)
-        worth = {number: self._posterior.mean[number] for number in tried}
-        best, covariance = max(worth.values()), self._posterior.covariance
+        mean, covariance = self._posterior.mean, self._posterior.covariance
+        worth = {number: mean[number] for number in tried}
         found: list[int] = []
         for _ in range(min(size, affordable)):
             free = [number for number in untried if number not in found]
             asked = proposals(self._space, worth, free, ASKS, self._seed + 1000 * len(tried) + len(found))
-            chosen = max(
-                asked, key=lambda number: _improvement(self._posterior.mean[number] - best, covariance[number, number])
-            )
+            # What is good as far as is known, or not known well.
+            chosen = max(asked, key=lambda number: mean[number] + math.sqrt(max(0.0, covariance[number, number])))
             found.append(chosen)
-            worth[chosen] = self._posterior.mean[chosen]
-            covariance = conditioned(covariance, chosen, 1e-6)
+            worth[chosen] = mean[chosen]
+            covariance = conditioned(covariance, chosen, LEAST)
         return found
 
     def _let_leave(self) -> None:
@@ -437,13 +436,6 @@ class Plan:
         found = mean_interval(scores, self._clusters(self._held[: len(scores)]), confidence)
         ends = sorted(map(self._scaled_back, (found.low, found.high)))
         return Interval(self._scaled_back(found.mean), *ends)
-
-
-def _improvement(gain: float, variance: float) -> float:
-    """By how much one is expected to be better than the best, where it is better."""
-    deviation = math.sqrt(max(variance, 1e-12))
-    z = gain / deviation
-    return deviation * (z * 0.5 * math.erfc(-z / math.sqrt(2)) + math.exp(-z * z / 2) / math.sqrt(2 * math.pi))
 
 
 def _split(

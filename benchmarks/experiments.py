@@ -3,8 +3,8 @@
 Usage: python benchmarks/experiments.py [--replays 200] [--only PART]    (parts: same, alike, equal, means)
 
 It replays two tables of real scores, 100 configurations x 300 questions each (benchmarks/experiment_tables), so that
-nothing is asked. Cost is the number of questions asked, in percent of all 30,000; held-out ones count. A search succeeds
-where what it chooses is within .01 of the best. There are two truths to hold that against:
+nothing is asked. Cost is the number of questions asked, in percent of all 30,000; held-out ones count. A search
+succeeds where what it chooses is within .01 of the best. There are two truths to hold that against:
 
 - same: a configuration's mean over all 300 questions of the table. It is what the full grid would find, but favours who
   chooses by all of them: the search keeps a third out.
@@ -169,7 +169,7 @@ def halving(world: World, budget: int, seed: int) -> int:
 
 
 def gam(world: World, budget: int, seed: int) -> int:
-    """As ai4rag describes its own: some at random, then always the one that an additive model of the means predicts best.
+    """As ai4rag describes its own: some at random, then always the one that an additive model of means predicts best.
 
     The model has a penalised effect for each value (penalty .6, as in pyGAM) on all questions' means.
     """
@@ -198,7 +198,7 @@ def greedy(world: World, budget: int, seed: int) -> int:
         before = len(tried)
         for axis, values in enumerate(world.space.values()):
             for level in range(len(values)):
-                number = world.levels.index(tuple([*current[:axis], level, *current[axis + 1 :]]))
+                number = world.levels.index((*current[:axis], level, *current[axis + 1 :]))
                 if number not in tried and len(tried) < budget:
                     tried.append(number)
             current = list(world.levels[best_of(world, tried)])
@@ -225,7 +225,7 @@ WAYS: dict[str, Way] = {
 
 
 def replay(name: str, kind: str, seed: int) -> dict[tuple[str, int], float]:
-    """By how much each way's choice is worse than the best, at each budget, and whether our estimate covers the truth."""
+    """By how much each way's choice is worse than the best, at each budget; whether our estimate covers the truth."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     made = world(name, kind, seed)
     found: dict[tuple[str, int], float] = {}
@@ -238,12 +238,20 @@ def replay(name: str, kind: str, seed: int) -> dict[tuple[str, int], float]:
                     found["covered", percent] = result.estimate.low <= made.truth[chosen] <= result.estimate.high
                     found["estimate", percent] = result.estimate.mean - made.truth[chosen]
                 found["tied", percent] = len(result.tied)
+                found["held", percent] = best_tried_is_tied(made, result)
                 found["winner", percent] = result.winner
             else:
                 chosen = choose(made, budget, seed)
             found[way, percent] = made.truth.max() - made.truth[chosen]
     found["full grid", 100] = made.truth.max() - made.truth[full_grid(made, 0, seed)]
     return found
+
+
+def best_tried_is_tied(world: World, result: SearchResult) -> bool:
+    keys = list(product(*world.space.values()))
+    truth = {tuple(trial.configuration.values()): 0.0 for trial in result.trials}
+    truth = {key: float(world.truth[keys.index(key)]) for key in truth}
+    return max(truth.values()) == max(truth[tuple(each.values())] for each in result.tied)
 
 
 def replay_equal(name: str, seed: int) -> dict[tuple[str, int], float]:
@@ -287,6 +295,8 @@ def report(name: str, kind: str, replays: int, pool: ProcessPoolExecutor) -> Non
         covered = np.concatenate([found["covered", percent] for percent in estimated])
         bias = np.concatenate([found["estimate", percent] for percent in estimated])
         print(f"  the estimate's interval holds the truth in {covered.mean():.3f}, its bias is {bias.mean():+.4f}")
+    held = "".join(f"{found['held', percent].mean():13.2f}" for percent in BUDGETS)
+    print(f"  {'tied has the best one tried':28s}{held}")
     tied = "".join(f"{found['tied', percent].mean():13.1f}" for percent in BUDGETS)
     winners = "".join(f"{found['winner', percent].mean():13.2f}" for percent in BUDGETS)
     print(f"  {'tied, mean number':28s}{tied}\n  {'a winner named':28s}{winners}")

@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rageval_dagster.corpus.readers import Document, Section
 from rageval_dagster.corpus.splitting import ChunkSize, cut
-from rageval_dagster.embedding.models import Embedder, load_embedder
+from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.metrics.lexical import squad_tokens, token_f1
 from rageval_dagster.rag.extractive import ExtractiveAnswerer, Match, compose
@@ -57,7 +58,7 @@ def squad_counts(text: str) -> Counter[str]:
     return Counter(squad_tokens(text))
 
 
-def rankings(asked: Sequence[str], texts: Sequence[str], embedder: Embedder) -> dict[float, list[list[int]]]:
+def rankings(asked: Sequence[str], texts: Sequence[str], embedder: Any) -> dict[float, list[list[int]]]:
     """For each share of dense ranking the best chunks of each question."""
     dense = np.argsort(-(embedder.encode(list(asked)) @ embedder.encode(list(texts)).T), axis=1, kind="stable")
     index = _Bm25Index()
@@ -79,7 +80,7 @@ def rankings(asked: Sequence[str], texts: Sequence[str], embedder: Embedder) -> 
 
 def table(name: str) -> tuple[np.ndarray, list[str]]:
     settings = Settings()
-    embedder = load_embedder(settings.embedding_model, settings)
+    embedder: Any = load_embedder(settings.embedding_model, settings)
     answerer = ExtractiveAnswerer(embedder)
     asked, clusters = questions_of(name)
     texts = [row["text"] for row in asked]

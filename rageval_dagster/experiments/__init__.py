@@ -6,6 +6,7 @@ result = search({"chunk_size": [512, 1024], "k": [3, 5, 7]}, scores_of, question
 print(result.best, result.estimate, result.winner)
 """
 
-from rageval_dagster.experiments.planning import Plan, SearchResult, Trial, search
+from rageval_dagster.experiments.bets import surely_below
+from rageval_dagster.experiments.planning import Batch, Plan, SearchResult, Trial, search
 
-__all__ = ["Plan", "SearchResult", "Trial", "search"]
+__all__ = ["Batch", "Plan", "SearchResult", "Trial", "search", "surely_below"]

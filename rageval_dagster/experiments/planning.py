@@ -9,16 +9,17 @@ recommendation stands, the finalists are asked those, which tells how good they 
 import math
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.experiments.bets import evidence
 from rageval_dagster.experiments.proposing import proposals
 from rageval_dagster.experiments.spaces import Configuration, Space, configurations_of
-from rageval_dagster.experiments.surrogate import Posterior, Surrogate, conditioned
+from rageval_dagster.experiments.surrogate import LEAST, Posterior, Surrogate, conditioned
 from rageval_dagster.records import Interval
 from rageval_dagster.statistics.intervals import mean_interval
 
@@ -36,6 +37,7 @@ HELD_OUT_BUDGET = 1 / 3
 FINALISTS = 4
 TARGET = 10
 """Configurations are asked so many questions that the budget lasts for at least so many configurations."""
+LEAST_STEP = 10
 STEPS = (0.25, 0.5, 1.0)
 """A configuration is asked up to these shares of its questions, and can leave after each."""
 ASKS = 8
@@ -48,7 +50,7 @@ ALPHA = 0.05
 class Batch:
     """Questions to ask a configuration; `number` is its place in the space."""
 
-    configuration: Configuration
+    configuration: Configuration = field(compare=False)
     number: int
     questions: tuple[Any, ...]
 
@@ -158,7 +160,7 @@ class Plan:
         count = len(self._space.all)
         self._depth = max(1, min(len(self._choosing), self._for_choosing // min(count, TARGET)))
         # The union over all pairs that may ever be compared is taken over so many.
-        self._most = min(count, 2 * (self._for_choosing // self._depth))
+        self._most = min(count, math.ceil(1.25 * self._for_choosing / self._depth))
         self._surrogate = Surrogate(self._space)
         self._scores: dict[int, dict[QuestionId, float | None]] = {}
         self._left: dict[int, str] = {}
@@ -188,8 +190,8 @@ class Plan:
             raise SettingsError("these scores are of a batch that the plan does not ask for now; tell those of next()")
         if len(scores) != len(batch.questions):
             raise SettingsError(
-                f"the configuration {batch.configuration} was asked {len(batch.questions)} questions and got "
-                f"{len(scores)} scores; give one for each, None where it failed"
+                f"there are {len(scores)} scores for {len(batch.questions)} questions to {batch.configuration}; "
+                "give one for each, None where it failed"
             )
         for question, score in zip(batch.questions, scores, strict=True):
             if score is not None and not _is_number(score):
@@ -233,8 +235,9 @@ class Plan:
         enough = best in finalists and len(self._kept_out(best)) >= LEAST_HELD_OUT
         worse = self._surely_worse(best, finalists)
         others = [number for number in tried if number != best]
+        behind = worse | {number for number in others if self._seems_worse(number, best, len(others))}
         limit = self._posterior.mean[best] - self._tolerance / self._range[1]
-        tied = [number for number in others if number not in worse or self._posterior.mean[number] >= limit]
+        tied = [number for number in others if number not in behind or self._posterior.mean[number] >= limit]
         return SearchResult(
             best=self._space.all[best],
             tied=[self._space.all[number] for number in (best, *tied)],
@@ -285,21 +288,21 @@ class Plan:
             return untried
         tried = self._tried()
         if len(tried) < 2:
-            found = self._surrogate.start(len(self._space.all), self._seed)
-            return [number for number in found if number in untried][: max(min(affordable, 4), affordable // 2)]
+            size = max(min(affordable, 4), affordable // 2)
+            found = self._surrogate.start(size + len(self._space.all) - len(untried), self._seed)
+            return [number for number in found if number in untried][:size]
         size = max(1, (self._for_choosing // self._depth) // 10)
-        worth = {number: self._posterior.mean[number] for number in tried}
-        best, covariance = max(worth.values()), self._posterior.covariance
+        mean, covariance = self._posterior.mean, self._posterior.covariance
+        worth = {number: mean[number] for number in tried}
         found: list[int] = []
         for _ in range(min(size, affordable)):
             free = [number for number in untried if number not in found]
             asked = proposals(self._space, worth, free, ASKS, self._seed + 1000 * len(tried) + len(found))
-            chosen = max(
-                asked, key=lambda number: _improvement(self._posterior.mean[number] - best, covariance[number, number])
-            )
+            # What is good as far as is known, or not known well.
+            chosen = max(asked, key=lambda number: mean[number] + math.sqrt(max(0.0, covariance[number, number])))
             found.append(chosen)
-            worth[chosen] = self._posterior.mean[chosen]
-            covariance = conditioned(covariance, chosen, 1e-6)
+            worth[chosen] = mean[chosen]
+            covariance = conditioned(covariance, chosen, LEAST)
         return found
 
     def _let_leave(self) -> None:
@@ -315,15 +318,13 @@ class Plan:
     def _step(self, done: int) -> int:
         """Up to which question one goes on that was asked so many; whole clusters, if it can be."""
         for share in STEPS:
-            end = math.ceil(share * self._depth)
-            while share < 1 and 0 < end < self._depth and self._same_cluster(end - 1, end):
+            end = max(LEAST_STEP, math.ceil(share * self._depth))
+            clusters = self._clusters(self._choosing[: self._depth])
+            while end < self._depth and clusters[end - 1] == clusters[end]:
                 end += 1
             if end > done:
-                return end
+                return min(end, self._depth)
         return self._depth
-
-    def _same_cluster(self, one: int, other: int) -> bool:
-        return self._cluster_of[self._choosing[one]] == self._cluster_of[self._choosing[other]]
 
     def _batch(self, number: int, questions: Sequence[QuestionId]) -> Batch:
         return Batch(self._space.all[number], number, tuple(questions))
@@ -410,6 +411,13 @@ class Plan:
         against = evidence(theirs[:shared] - ours[:shared], self._clusters(self._choosing[:shared]))
         return against >= math.log(self._most * (self._most - 1) / alpha)
 
+    def _seems_worse(self, number: int, best: int, others: int) -> bool:
+        """Whether the surrogate gives it a chance of less than alpha, divided by all others, to be as good."""
+        mean, covariance = self._posterior.mean, self._posterior.covariance
+        variance = covariance[best, best] + covariance[number, number] - 2 * covariance[best, number]
+        chance = NormalDist(mean[best] - mean[number], math.sqrt(max(variance, 1e-12))).cdf(0.0)
+        return chance < ALPHA / others
+
     def _surely_worse(self, best: int, finalists: Sequence[int]) -> set[int]:
         """Those that are surely worse than the best, by the questions to choose by or by those held out."""
         found = {number for number in self._tried() if number != best and self._is_worse(number, best)}
@@ -428,13 +436,6 @@ class Plan:
         found = mean_interval(scores, self._clusters(self._held[: len(scores)]), confidence)
         ends = sorted(map(self._scaled_back, (found.low, found.high)))
         return Interval(self._scaled_back(found.mean), *ends)
-
-
-def _improvement(gain: float, variance: float) -> float:
-    """By how much one is expected to be better than the best, where it is better."""
-    deviation = math.sqrt(max(variance, 1e-12))
-    z = gain / deviation
-    return deviation * (z * 0.5 * math.erfc(-z / math.sqrt(2)) + math.exp(-z * z / 2) / math.sqrt(2 * math.pi))
 
 
 def _split(
@@ -462,7 +463,7 @@ def _check(
     tolerance: float,
     direction: str,
 ) -> None:
-    if not questions:
+    if not len(questions):
         raise SettingsError("there are no questions; give at least one question id")
     if len(set(questions)) < len(questions):
         twice = next(question for question in questions if list(questions).count(question) > 1)

@@ -15,11 +15,10 @@ def proposals(
     space, or was tried, stands for the untried configuration that shares most values with it.
     """
     import optuna
-    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+    from optuna.distributions import BaseDistribution, CategoricalDistribution
 
     distributions: dict[str, BaseDistribution] = {
-        str(place): IntDistribution(0, size - 1) if ordered else CategoricalDistribution(range(size))
-        for place, (size, ordered) in enumerate(zip(space.sizes, space.ordered, strict=True))
+        str(place): CategoricalDistribution(range(size)) for place, size in enumerate(space.sizes)
     }
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -21,6 +21,8 @@ SINGLE, PAIRS, OWN, NOISE = 0.6, 0.3, 0.1, 0.1
 of each configuration alone; and how much noise there is beside it where each has a single score."""
 DOUBT = 1.5
 """How far the logarithms of these may well be off."""
+LEAST = 1e-6
+"""Variances are at least so much: that of differences of .001."""
 DECAY = 1.5
 """Numbers at the two ends of a parameter are alike by exp(-DECAY)."""
 
@@ -50,7 +52,7 @@ class Surrogate:
         own = np.eye(len(space.all))
         # One for each parameter, one for all pairs, one for the configuration alone.
         self._kernels = np.array([*alike, sum(pairs) / len(pairs) if pairs else own, own])
-        self._expected = np.array([*[SINGLE / len(alike)] * len(alike), PAIRS, OWN])
+        self._expected = np.array([*[SINGLE / max(1, len(alike))] * len(alike), PAIRS, OWN])
 
     def start(self, count: int, seed: int) -> list[int]:
         """So many configurations, each the one that tells most about all others; the first by the seed."""
@@ -99,14 +101,14 @@ class Surrogate:
         # The level of each part is unknown: what all configurations share is no difference between them.
         level = np.where(same_part, 1.0, 0.0)
         means = known.sum(axis=1) / np.maximum(asked.sum(axis=1), 1)
-        spread = float(means.var()) + 1e-8
+        spread = float(means.var()) + LEAST
         at_pairs = kernels[:, row[:, None], row[None, :]]
         start = np.log(spread * self._expected)
         if noise is None:
             at_pairs, start = np.array([*at_pairs, np.eye(len(row))]), np.array([*start, math.log(spread * NOISE)])
-            fixed = level + 1e-9 * np.eye(len(row))
+            fixed = level + LEAST * np.eye(len(row))
         else:
-            fixed = level + np.tensordot(noise, at_pairs, 1) * shared + 1e-9 * np.eye(len(row))
+            fixed = level + np.tensordot(noise, at_pairs, 1) * shared + LEAST * np.eye(len(row))
         centred = value - value.mean()
         weights = np.exp(_likeliest(start, at_pairs, fixed, centred))
         total = np.linalg.inv(fixed + np.tensordot(weights, at_pairs, 1))
@@ -115,13 +117,16 @@ class Surrogate:
         across = np.tensordot(weights, self._kernels[:, :, at], 1)
         worth = across @ total @ centred
         offset = float(np.average(value - worth[at], weights=count))
-        return Posterior(worth + offset, np.tensordot(weights, self._kernels, 1) - across @ total @ across.T)
+        unknown = np.tensordot(weights, self._kernels, 1) - across @ total @ across.T
+        # Rounded: the last digits depend on the machine, and what is asked next on the smallest difference.
+        return Posterior(np.round(worth + offset, 9), np.round(unknown, 12))
 
 
 def _likeliest(start: "np.ndarray", kernels: "np.ndarray", fixed: "np.ndarray", values: "np.ndarray") -> "np.ndarray":
     """The logarithms of the kernels' weights that explain the values best, not far from `start`."""
     import numpy as np
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     def cost(logs: np.ndarray) -> tuple[float, np.ndarray]:
         parts = np.exp(logs)[:, None, None] * kernels
@@ -133,7 +138,10 @@ def _likeliest(start: "np.ndarray", kernels: "np.ndarray", fixed: "np.ndarray", 
         value = 0.5 * (float(values @ pull) + float(np.linalg.slogdet(covariance)[1]) + float(away @ away))
         return value, slope + away / DOUBT
 
-    return minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 30}).x
+    # Threads for matrices so small wait for each other longer than they work.
+    with threadpool_limits(1, "blas"):
+        bounds = list(zip(start - 4 * DOUBT, start + 4 * DOUBT, strict=True))
+        return minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30}).x
 
 
 def conditioned(covariance: "np.ndarray", number: int, noise: float) -> "np.ndarray":
@@ -168,5 +176,5 @@ def _noise(
     centre = np.eye(len(known)) - 1.0 / len(known)
     features = [(weight * (centre @ kernel @ centre)).ravel() for kernel in kernels]
     found, _ = nnls(np.array(features).T, (weight * covariance).ravel())
-    found[-1] = max(found[-1], 1e-6)
+    found[-1] = max(found[-1], LEAST)
     return found

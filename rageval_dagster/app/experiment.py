@@ -11,9 +11,10 @@ from rageval_dagster.experiments.applying import Tables, command_for, settings_f
 from rageval_dagster.experiments.copies import forecast_copies
 from rageval_dagster.experiments.definition import definition_of, read_definition, settings_of
 from rageval_dagster.experiments.opening import Asked, characters_of, checked, opened
-from rageval_dagster.experiments.results import finish, summary_of
+from rageval_dagster.experiments.results import summary_of
 from rageval_dagster.experiments.standing import standing
 from rageval_dagster.llm.endpoints import Role
+from rageval_dagster.report.experiment import finish
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, get_experiment, list_experiments
@@ -83,8 +84,7 @@ def run(
     if experiment.ended_at is None:
         tell(f"experiment {experiment.number} of client {experiment.client_id}: {len(asked.space)} configurations")
         run_experiment(defs, settings, db, experiment.number, on_batch, until)
-        folder = finish(db, settings, experiment.number)
-        tell(f"results: {folder}")
+        tell(f"report: {finish(db, settings, experiment.number)}")
     else:
         tell(f"experiment {experiment.number} was finished before; nothing of it has changed")
     return summary(db, experiment.number)

@@ -177,8 +177,8 @@ def experiment_sensor() -> dg.SensorDefinition:
     def sensor(
         context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase
     ) -> dg.SensorResult | dg.SkipReason:
-        from rageval_dagster.experiments.results import finish
         from rageval_dagster.experiments.standing import advance
+        from rageval_dagster.report.experiment import finish
         from rageval_dagster.storage.experiments import list_experiments
 
         db, settings = rageval_database.open(), load_settings()

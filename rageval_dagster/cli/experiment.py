@@ -140,6 +140,15 @@ def _print(summary: dict[str, Any], as_json: bool) -> None:
     print_table(rows[:SHOWN], list(rows[0]) if rows else [], "nothing was asked yet")
     if len(rows) > SHOWN:
         print(f"and {len(rows) - SHOWN} more: --json shows them all")
+    effects = [
+        {"parameter": each["parameter"], "value": str(row["value"]), **{n: row[n] for n in ("mean", "low", "high")}}
+        for each in summary["effects"]
+        for row in each["values"]
+    ]
+    if effects:
+        print()
+        print_table(effects, ["parameter", "value", "mean", "low", "high"], "")
+        print()
     print(cell(verdict(summary)))
     if summary["estimate"] is not None:
         print(f"On questions that no choice was made by, the best has {_told(summary['estimate'])}.")

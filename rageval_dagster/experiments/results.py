@@ -1,19 +1,22 @@
 """What came of an experiment: as one shape for people and programs, and as files, one a configuration."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rageval_dagster.experiments.copies import delete_copies, folder_of
+from rageval_dagster.experiments.copies import folder_of
+from rageval_dagster.experiments.definition import Value
 from rageval_dagster.experiments.opening import named
-from rageval_dagster.experiments.standing import Measured, Standing, standing
+from rageval_dagster.experiments.standing import Measured, Standing
 from rageval_dagster.metrics.registry import SHORT_NAMES
 from rageval_dagster.records import Interval
 from rageval_dagster.settings import Settings
+from rageval_dagster.statistics.intervals import mean_interval
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.experiments import get_experiment, spent_usd
+from rageval_dagster.storage.experiments import spent_usd
 
 _SHORT = {metric_id: name for name, metric_id in SHORT_NAMES.items()}
 
@@ -62,6 +65,7 @@ def summary_of(db: Database, now: Standing) -> dict[str, Any]:
         "best": None if found.best is None else dict(found.best),
         "winner": found.winner,
         "estimate": _interval(found.estimate),
+        "effects": effects_of(now),
         "configurations": rows,
     }
 
@@ -90,12 +94,39 @@ def write_results(settings: Settings, db: Database, now: Standing) -> Path:
     return folder
 
 
-def finish(db: Database, settings: Settings, number: int) -> Path:
-    """What is left to do once an experiment has ended: its files are written, its copies deleted."""
-    experiment = get_experiment(db, number)
-    folder = write_results(settings, db, standing(db, experiment))
-    delete_copies(settings, experiment)
-    return folder
+def effects_of(now: Standing) -> list[dict[str, Any]]:
+    """What each parameter does: the objective's mean by value, with 95 % intervals, the parameter of most effect first.
+
+    Of each question it is the mean over the configurations with that value, of questions that were asked under every
+    value; those that were taken out for failing or leaking do not count. Other parameters vary along.
+    """
+    kept = [trial for trial in now.found.trials if trial.worth is not None]
+    clusters = dict(zip(now.experiment.questions, now.experiment.clusters, strict=True))
+    worst = 0.0 if now.experiment.higher_is_better else 1.0
+    found: list[dict[str, Any]] = []
+    for name in now.definition.parameters:
+        by_value: dict[Value, dict[str, list[float]]] = {}
+        counts: Counter[Value] = Counter()
+        for trial in kept:
+            if name not in trial.configuration:
+                continue
+            value = trial.configuration[name]
+            counts[value] += 1
+            scores = now.measured[trial.number].question_scores[now.experiment.objective]
+            for item_id, score in scores.items():
+                by_value.setdefault(value, {}).setdefault(item_id, []).append(worst if score is None else score)
+        shared = set.intersection(*(set(each) for each in by_value.values())) if len(by_value) > 1 else set[str]()
+        if not shared:
+            continue
+        questions = [item_id for item_id in now.experiment.questions if item_id in shared]
+        rows = []
+        for value, by_item in by_value.items():
+            means = [sum(by_item[item_id]) / len(by_item[item_id]) for item_id in questions]
+            interval = mean_interval(means, [clusters[item_id] for item_id in questions])
+            rows.append({"value": value, "configurations": counts[value], **asdict(interval)})
+        spread = max(row["mean"] for row in rows) - min(row["mean"] for row in rows)
+        found.append({"parameter": name, "spread": spread, "questions": len(questions), "values": rows})
+    return sorted(found, key=lambda each: -each["spread"])
 
 
 def verdict(summary: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Experiments on real parts, batch by batch without Dagster: what is found, left out, ended, and gone on with."""
 
 import json
+import re
 
 import pytest
 
@@ -119,6 +120,49 @@ def test_documents_that_change_on_the_way_end_it(varied: Project) -> None:
     ended = ended_of(varied.database(), settings, experiment.number)
     assert ended == "the client's documents changed since it began; run it again to begin anew"
     assert driven(varied, file)["experiment"] == 2
+
+
+def test_the_store_s_own_chunks_are_searched_with_other_vectors(answered: Project, server: ScriptedServer) -> None:
+    text = """
+[experiment]
+client = "acme"
+objective = "overlap.answer_correctness"
+[parameters]
+embedding_model = ["openai:one", "openai:two"]
+retriever = ["dense", "hybrid", "bm25"]
+"""
+    summary = driven(answered, definition(answered.folder, text))
+    found = [
+        (row["configuration"]["retriever"], row["configuration"].get("embedding_model"))
+        for row in summary["configurations"]
+    ]
+    assert sorted(found, key=str) == [
+        ("bm25", None),
+        *((name, model) for name in ("dense", "hybrid") for model in ("openai:one", "openai:two")),
+    ]
+    assert all(row["failed"] == 0 and row["left_because"] != "failed" for row in summary["configurations"])
+    embedded = [text for request in server.requests if "embeddings" in request.path for text in request.body["input"]]
+    assert len(embedded) == 2 * len(set(embedded)), "each text once a model"
+    effects = {each["parameter"]: each["values"] for each in summary["effects"]}
+    assert {row["value"] for row in effects["retriever"]} == {"dense", "hybrid", "bm25"}
+    assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for rows in effects.values() for row in rows)
+
+
+def test_the_report_tells_what_is_recommended_what_each_parameter_does_and_what_left(varied: Project) -> None:
+    summary = driven(varied, own(varied, "right <b>&", "silent", "broken"))
+    path = varied.settings.home / "experiments" / CLIENT / "1" / "report.html"
+    assert path.stat().st_mode & 0o777 == 0o600
+    page = path.read_text(encoding="utf-8")
+    for words in (
+        "rageval experiment apply 1",
+        "failed on every question: raised: ValueError",
+        "[clients.acme.systems",
+    ):
+        assert words in page
+    assert "right &lt;b&gt;&amp;" in page
+    assert "<b>&" not in page
+    assert page.count("<svg") >= len(summary["effects"]) == 2
+    assert not re.search(r"(src|href)=.https?:", page)
 
 
 def ended_of(db: Database, settings: Settings, number: int) -> str | None:

@@ -22,7 +22,7 @@ from rageval_dagster.experiments.definition import CHUNK_OVERLAP, CHUNK_SIZE, Co
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database, open_database
-from rageval_dagster.storage.experiments import Experiment
+from rageval_dagster.storage.experiments import Experiment, list_experiments
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +90,14 @@ def delete_files(settings: Settings, client_id: str) -> None:
     """Deletes all files of all of a client's experiments: copies, results and reports."""
     close_copies()
     shutil.rmtree(folder_of(settings, client_id), ignore_errors=True)
+
+
+def delete_leftovers(settings: Settings, db: Database) -> None:
+    """Deletes the files of experiments that the database does not know any more."""
+    known = {folder_of(settings, each.client_id, each.number) for each in list_experiments(db)}
+    for folder in (settings.home / "experiments").glob("*/*"):
+        if folder not in known:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_copies(

@@ -19,6 +19,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import spent_usd
 
 _SHORT = {metric_id: name for name, metric_id in SHORT_NAMES.items()}
+NO_WINNER = "No clear winner"
 
 
 def summary_of(db: Database, now: Standing) -> dict[str, Any]:
@@ -139,7 +140,7 @@ def verdict(summary: Mapping[str, Any]) -> str:
         return f"{chosen} is surely better than every other configuration that was tried."
     if others:
         which = "1 other is" if others == 1 else f"{others} others are"
-        return f"No clear winner: {which} as good as far as can be told. Recommended, as the cheapest: {chosen}."
+        return f"{NO_WINNER}: {which} as good as far as can be told. Recommended, as the cheapest: {chosen}."
     return f"Recommended: {chosen}. Whether it is better than what was tried less is not sure."
 
 

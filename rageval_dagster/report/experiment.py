@@ -8,7 +8,7 @@ from rageval_dagster.experiments.applying import command_for, lines_of, settings
 from rageval_dagster.experiments.copies import delete_copies, folder_of
 from rageval_dagster.experiments.definition import settings_of
 from rageval_dagster.experiments.opening import named
-from rageval_dagster.experiments.results import summary_of, verdict, write_results
+from rageval_dagster.experiments.results import NO_WINNER, summary_of, verdict, write_results
 from rageval_dagster.experiments.standing import Standing, standing
 from rageval_dagster.report.charts import Bar, Dot, bars, scatter
 from rageval_dagster.report.files import write_whole
@@ -16,7 +16,7 @@ from rageval_dagster.report.page import experiment_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import get_experiment
-from rageval_dagster.telling.words import metric_name, number
+from rageval_dagster.telling.words import capitalised, metric_name, number
 
 
 def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
@@ -39,7 +39,7 @@ def contents_of(db: Database, settings: Settings, now: Standing) -> dict[str, An
     own = settings_of(db, settings, now.experiment)
     return {
         **summary,
-        "verdict": verdict(summary),
+        "verdict": capitalised(verdict(summary).removeprefix(f"{NO_WINNER}: ")),
         "metric": metric_name(summary["objective"]),
         "rows": [{**row, "name": named(row["configuration"])} for row in rows],
         "pictures": [

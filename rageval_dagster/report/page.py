@@ -36,6 +36,7 @@ _SAID: dict[Trouble, str] = {
     "errors": "Could not be scored",
     "failed_run": "Last run failed",
     "benchmark": "Benchmark breaks its rules",
+    "lost_evidence": "Questions lost their evidence",
     "stale": "Not evaluated for too long",
 }
 """What the page of all clients says of those with a trouble; in the order in which it tells them."""

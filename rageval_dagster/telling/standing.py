@@ -11,7 +11,7 @@ from rageval_dagster.storage.incidents import Incident, Kind
 from rageval_dagster.telling.alarms import is_failed_run
 from rageval_dagster.telling.verdicts import TONES, Tone
 
-Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "stale"]
+Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "lost_evidence", "stale"]
 
 TROUBLES: dict[Trouble, str] = {
     "leak": "leak",
@@ -20,6 +20,7 @@ TROUBLES: dict[Trouble, str] = {
     "errors": "not scored",
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
+    "lost_evidence": "lost evidence",
     "stale": "out of date",
 }
 """What may be wrong with a client, in a word, the gravest first."""
@@ -109,6 +110,7 @@ def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_erro
         "errors": "errors" in kinds and not failed,
         "failed_run": "failed_run" in kinds,
         "benchmark": "benchmark" in kinds,
+        "lost_evidence": "lost_evidence" in kinds,
         "stale": "stale" in kinds,
     }
     return [trouble for trouble in TROUBLES if found[trouble]]

@@ -37,7 +37,6 @@ from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.advice import Advised, advised, suspected
 from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
 from rageval_dagster.telling.verdicts import (
-    TONES,
     MoreQuestions,
     Verdict,
     headline,
@@ -227,9 +226,7 @@ def client_contents(
     found.sort(
         key=lambda each: (
             each.evaluation.system not in settings.system,
-            not each.evaluation.foreign_chunks,
-            list(TONES).index(each.verdict.tone),
-            -each.evaluation.item_count,
+            each.verdict.gravity,
             -each.evaluation.id,
         )
     )

@@ -210,6 +210,7 @@ def print_evaluations(
     """
     from rageval_dagster.llm.endpoints import same_model_warning
     from rageval_dagster.telling.links import report_path
+    from rageval_dagster.telling.words import STAND_IN
 
     if not found:
         print("nothing was evaluated")
@@ -223,6 +224,9 @@ def print_evaluations(
         if each is not found[0] and len(lines) > 1:
             print()
         print("\n".join(lines))
+    stands_in = [name for name, own in clients.items() if own.answer_model is None]
+    if any(each.report.evaluation.system_reference and each.report.evaluation.client_id in stands_in for each in found):
+        print(STAND_IN)
     for name, own in clients.items():
         if (path := report_path(own.report_dir, name)).exists():
             print(f"Report: {path}")

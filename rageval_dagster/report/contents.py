@@ -92,9 +92,11 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
+    `stands_in` is whether the built-in answerer without a model gave the answers.
     """
 
     report: EvaluationReport
+    stands_in: bool
     earlier: Sequence[int]
     judged: Judged
     verdict: Verdict
@@ -274,6 +276,7 @@ def _evaluation_contents(
         documents = {names[document_id]: change for document_id, change in documents.items()}
     return EvaluationContents(
         report=report,
+        stands_in=evaluation.system_reference and settings.answer_model is None,
         earlier=[run for run in runs if run != evaluation.id],
         judged=judged,
         verdict=verdict_of(db, judged, spec.max_error_share),

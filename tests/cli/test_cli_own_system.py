@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.records import Answer, Chunk, Evidence, Item
 from rageval_dagster.storage.clients import set_systems
 from rageval_dagster.storage.results import save_results, save_retrievals
 from rageval_dagster.telling.links import report_path
@@ -67,10 +67,12 @@ def test_evidence_that_a_question_does_not_have_is_not_missed(project: Project, 
     nothing = [replace(each, relevant_chunks=None, relevant_documents=None) for each in others]
     records = [(each, each.item_id) for each in (*relevant, *nothing)]
     save_retrievals(db, evaluation.id, records)
-    save_results(db, evaluation.id, [(result_of(each), key) for each, key in records])
+    declined = Answer("I cannot say.", declined=True)
+    save_results(db, evaluation.id, [(replace(result_of(each), answer=declined), key) for each, key in records])
     for item, rank in said.items():
         shown = run("runs", "show", evaluation.id, "--question", item.item_id)
         assert f"rank of the evidence: {rank}\n" in shown.out, shown
+        assert "  declined: I cannot say.\n" in shown.out
 
 
 @pytest.mark.slow

@@ -351,8 +351,7 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
         generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        more = "add documents or import questions: these documents give no more"
-        steps.append(more if found.shortage else f"more questions, about other documents: {generate}")
+        steps.append(found.shortage or f"more questions, about other documents: {generate}")
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
     return [*steps[: MOST_STEPS - 1], worst]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, gone_items
@@ -92,7 +93,8 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
-    `stands_in` is whether the built-in answerer without a model gave the answers.
+    `shortage` is why the dataset has
+    fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave the answers.
     """
 
     report: EvaluationReport
@@ -115,6 +117,7 @@ class EvaluationContents:
     grouped_by_metric: str | None
     trends: Mapping[str, Sequence[tuple[datetime, float | None]]]
     dataset: Dataset
+    shortage: str | None
     seconds: Sequence[float]
     questions: Questions
 
@@ -302,7 +305,8 @@ def _evaluation_contents(
         groups={} if grouped is None or redact else _groups(questions, report.summaries[grouped]),
         grouped_by_metric=grouped,
         trends={name: trend for name, trend in _trends(db, evaluation).items() if name in report.summaries},
-        dataset=benchmark_storage.get_dataset(db, evaluation.dataset_id),
+        dataset=(dataset := benchmark_storage.get_dataset(db, evaluation.dataset_id)),
+        shortage=shortage(db, dataset),
         seconds=sorted(latencies(db, evaluation.id)),
         questions=questions,
     )

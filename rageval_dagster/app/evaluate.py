@@ -16,7 +16,7 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks
-from rageval_dagster.evaluation.request import check_metrics
+from rageval_dagster.evaluation.request import check_metrics, check_systems
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, metric_failures, reports_of
 from rageval_dagster.evaluation.verdict import with_too_many_errors
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
@@ -263,7 +263,7 @@ def _choose(
 
     checked_cron(settings)
     if client is not None:  # before the document store is read, which may take long
-        _check_settings(settings, client, plan, asking)
+        _check_settings(settings, db, client, plan, asking)
     usable = chosen = chosen_clients(settings, db, client, tell)
     refused = open_store(settings).refused() if client is None else []
     for _, reason in refused:
@@ -272,7 +272,7 @@ def _choose(
         usable = []
         for client_id in chosen:
             try:
-                _check_settings(settings, client_id, plan, asking)
+                _check_settings(settings, db, client_id, plan, asking)
                 usable.append(client_id)
             except SettingsError as error:
                 if client_id == chosen[-1] and not usable:
@@ -282,9 +282,10 @@ def _choose(
     return len(chosen), usable, bool(refused)
 
 
-def _check_settings(settings: Settings, client_id: str, plan: Plan, asking: bool) -> None:
+def _check_settings(settings: Settings, db: Database, client_id: str, plan: Plan, asking: bool) -> None:
     """Refuses a client whose metrics, or whose systems where they are asked, cannot be used."""
     own = settings.for_client(client_id)
+    check_systems(db, own, client_id, plan.systems)
     check_metrics(own, plan.k or own.k)
     for name in (plan.systems or own.system) if asking else ():
         check_access(name, own, client_id)

@@ -210,6 +210,7 @@ def print_evaluations(
     """
     from rageval_dagster.llm.endpoints import same_model_warning
     from rageval_dagster.telling.links import report_path
+    from rageval_dagster.telling.words import STAND_IN
 
     if not found:
         print("nothing was evaluated")
@@ -223,6 +224,9 @@ def print_evaluations(
         if each is not found[0] and len(lines) > 1:
             print()
         print("\n".join(lines))
+    stands_in = [name for name, own in clients.items() if own.answer_model is None]
+    if any(each.report.evaluation.system_reference and each.report.evaluation.client_id in stands_in for each in found):
+        print(STAND_IN)
     for name, own in clients.items():
         if (path := report_path(own.report_dir, name)).exists():
             print(f"Report: {path}")
@@ -347,8 +351,7 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
         generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        more = "add documents or import questions: these documents give no more"
-        steps.append(more if found.shortage else f"more questions, about other documents: {generate}")
+        steps.append(found.shortage or f"more questions, about other documents: {generate}")
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
     return [*steps[: MOST_STEPS - 1], worst]

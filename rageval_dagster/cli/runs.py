@@ -209,7 +209,8 @@ def _print_questions(
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {_rank(question)}")
         print(f"  Q: {cell(item.question)}")
         nothing = "(nobody said)" if item.answerable else "(no answer: unanswerable)"
-        expected, answered = f"expected: {cell(' | '.join(item.answers)) or nothing}", f"answered: {question.answer}"
+        verb = "declined" if question.declined else "answered"
+        expected, answered = f"expected: {cell(' | '.join(item.answers)) or nothing}", f"{verb}: {question.answer}"
         for said in (expected, answered):
             print(f"  {cell(said) if passages else fitting(said, MOST_PLACES)}")
         for hit in question.hits if passages else ():

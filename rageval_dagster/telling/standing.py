@@ -84,10 +84,9 @@ def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | Non
     """What a row of fleet_overview says of its client; None where nothing was judged."""
     if row["regressed_metric"] is None and too_many_errors(row["errors"] or 0, row["items"] or 0, max_error_share):
         return "failed"
-    if row["verdict"] == "passed" and row["worst_delta"] is None:
-        return "first"  # there is nothing before
     tones: dict[str | None, Tone] = {
         "passed": "same",
+        "first": "first",
         "regressed": "worse",
         "unclear": "unclear",
         "failed": "failed",
@@ -105,7 +104,7 @@ def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_erro
     regressed = tone_of_client(row, max_error_share) == "worse"
     found: dict[Trouble, bool] = {
         "leak": bool(row["foreign_chunks"]) or ("leak" in kinds and row["foreign_chunks"] is None),
-        "regression": regressed or ("regression" in kinds and row["verdict"] != "passed"),
+        "regression": regressed or ("regression" in kinds and row["verdict"] not in ("passed", "first")),
         "failed": failed,
         "errors": "errors" in kinds and not failed,
         "failed_run": "failed_run" in kinds,

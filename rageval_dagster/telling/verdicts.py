@@ -34,9 +34,9 @@ TONES: dict[Tone, str] = {
     "worse": "regressed",
     "failed": "system failed",
     "unclear": "unclear",
-    "first": "first run",
     "same": "passed",
     "better": "passed, better",
+    "first": "first run",
     "unmeasured": "not measured",
 }
 """What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
@@ -77,6 +77,12 @@ class Verdict:
     def tone(self) -> Tone:
         is_down = self.failed and (self.scores != "worse" or self.judged.evaluation.answered_nothing)
         return "failed" if is_down else self.scores
+
+    @property
+    def gravity(self) -> tuple[bool, int, int]:
+        """Where it stands among others, the gravest first: leaks, then by tone, then by most questions."""
+        evaluation = self.judged.evaluation
+        return not evaluation.foreign_chunks, list(TONES).index(self.tone), -evaluation.item_count
 
 
 def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:

@@ -108,7 +108,8 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert "8 questions cannot prove a drop: too few, or about too few documents." in figures
     assert "Next: name your own system in rageval.toml (docs/your-rag-system.md)" in figures
     assert "Next: read the questions that went worst: rageval runs show 1" in figures
-    assert len(figures) <= 10, ended.out
+    assert "Answers are by the built-in extractive answerer: a stand-in for your system." in figures
+    assert len(figures) <= 11, ended.out
     assert "RAGEVAL_" not in ended.out, "no variable stands in a verdict"
     [report] = [line.removeprefix("Report: ") for line in figures if line.startswith("Report: ")]
     assert Path(report).exists()

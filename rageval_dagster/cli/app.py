@@ -9,6 +9,7 @@ from rageval_dagster.cli import (
     datasets,
     doctor,
     evaluate,
+    experiment,
     forget,
     init,
     judge,
@@ -39,6 +40,7 @@ app.add_typer(runs.app, name="runs")
 app.command("trec")(trec.trec)
 app.add_typer(metrics.app, name="metrics")
 app.command("notify")(notify.notify)
+app.add_typer(experiment.app, name="experiment")
 app.command("forget")(forget.forget)
 app.add_typer(clients.app, name="clients")
 app.add_typer(config.app, name="config")

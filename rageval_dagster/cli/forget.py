@@ -54,6 +54,7 @@ def _show(held: "Held") -> None:
         "Dagster runs of no single client, which may name it": held.in_dagster.shared_runs,
         "Dagster partitions": int(held.in_dagster.partition),
         "reports": held.reports,
+        "files of experiments": held.experiments,
         "copies of the document store (made again when needed)": held.snapshots,
     }
     table = [{"what": what, "count": count} for what, count in counts.items() if count]

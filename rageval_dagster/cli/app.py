@@ -12,6 +12,7 @@ from rageval_dagster.cli import (
     forget,
     init,
     judge,
+    labels,
     metrics,
     notify,
     overview,
@@ -38,6 +39,7 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
 app.command("trec")(trec.trec)
 app.add_typer(metrics.app, name="metrics")
+app.add_typer(labels.app, name="labels")
 app.command("notify")(notify.notify)
 app.command("forget")(forget.forget)
 app.add_typer(clients.app, name="clients")

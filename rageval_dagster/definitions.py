@@ -2,10 +2,11 @@
 
 import dagster as dg
 
-from rageval_dagster.assets import benchmark, checks, corpus, evaluation, history
+from rageval_dagster.assets import benchmark, checks, corpus, evaluation, experiments, history
 from rageval_dagster.automation.alerts import alert_sensor
 from rageval_dagster.automation.dead_runs import dead_run_sensor
-from rageval_dagster.automation.jobs import benchmark_job, evaluation_job
+from rageval_dagster.automation.experiments import experiment_open_job, experiment_sensor
+from rageval_dagster.automation.jobs import benchmark_job, evaluation_job, experiment_copies_job, experiment_job
 from rageval_dagster.automation.progress import PROGRESS_LOGGER, progress_logger
 from rageval_dagster.automation.retention import retention_job, retention_schedule
 from rageval_dagster.automation.schedules import evaluation_schedules
@@ -29,11 +30,14 @@ _store = DocumentStore(settings=_settings)
 _embedding = Embedding(database=_database, settings=_settings)
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history]),
+    assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history, experiments]),
     asset_checks=checks.asset_checks(),
-    jobs=[evaluation_job, benchmark_job, retention_job],
+    jobs=[
+        *(evaluation_job, benchmark_job, retention_job),
+        *(experiment_open_job, experiment_copies_job, experiment_job),
+    ],
     schedules=[*evaluation_schedules(), retention_schedule],
-    sensors=[document_store_sensor(), dead_run_sensor(), alert_sensor()],
+    sensors=[document_store_sensor(), dead_run_sensor(), alert_sensor(), experiment_sensor()],
     resources={
         f"{PREFIX}database": _database,
         f"{PREFIX}settings": _settings,

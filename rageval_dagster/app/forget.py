@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rageval_dagster.corpus.snapshots import list_snapshots, remove_snapshots
 from rageval_dagster.errors import DatabaseError, RagevalError
+from rageval_dagster.experiments.copies import delete_files, files_of
 from rageval_dagster.report.files import delete_reports, reports_of_client
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 class Held:
     """What there is of a client: rows by table, what Dagster has, files; and when it was forgotten before, if it was.
 
-    `snapshots` counts copies of the document store, which hold all clients and are made again when needed.
+    `experiments` counts the files of its experiments, `snapshots` copies of the document store, which hold all clients
+    and are made again when needed.
     """
 
     client: str
     rows: Mapping[str, int]
     in_dagster: "forgetting.Held"
     reports: int
+    experiments: int
     snapshots: int
     forgotten_at: datetime | None
 
@@ -45,13 +48,16 @@ def held_of(settings: Settings, db: Database, client: str) -> Held:
     in_dagster = held_in_dagster(settings, client)
     stone = tombstone(db, client)
     reports = len(reports_of_client(settings, client))
-    if not rows and not in_dagster.anything and not reports and stone is None:
+    experiments = len(files_of(settings, client))
+    if not rows and not in_dagster.anything and not reports and not experiments and stone is None:
         raise RagevalError(
             f"nothing is stored of a client {client!r}: `rageval status` shows those there are. Its documents, if the "
             "document store has any, are yours; `exclude` in rageval.toml keeps a collection from being evaluated"
         )
     snapshots = len(list_snapshots(settings.home))
-    return Held(client, rows, in_dagster, reports, snapshots, None if stone is None else stone.forgotten_at)
+    return Held(
+        client, rows, in_dagster, reports, experiments, snapshots, None if stone is None else stone.forgotten_at
+    )
 
 
 def forget(settings: Settings, db: Database, held: Held) -> list[str]:
@@ -65,6 +71,7 @@ def forget(settings: Settings, db: Database, held: Held) -> list[str]:
     client = held.client
     with keep_lease(db, client, lease_holder("forget")) if "clients" in held.rows else nullcontext():
         kept = forget_in_dagster(settings, client)
+        delete_files(settings, client)
         delete_rows(db, client)
     if held.rows or held.forgotten_at is None:
         bury(db, client, held.rows)

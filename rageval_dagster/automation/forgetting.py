@@ -5,7 +5,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
+from rageval_dagster.assets.experiments import keys_of_client
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS, EXPERIMENTS_PARTITIONS
 from rageval_dagster.automation.dagster_internals import (
     STORAGE_FILES,
     Owned,
@@ -48,11 +49,17 @@ def held_in_dagster(settings: Settings, client_id: str) -> Held:
     """Counts what `forget_in_dagster` would delete."""
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
+        keys = [partition_key(client_id), *_experiments_of(instance, client_id)]
         return Held(
-            runs=len(runs_of(instance, partition_key(client_id), OWNED)),
+            runs=sum(len(runs_of(instance, key, OWNED)) for key in keys),
             shared_runs=len(runs_of(instance, None, OWNED)),
             partition=instance.has_dynamic_partition(CLIENTS_PARTITIONS, partition_key(client_id)),
         )
+
+
+def _experiments_of(instance: dg.DagsterInstance, client_id: str) -> list[str]:
+    """The partitions of a client's experiments."""
+    return keys_of_client(instance.get_dynamic_partitions(EXPERIMENTS_PARTITIONS), client_id)
 
 
 def forget_in_dagster(settings: Settings, client_id: str) -> list[str]:
@@ -66,19 +73,23 @@ def forget_in_dagster(settings: Settings, client_id: str) -> list[str]:
     """
     prepare_dagster_home(settings)
     partition = partition_key(client_id)
-    names = {client_id, partition}
     with dg.DagsterInstance.get() as instance:
+        experiments = _experiments_of(instance, client_id)
+        names = {client_id, partition, *experiments}
         shared = runs_of(instance, None, OWNED)
-        own = runs_of(instance, partition, OWNED)
+        own = [run_id for key in (partition, *experiments) for run_id in runs_of(instance, key, OWNED)]
         for run_id in [*own, *(run_id for run_id, ended in shared.items() if ended)]:
             delete_run(instance, run_id)
         going_on = [f"run {run_id}, which is of no single client," for run_id, ended in shared.items() if not ended]
-        delete_records(instance, partition, OWNED)
+        for key in (partition, *experiments):
+            delete_records(instance, key, OWNED)
         going_on += [
             f"backfill {backfill_id} names the client and" for backfill_id in delete_backfills(instance, names, OWNED)
         ]
         kept = [f"{what} goes on; run forget again after that" for what in going_on]
         blank_ticks(instance, names, OWNED, lambda cursor: Cursor.read(cursor).without(client_id).text())
+        for key in experiments:
+            instance.delete_dynamic_partition(EXPERIMENTS_PARTITIONS, key)
         instance.delete_dynamic_partition(CLIENTS_PARTITIONS, partition)
         root = Path(instance.root_directory)
     for path in (root / name for name in STORAGE_FILES):

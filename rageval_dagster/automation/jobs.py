@@ -1,13 +1,15 @@
-"""The jobs: the whole chain for one client, and its part that makes a benchmark."""
+"""The jobs: the whole chain for one client, its part that makes a benchmark, and those of experiments."""
 
 from types import ModuleType
 
 import dagster as dg
 
-from rageval_dagster.assets import benchmark, corpus, evaluation, history
+from rageval_dagster.assets import benchmark, corpus, evaluation, experiments, history
 
 EVALUATION_JOB = "rageval_evaluation"
 BENCHMARK_JOB = "rageval_benchmark"
+EXPERIMENT_COPIES_JOB = "rageval_experiment_copies"
+EXPERIMENT_JOB = "rageval_experiments"
 
 
 def _materializable(*modules: ModuleType) -> list[dg.AssetKey]:
@@ -19,7 +21,9 @@ def _materializable(*modules: ModuleType) -> list[dg.AssetKey]:
 _BENCHMARK_KEYS = _materializable(corpus, benchmark)
 _EVALUATION_KEYS = [*_BENCHMARK_KEYS, *_materializable(evaluation, history)]
 
-ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS]
+_EXPERIMENT_KEYS = _materializable(experiments)
+
+ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS, *_EXPERIMENT_KEYS]
 """Of all assets of this project."""
 
 evaluation_job = dg.define_asset_job(
@@ -34,5 +38,19 @@ benchmark_job = dg.define_asset_job(
     BENCHMARK_JOB,
     selection=dg.AssetSelection.assets(*_BENCHMARK_KEYS),
     description="Scans a client's documents and renews its benchmark, without evaluating anything.",
+    executor_def=dg.in_process_executor,
+)
+
+experiment_copies_job = dg.define_asset_job(
+    EXPERIMENT_COPIES_JOB,
+    selection=dg.AssetSelection.assets(experiments.experiment_copies),
+    description="Makes the copies of a client's documents that an experiment searches.",
+    executor_def=dg.in_process_executor,
+)
+
+experiment_job = dg.define_asset_job(
+    EXPERIMENT_JOB,
+    selection=dg.AssetSelection.assets(experiments.experiment_trials),
+    description="Tries a configuration of an experiment on some questions; those of several are tried at once.",
     executor_def=dg.in_process_executor,
 )

@@ -67,17 +67,18 @@ def launch(
         config = {**run_config(trigger, **plan), "loggers": {PROGRESS_LOGGER: {}}}
         assets = {spec.key.to_user_string() for spec in defs.resolve_all_asset_specs()}
         tags = run_tags(client_id, trigger)
-        launched = _execute(instance, job, config, tags, lambda step: on_step(step) if step in assets else None)
+        launched = execute(instance, job, config, tags, lambda step: on_step(step) if step in assets else None)
         return replace(launched, untold=after_run(instance, db, settings, client_id))
 
 
-def _execute(
+def execute(
     instance: dg.DagsterInstance,
     job: dg.JobDefinition,
     config: Mapping[str, Any],
     tags: Mapping[str, str],
     on_step: Callable[[str], None],
 ) -> Launched:
+    """Runs a job in this process and waits for it; `on_step` is called with the name of each step as it begins."""
     run_id, events = start_run(instance, job, config, tags, "rageval_dagster.definitions", CODE_LOCATION)
     failed_step = message = None
     interrupted = False

@@ -17,6 +17,7 @@ RETENTION_CRON = "30 3 * * *"
 def rageval_retain(context: dg.OpExecutionContext, rageval_database: HistoryDatabase) -> Iterator[dg.Output]:
     """Deletes what is too old; a client that is being worked on is left for tomorrow."""
     from rageval_dagster.benchmark.review import EDITED, REJECTED
+    from rageval_dagster.experiments.copies import delete_leftovers
     from rageval_dagster.report.files import renew_old_reports
     from rageval_dagster.storage.retention import retain_all
     from rageval_dagster.storage.types import utc_now
@@ -24,6 +25,7 @@ def rageval_retain(context: dg.OpExecutionContext, rageval_database: HistoryData
     db, settings = rageval_database.open(), load_settings()
     report = retain_all(db, settings, judged=(REJECTED, EDITED))
     report.failures += renew_old_reports(db, settings, utc_now())
+    delete_leftovers(settings, db)
     yield dg.Output(None, metadata=report.metadata())
     if report.failures:
         raise RagevalError(f"not done for all clients: {'; '.join(report.failures)}")

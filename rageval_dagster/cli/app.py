@@ -9,6 +9,7 @@ from rageval_dagster.cli import (
     datasets,
     doctor,
     evaluate,
+    experiment,
     forget,
     init,
     judge,
@@ -41,6 +42,7 @@ app.command("trec")(trec.trec)
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(labels.app, name="labels")
 app.command("notify")(notify.notify)
+app.add_typer(experiment.app, name="experiment")
 app.command("forget")(forget.forget)
 app.add_typer(clients.app, name="clients")
 app.add_typer(config.app, name="config")

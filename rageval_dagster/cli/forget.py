@@ -34,7 +34,8 @@ def forget(
     kept = app.forget(settings, db, held)
     print(f"{cell(client)}: forgotten, {plural(sum(held.rows.values()), 'row')} deleted")
     print(
-        "The document store is yours and was not touched. Backups of the database and of RAGEVAL_HOME are yours, too."
+        "The document store is yours and was not touched. So are backups of the database and of RAGEVAL_HOME, and logs "
+        "of services, which may name the client."
     )
     named = cell(shlex.quote(client))
     print(f"Nothing is done with this client any more until you name it: rageval evaluate --client {named}")
@@ -53,6 +54,7 @@ def _show(held: "Held") -> None:
         "Dagster runs of no single client, which may name it": held.in_dagster.shared_runs,
         "Dagster partitions": int(held.in_dagster.partition),
         "reports": held.reports,
+        "files of experiments": held.experiments,
         "copies of the document store (made again when needed)": held.snapshots,
     }
     table = [{"what": what, "count": count} for what, count in counts.items() if count]

@@ -153,18 +153,6 @@ def newly_failing(judged: "Judged") -> Sequence[str]:
     return f"{told(len(failing), judged.judgement.asked_again)}: {named(failing, MOST_IDS)}", both
 
 
-def gate_json(judged: "Judged") -> dict[str, Any]:
-    """What `--json` prints of the gate."""
-    return {
-        "verdict": judged.judgement.verdict,
-        "baseline_run": judged.judgement.baseline_id,
-        "changes": [asdict(change) for change in judged.judgement.changes],
-        "newly_failing": list(judged.judgement.newly_failing),
-        "asked_again": judged.judgement.asked_again,
-        "metrics": [asdict(row) for row in judged.gated],
-    }
-
-
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
     from rageval_dagster.gate.spec import seen_from
 

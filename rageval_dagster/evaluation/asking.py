@@ -1,7 +1,8 @@
 """The stages in which a system is asked: every question is retrieved and answered, and stored by content."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from rageval_dagster.corpus.evidence import Resolution, names_pages, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits, stray_owners
@@ -10,7 +11,7 @@ from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.evaluation.stages import BATCH, StageReport, offset_progress
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
-from rageval_dagster.records import UNKEPT, Hit, Item, Progress
+from rageval_dagster.records import UNKEPT, Hit, Item, Progress, Result
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database, in_batches
@@ -69,6 +70,79 @@ def run_retrieval(
         if progress is not None:
             progress(done, len(missing))
     return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one question came to when it was asked; `latency_s` is None where the answer is one of before.
+
+    `tokens` as of `AnswerOutcome`.
+    """
+
+    result: Result
+    latency_s: float | None
+    tokens: tuple[int, int] | None
+
+
+def ask_once(
+    db: Database,
+    store: ChromaStore,
+    system: RagSystem,
+    client_id: str,
+    items: Sequence[Item],
+    k: int,
+    depth: int,
+    resolutions: Mapping[str, Resolution],
+) -> list[Asked]:
+    """Retrieves and answers each item's question once; nothing is stored.
+
+    Args:
+        resolutions: of each item's evidence in the store's chunks, by item id.
+
+    Raises:
+        LanguageModelError: as `RagSystem.answer`.
+    """
+    started = time.monotonic()
+    retrievals = system.retrieve(items, depth)
+    retrieved_s = time.monotonic() - started
+    found = [(resolutions[item.item_id], retrieval.hits) for item, retrieval in zip(items, retrievals, strict=True)]
+    placed = placed_hits(db, store, system, client_id, found)
+    # Where the system answered when it was asked, it saw all that it returned.
+    seen = None if system.answers_at_once else k
+    contexts = [[hit.text for hit in (place.hits or ())[:seen]] for place in placed]
+    started = time.monotonic()
+    said = (
+        with_owners(db, store, client_id, [each.answer for each in retrievals])
+        if system.answers_at_once
+        else system.answer(items, contexts)
+    )
+    answered_s = time.monotonic() - started
+    asked: list[Asked] = []
+    for item, place, answer, retrieval in zip(items, placed, said, retrievals, strict=True):
+        hits: tuple[Hit, ...] = tuple(place.hits or ())
+        chunks, documents = place.resolution.chunks, place.resolution.documents
+        owner = "own" if answer is None else answer.owner
+        # What was made from another client's words is nobody's to judge.
+        own = all(each not in UNKEPT for each in (owner, *(hit.owner for hit in hits)))
+        latency_s = answer and answer.latency_s
+        if not system.answers_at_once:
+            alone_s = answered_s / len(items) if latency_s is None else latency_s
+            is_new = answer is not None and answer.made_at is None
+            latency_s = retrieved_s / len(items) + alone_s if is_new else None
+        result = Result(
+            item=item,
+            relevant_chunks=None if chunks is None else frozenset(chunks),
+            relevant_documents=None if documents is None else frozenset(documents),
+            hits=hits,
+            k=k,
+            answer=answer.answer if answer is not None and own else None,
+            contexts=tuple(hit.text for hit in hits[:seen]),
+            error=retrieval.error or (answer and answer.error),
+            tells_contexts=place.hits is not None,
+            answer_owner=owner,
+        )
+        asked.append(Asked(result, latency_s, None if answer is None else answer.tokens))
+    return asked
 
 
 def placed_hits(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal, current_dataset, planned_size, renewal_due, specs_of
 from rageval_dagster.benchmark.renewal import SAMPLE_SHARE, SPARE
@@ -18,6 +18,9 @@ from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import TIMES
+
+if TYPE_CHECKING:
+    from rageval_dagster.metrics.interface import Metric
 
 SINGLE_CALLS, MULTI_HOP_CALLS, UNANSWERABLE_CALLS = 3, 5, 2
 """What one draft takes: the model writes it, and critics judge it."""
@@ -129,7 +132,12 @@ def judge_calls(settings: Settings, k: int) -> int:
     """What the judge is asked about one result of usual size by all the metrics that the client runs."""
     from rageval_dagster.metrics.registry import chosen_metrics, options_of
 
-    judged = [metric for metric in chosen_metrics(settings, options_of(settings, k)) if metric.judged is not None]
+    return judge_calls_of(chosen_metrics(settings, options_of(settings, k)))
+
+
+def judge_calls_of(metrics: "Sequence[Metric]") -> int:
+    """What the judge is asked about one result of usual size by these metrics."""
+    judged = [metric for metric in metrics if metric.judged is not None]
     return len(frozenset[str]().union(*(metric.asks or {metric.id} for metric in judged)))
 
 

@@ -44,7 +44,7 @@ class Answering:
     async def answer(self, asker: Asker, question: str, contexts: Sequence[str]) -> Completion:
         """The model's answer, improved where that is due and RAG__VERIFICATION_ENABLED is set.
 
-        Its latency is that of both replies; `made_at` is when the older of them came.
+        Its latency and its tokens are those of both replies; `made_at` is when the older of them came.
 
         Raises:
             ModelFailedError: it gave no usable reply.
@@ -59,7 +59,13 @@ class Answering:
         except ModelFailedError:
             return first
         made_at = min(filter(None, (first.made_at, better.made_at)), default=None)
-        return Completion(better.text, latency_s=first.latency_s + better.latency_s, made_at=made_at)
+        return Completion(
+            better.text,
+            prompt_tokens=first.prompt_tokens + better.prompt_tokens,
+            completion_tokens=first.completion_tokens + better.completion_tokens,
+            latency_s=first.latency_s + better.latency_s,
+            made_at=made_at,
+        )
 
     async def improve(
         self, asker: Asker, question: str, answer: str, contexts: Sequence[str], issues: Sequence[str]

@@ -34,7 +34,8 @@ class CallableEndpoint:
         self._client_id = client_id
         self._reader = reader
         self._function = load_function(definition.function, settings.path("."))
-        self._takes = _parameters(f"system {name!r}: {definition.function}", self._function)
+        where = f"system {name!r}: {definition.function}"
+        self._takes = _parameters(where, self._function, tuple(definition.params))
 
     def declared_version(self) -> str | None:
         """The version that is defined, or that the function has as `__rageval_version__` or `version`."""
@@ -57,7 +58,7 @@ class CallableEndpoint:
         }
         started = monotonic()
         try:
-            said = self._function(**{name: given[name] for name in self._takes})
+            said = self._function(**{name: given[name] for name in self._takes}, **self._definition.params)
             if inspect.isawaitable(said):
                 said = asyncio.run_coroutine_threadsafe(_result(said), _event_loop()).result()
         except (Exception, SystemExit) as raised:  # noqa: BLE001  (whatever the user's function does)
@@ -70,8 +71,8 @@ class CallableEndpoint:
         return replace(retrieval, answer=replace(retrieval.answer, latency_s=latency_s))
 
 
-def _parameters(where: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """Those of the known parameters that the function takes."""
+def _parameters(where: str, function: Callable[..., Any], own: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the known parameters that the function takes beside the system's `own`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -80,13 +81,20 @@ def _parameters(where: str, function: Callable[..., Any]) -> tuple[str, ...]:
     unknown = [
         each.name
         for each in parameters
-        if each.default is each.empty and each.name not in PARAMETERS and each.kind not in _COLLECTING
+        if each.default is each.empty and each.name not in (*PARAMETERS, *own) and each.kind not in _COLLECTING
     ]
     if unknown:
-        raise SettingsError(f"{where} needs {unknown[0]!r}, but is given {', '.join(PARAMETERS)} only")
+        raise SettingsError(f"{where} needs {unknown[0]!r}, but is given {', '.join((*PARAMETERS, *own))} only")
+    reserved = [name for name in own if name in PARAMETERS]
+    if reserved:
+        raise SettingsError(f"{where}: params cannot have {reserved[0]!r}, which each question has its own of")
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return PARAMETERS
-    taken = tuple(name for name in PARAMETERS if name in {each.name for each in named})
+    names = {each.name for each in named}
+    strange = [name for name in own if name not in names]
+    if strange:
+        raise SettingsError(f"{where} takes no {strange[0]!r}, which params has: give it a parameter of that name")
+    taken = tuple(name for name in PARAMETERS if name in names)
     if "question" not in taken:
         raise SettingsError(f"{where} takes no 'question': give it a parameter of that name")
     return taken

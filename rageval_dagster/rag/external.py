@@ -125,4 +125,6 @@ def check_access(name: str, settings: Settings, client_id: str) -> None:
 def _definition_version(definition: SystemDefinition, settings: Settings) -> str:
     """Of all that decides what the system is asked and what is made of its responses."""
     itself = definition.model_dump(mode="json", exclude=_NOT_ITSELF)
+    if not itself.get("params"):
+        itself.pop("params", None)  # as definitions were before they could have any
     return digest_json([itself, declines_version(settings.decline_phrases)])

@@ -38,7 +38,7 @@ from rageval_dagster.rag.system import Retrieval
 from rageval_dagster.records import Item
 from rageval_dagster.settings import HttpDefinition, Settings
 from rageval_dagster.settings.systems import HEADER_VALUE
-from rageval_dagster.settings.templates import OF_PRINCIPAL, fill, fill_url, spoken
+from rageval_dagster.settings.templates import OF_PARAMETERS, OF_PRINCIPAL, fill, fill_url, spoken
 
 if TYPE_CHECKING:
     import httpx
@@ -281,6 +281,7 @@ class HttpEndpoint:
             "principal": dict(principal) or None,
             "client": self._client_id,
             **{OF_PRINCIPAL + name: value for name, value in principal.items()},
+            **{OF_PARAMETERS + name: value for name, value in self._definition.params.items()},
         }
         content = fill(self._definition.request, values)
         try:

@@ -53,5 +53,7 @@ class PromptedAnswerer:
                 outcomes.append(AnswerOutcome(error=said.reason))
             else:
                 answer = Answer(said.text, is_decline(said.text, self._decline_phrases))
-                outcomes.append(AnswerOutcome(answer, latency_s=said.latency_s, made_at=said.made_at))
+                outcomes.append(
+                    AnswerOutcome(answer, latency_s=said.latency_s, made_at=said.made_at, tokens=said.tokens)
+                )
         return outcomes

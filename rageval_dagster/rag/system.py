@@ -12,14 +12,16 @@ from rageval_dagster.records import Answer, Hit, Item, Owner, Progress
 class AnswerOutcome:
     """What was said to one question, or why nothing was. `latency_s` is None where it was not measured alone.
 
-    `made_at` is when the oldest reply of a model came that the answer is made of; None: just now. `owner` says whether
-    it holds words of other clients; then it is not kept.
+    `made_at` is when the oldest reply of a model came that the answer is made of; None: just now. `tokens` are those
+    sent to a model for it, and those that came, also where it is one of before; None where no model is known to be
+    asked. `owner` says whether it holds words of other clients; then it is not kept.
     """
 
     answer: Answer | None = None
     error: str | None = None
     latency_s: float | None = None
     made_at: datetime | None = None
+    tokens: tuple[int, int] | None = None
     owner: Owner = "own"
 
 

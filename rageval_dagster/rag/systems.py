@@ -134,11 +134,12 @@ def load_system(
     client_id: str,
     assess: "Assess",
     run_id: str | None = None,
+    retriever: Retriever | None = None,
 ) -> RagSystem:
     """The system of that name as it serves the client whose `settings` these are.
 
     `store` must have been opened freshly (see there). A built-in system records its model calls under `run_id`, and
-    mends once what `assess` finds wrong with an answer.
+    mends once what `assess` finds wrong with an answer. `retriever` stands in for its own, which is made anew.
 
     Raises:
         RagevalError: there is no system of that name.
@@ -148,7 +149,7 @@ def load_system(
     if name in BUILT_IN_SYSTEMS:
         system: RagSystem = ReferenceSystem(
             name,
-            load_retriever(name, settings, db, store, client_id),
+            retriever or load_retriever(name, settings, db, store, client_id),
             _load_answerer(settings, db, client_id, assess, run_id),
         )
     else:

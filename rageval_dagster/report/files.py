@@ -34,7 +34,7 @@ def write_client_report(
     # One whose own settings are wrong has a report all the more: it says that its runs fail.
     contents = client_contents(db, settings.for_client_or_default(client_id), client_id, redact, objective)
     path = report_path(settings.report_dir, client_id, redact)
-    _write(path, client_page(contents, redact, FLEET_FILE))
+    write_whole(path, client_page(contents, redact, FLEET_FILE))
     return path
 
 
@@ -56,7 +56,7 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
         client: min(series, key=lambda points: abs((points[-1][1] or 0.0) - (shown[client][1] or 0.0)))
         for client, series in recent.items()
     }
-    _write(path, fleet_page(clients, with_report, trends))
+    write_whole(path, fleet_page(clients, with_report, trends))
     return path
 
 
@@ -103,7 +103,7 @@ def renew_old_reports(db: Database, settings: Settings, now: datetime) -> list[s
     return failures
 
 
-def _write(path: Path, page: str) -> None:
+def write_whole(path: Path, page: str) -> None:
     """In place of what was there, at once: nobody reads half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

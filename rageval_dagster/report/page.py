@@ -105,6 +105,11 @@ def fleet_page(
     )
 
 
+def experiment_page(contents: Mapping[str, Any]) -> str:
+    """The report of an experiment, of what `report.experiment.contents_of` gives."""
+    return _rendered("experiment", experiment=contents)
+
+
 def served_page(
     title: str,
     said: str = "",

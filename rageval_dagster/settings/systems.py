@@ -1,14 +1,14 @@
 """How a RAG system under test is reached: over HTTP, as a Python callable, or as recorded results."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rageval_dagster.settings.templates import checked_template
+from rageval_dagster.settings.templates import checked_template, named_parameters
 
 BUILT_IN_SYSTEMS = ("dense", "bm25", "hybrid")
 
@@ -57,6 +57,7 @@ _Version = Annotated[str, Field(min_length=1, max_length=200)]
 _Path = Annotated[str, AfterValidator(_checked_path)]
 _OptionalPath = Annotated[_Path | None, BeforeValidator(lambda path: None if path == "" else path)]
 """TOML has no null: the empty string says that the system does not tell it."""
+_Parameters = dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str | int | float | bool]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -98,11 +99,11 @@ class ResponseFields(Table):
 class HttpDefinition(Table):
     """A RAG system behind an HTTP endpoint.
 
-    In `url` and in every string of `request`, `{question}`, `{k}`, `{history}`, `{principal}`, `{principal.NAME}` and
-    `{client}` are replaced; a string that is nothing but one of them becomes its value (a number, a list, an object).
-    What has no value is left out. `{{` and `}}` are braces. `request` is the JSON body of a POST, or the query of a
-    GET. The value of the variable that `auth_env` names is sent as `Authorization: Bearer ...`, those of `headers_env`
-    as headers of their own.
+    In `url` and in every string of `request`, `{question}`, `{k}`, `{history}`, `{principal}`, `{principal.NAME}`,
+    `{client}` and `{param.NAME}`, a value of `params`, are replaced; a string that is nothing but one of them becomes
+    its value (a number, a list, an object). What has no value is left out. `{{` and `}}` are braces. `request` is the
+    JSON body of a POST, or the query of a GET. The value of the variable that `auth_env` names is sent as
+    `Authorization: Bearer ...`, those of `headers_env` as headers of their own.
 
     `stream` says how the answer comes: `no` (one JSON value, or with answer = "@" a plain text), `sse` (events whose
     data is JSON), `lines` (JSON Lines), or `text` (all of the body is the answer, and no contexts are told).
@@ -115,6 +116,7 @@ class HttpDefinition(Table):
     auth_env: str | None = None
     headers_env: Annotated[dict[str, str], AfterValidator(_checked_names)] = {}
     request: Annotated[dict[str, Any], AfterValidator(checked_template)] = {"question": "{question}", "k": "{k}"}
+    params: _Parameters = {}
     response: ResponseFields = ResponseFields()
     stream: Literal["no", "sse", "lines", "text"] = "no"
     timeout_s: _Seconds = 60
@@ -125,16 +127,25 @@ class HttpDefinition(Table):
     version_url: _Url | None = None
     allow_plain_http: bool = False
 
+    @model_validator(mode="after")
+    def _all_have_values(self) -> Self:
+        missing = (named_parameters(self.url) | named_parameters(self.request)) - set(self.params)
+        if missing:
+            name = min(missing)
+            raise ValueError(f"a value for {{param.{name}}}: params = {{{name} = ...}}")
+        return self
+
 
 class CallableDefinition(Table):
     """A RAG system that is a Python function, `package.module:function`, looked for beside rageval.toml first.
 
-    It is called with those of `question`, `k`, `history`, `principal` and `client` that it takes, and gives back a dict
-    or, where it tells no contexts, the answer alone. It may be `async`.
+    It is called with those of `question`, `k`, `history`, `principal` and `client` that it takes, and with all of
+    `params`, and gives back a dict or, where it tells no contexts, the answer alone. It may be `async`.
     """
 
     kind: Literal["callable"]
     function: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
+    params: _Parameters = {}
     concurrency: Annotated[int, Field(ge=1, le=256)] = 1
     version: _Version | None = None
     response: ResponseFields = ResponseFields()

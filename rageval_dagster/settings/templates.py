@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 PLACEHOLDERS = ("question", "k", "history", "principal", "client")
 OF_PRINCIPAL = "principal."
+OF_PARAMETERS = "param."
 
 _PART = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+")
 
@@ -26,8 +27,18 @@ def checked_template(template: Any) -> Any:
     return template
 
 
+def named_parameters(template: Any) -> set[str]:
+    """The names of the system's own parameters that a checked template has, at any depth."""
+    if isinstance(template, str):
+        names = {part.name for part in _parts(template) if isinstance(part, _Placeholder)}
+        return {name.removeprefix(OF_PARAMETERS) for name in names if name.startswith(OF_PARAMETERS)}
+    inner = template.values() if isinstance(template, Mapping) else template if isinstance(template, list) else ()
+    return set[str]().union(*map(named_parameters, inner))
+
+
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """The template with its placeholders replaced by `values`, where those of the principal stand as `principal.NAME`.
+    """The template with its placeholders replaced by `values`, where those of the principal stand as `principal.NAME`,
+    and the system's own parameters as `param.NAME`.
 
     A string that is nothing but a placeholder becomes the value itself. What has no value is left out of its object or
     list, and nothing is put for it in a longer string.
@@ -84,8 +95,9 @@ def _parts(text: str) -> "list[str | _Placeholder]":
 
 
 def _placeholder(name: str) -> _Placeholder:
-    if name not in PLACEHOLDERS and not (name.startswith(OF_PRINCIPAL) and name != OF_PRINCIPAL):
-        known = ", ".join(f"{{{each}}}" for each in (*PLACEHOLDERS, f"{OF_PRINCIPAL}NAME"))
+    if name not in PLACEHOLDERS and not any(name.startswith(of) and name != of for of in (OF_PRINCIPAL, OF_PARAMETERS)):
+        names = (*PLACEHOLDERS, f"{OF_PRINCIPAL}NAME", f"{OF_PARAMETERS}NAME")
+        known = ", ".join(f"{{{each}}}" for each in names)
         raise ValueError(
             f"the placeholders {known}, not {{{name[:40]}}}; a brace that is none is doubled: {{{{ or }}}}"
         )

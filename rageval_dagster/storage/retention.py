@@ -30,6 +30,7 @@ from rageval_dagster.storage.tables import (
     embedding_cache,
     evaluation_datasets,
     evaluation_runs,
+    experiments,
     incidents,
     item_results,
     label_queue,
@@ -167,6 +168,7 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
         corpus_changes.c.found_at,
         document_changes.c.found_at,
         incidents.c.closed_at,
+        experiments.c.opened_at,
     )
     for time in times:
         rows[time.table.name] = _delete_old(db, time, client_id, before)

@@ -512,6 +512,44 @@ incidents = _table(
     Index(None, "client_id", "opened_at"),
 )
 
+# A search for the best configuration of a client's system; `number` counts them for people, over all clients.
+experiments = _table(
+    "experiments",
+    Column("number", Integer, primary_key=True),
+    _client_id(),
+    Column("content_key", hex_digest(), nullable=False),  # of the definition, the questions and the settings
+    Column("opened_by", identifier(20), nullable=False),  # command, launchpad: who launches its batches
+    Column("definition", JsonText, nullable=False),
+    Column("objective", identifier(100), nullable=False),
+    Column("higher_is_better", Boolean, nullable=False),
+    Column("dataset_ids", JsonText, nullable=False),
+    Column("questions", JsonText, nullable=False),  # ids, in the order of the datasets
+    Column("clusters", JsonText, nullable=False),  # a hash of each question's document
+    Column("corpus", hex_digest(), nullable=False),  # of the documents as they were
+    Column("opened_at", UtcTime, nullable=False),
+    Column("ended_at", UtcTime),
+    Column("ended_why", LongText),  # empty: the search was finished
+    Index(None, "client_id", "content_key"),
+)
+
+# What a question came to under a configuration. Configurations that cannot differ in it share their key.
+experiment_results = _table(
+    "experiment_results",
+    Column("number", Integer, ForeignKey("experiments.number", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("configuration_key", hex_digest(), nullable=False),
+    Column("item_id", identifier(32), nullable=False),
+    Column("score", Double),  # of the objective; none: it failed, or there was nothing to score
+    Column("scores", JsonText, nullable=False),  # by metric; null where there is no value
+    Column("error", LongText),
+    Column("leaked", Boolean, nullable=False),
+    Column("latency_s", Double),
+    Column("cost_usd", Double),
+    Column("tokens", Integer),
+    PrimaryKeyConstraint("number", "configuration_key", "item_id"),
+    Index(None, "client_id", "number"),
+)
+
 embedding_cache = _table(
     "embedding_cache",
     _client_id(),

@@ -7,7 +7,8 @@ from typing import Any
 
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
-from rageval_dagster.telling.reasons import mean, moment, reason
+from rageval_dagster.telling.links import ReportLinks
+from rageval_dagster.telling.reasons import mean, moment, plain_reason, reason
 from rageval_dagster.telling.verdicts import newly_failing, what_changed
 from rageval_dagster.telling.words import LONGEST_NAME, capitalised, one_line
 
@@ -41,9 +42,9 @@ BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark", "lost_evidence
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-def message(incidents: Sequence[Incident]) -> dict[str, Any]:
+def message(incidents: Sequence[Incident], links: ReportLinks) -> dict[str, Any]:
     """One message about incidents of one kind that were all opened, or all closed: Slack's blocks, and the same as text
-    for who shows no blocks."""
+    for who shows no blocks. Of a failed run it has the client's report, where `links` have an address for it."""
     shown = sorted(incidents, key=lambda each: (each.client_id, each.evaluation_id or 0, each.subject))
     kind, clients = shown[0].kind, list(dict.fromkeys(each.client_id for each in shown))
     if shown[0].phase == "opening":
@@ -53,7 +54,7 @@ def message(incidents: Sequence[Incident]) -> dict[str, Any]:
     else:
         title = f"Closed ({_OPENED[kind].lower()})"
     headline = f"*{title}: {_code(clients[0]) if len(clients) == 1 else f'{len(clients)} clients'}*"
-    lines = [line for each in _in_groups(shown[:MOST_INCIDENTS]) for line in _lines(each)]
+    lines = [line for each in _in_groups(shown[:MOST_INCIDENTS]) for line in _lines(each, links)]
     if len(shown) > MOST_INCIDENTS:
         lines.append(f"and {len(shown) - MOST_INCIDENTS} more: {_code('rageval status')}")
     sections = list(_sections([headline, *lines]))
@@ -89,10 +90,15 @@ def _in_groups(incidents: Sequence[Incident]) -> Iterator[list[Incident]]:
         yield list(group)
 
 
-def _lines(incidents: Sequence[Incident]) -> Iterator[str]:
+def _lines(incidents: Sequence[Incident], links: ReportLinks) -> Iterator[str]:
     first = incidents[0]
     for each in incidents:
-        yield f"• {_about(each)}: {reason(each, _code) if each.phase == 'opening' else _ended(each)}"
+        why = reason(each, _code) if each.phase == "opening" else _ended(each)
+        if (each.kind, each.phase) == ("failed_run", "opening"):
+            why = f"{_escaped(plain_reason(each), LONGEST_DETAIL)} Dagster run {_code(each.run_id or '')}"
+            if page := links.client(each.client_id):
+                why += f", <{page}|report>"
+        yield f"• {_about(each)}: {why}"
     if first.phase == "closing":
         return
     if first.kind == "regression":

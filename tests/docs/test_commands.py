@@ -118,6 +118,8 @@ def write_examples(folder: Path) -> None:
     (beir / "queries.jsonl").write_text('{"_id": "q1", "text": "Where does the ferry leave from?"}\n', encoding="utf-8")
     (beir / "qrels.tsv").write_text("q1\td1\t1\n", encoding="utf-8")
     (folder / "log.csv").write_text("text\nWhere does the ferry leave from?\n", encoding="utf-8")
+    [experiment] = blocks("docs/experiments.md", "toml experiment")
+    (folder / "experiment.toml").write_text(experiment, encoding="utf-8")
     [squad] = blocks("docs/formats.md", "json squad dataset")
     (folder / "squad.json").write_text(squad, encoding="utf-8")
     chunk = {"chunk_id": "t::1", "text": "Either party may terminate.", "doc_id": "terms.md", "page": 1, "score": 0.8}

@@ -16,12 +16,12 @@ def test_importing_the_definitions_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_assets_stand_in_four_groups_and_every_view_is_one() -> None:
+def test_the_assets_stand_in_five_groups_and_every_view_is_one() -> None:
     from rageval_dagster.definitions import defs
 
     graph = defs.resolve_asset_graph()
     groups = {key.to_user_string(): graph.get(key).group_name for key in graph.get_all_asset_keys()}
-    assert set(groups.values()) == {"corpus", "benchmark", "evaluation", "history"}
+    assert set(groups.values()) == {"corpus", "benchmark", "evaluation", "history", "experiments"}
     assert set(view_names()) < {name for name, group in groups.items() if group == "history"}
 
 
@@ -45,6 +45,6 @@ def test_the_columns_of_each_table_are_shown() -> None:
     }
     assert set(columns) == {
         *("corpus_version", "chunk_sample", "synthetic_qa", "validated_benchmark"),
-        *("retrieval_runs", "generated_answers", "metric_scores"),
+        *("retrieval_runs", "generated_answers", "metric_scores", "experiment_trials"),
     }
     assert all("client_id" in names for names in columns.values())

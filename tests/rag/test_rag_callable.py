@@ -25,6 +25,9 @@ def everything(question, k, history, principal, client):
 def some(question, *, client="nobody", temperature=0.5):
     return f"{client} asks {question}"
 
+def warmed(question, temperature):
+    return f"{question} at {temperature}"
+
 def anything(**given):
     return " ".join(sorted(given))
 
@@ -122,6 +125,15 @@ def test_it_gets_what_it_takes_and_may_give_the_answer_alone(folder: Path, funct
     assert (said(found), found.hits) == (answer, None)
 
 
+def test_a_function_gets_the_systems_own_parameters_which_are_part_of_its_version(folder: Path) -> None:
+    ours, other = (system(folder, "warmed", params={"temperature": value}) for value in (0.5, 0.9))
+    assert ask(ours, "q") == ["q at 0.5"]
+    assert ours.version != other.version
+    assert ask(system(folder, "anything", params={"rerank": True}), "q") == [
+        "client history k principal question rerank"
+    ]
+
+
 def test_async_functions_keep_their_event_loop_between_questions(folder: Path) -> None:
     for ours in (system(folder, "later", concurrency=3), system(folder, "later")):
         assert ask(ours, "a", "exit", "b", "c") == ["a", "raised: SystemExit", "b", "c"]
@@ -167,6 +179,18 @@ def test_a_function_that_cannot_be_asked_is_one_clear_error(folder: Path, functi
         load(folder, kind="callable", function=function)
     assert message in str(raised.value)
     assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"rerank": True}, "takes no 'rerank', which params has"), ({"k": 3}, "params cannot have 'k'")],
+)
+def test_parameters_that_it_does_not_take_are_one_clear_error(
+    folder: Path, params: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        system(folder, "some", params=params)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,26 @@ def test_a_get_has_it_in_the_query_and_addresses_are_encoded(tmp_path: Path) -> 
     assert asked.query == {"fixed": "1", "q": "a/b? & ü#", "k": "10", "history": "[]"}
 
 
+def test_parameters_of_the_systems_own_stand_in_address_and_request_and_are_part_of_its_version(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {
+        "path": "/v/{param.model}",
+        "request": {"q": "{question}", "t": "{param.temperature}", "rerank": "{param.rerank}", "s": "at {param.model}"},
+    }
+    with RagServer() as server:
+        small = system(tmp_path, server.url, params={"model": "s 1", "temperature": 0.2, "rerank": True}, **fields)
+        large = system(tmp_path, server.url, params={"model": "l", "temperature": 0.2, "rerank": True}, **fields)
+        one(small)
+    (asked,) = server.asked
+    assert asked.path == "/v/s%201"
+    assert asked.body == {"q": "q", "t": 0.2, "rerank": True, "s": "at s 1"}
+    assert small.version != large.version
+
+
+def test_a_parameter_without_a_value_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"a value for \{param.model\}: params = \{model = ...\}"):
+        system(tmp_path, "http://127.0.0.1:1", path="/{param.model}")
+
+
 def test_a_question_that_would_change_the_address_is_not_asked(tmp_path: Path) -> None:
     with RagServer() as server:
         found = system(tmp_path, server.url, path="/of/{question}/x").retrieve(items("..", "fine", "\ud800"), 10)

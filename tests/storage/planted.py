@@ -15,6 +15,7 @@ from rageval_dagster.storage.caches import LlmCall
 from rageval_dagster.storage.corpus import ManifestEntry, Passages
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.experiments import QuestionResult, open_experiment, save_results
 from rageval_dagster.storage.incidents import Finding, open_all
 from rageval_dagster.storage.labels import Label, Queued
 from rageval_dagster.storage.run_requests import freeze
@@ -55,6 +56,12 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     open_all(db, [Finding(client, "stale")], utc_now())
     label_storage.save_queue(db, client, history_builder.MRR, {"result": Queued("1 high", 1)})
     label_storage.save_labels(db, client, [Label("result", history_builder.MRR, "ann", 1.0, CANARY)])
+    definition = {"client": client, "parameters": {"number_of_chunks": [3, 5]}}
+    asked = [item.item_id for item in items]
+    experiment = open_experiment(
+        db, client, "0" * 64, "command", definition, history_builder.MRR, True, [dataset.id], asked, asked, "0" * 64
+    )
+    save_results(db, experiment, [QuestionResult("0" * 64, asked[0], 1.0, {}, None, False, 0.1, 0.0, 0)])
     return evaluation
 
 

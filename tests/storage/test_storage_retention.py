@@ -129,7 +129,7 @@ def test_what_people_labelled_stays_as_long_as_its_question_is_asked(db: Databas
     items = make_items(5)
     evaluation = evaluated(db, make_dataset(db, "acme", items), "one", OLD)
     result_id, result = load_results(db, evaluation.id)[items[0].item_id]
-    save_labels(db, "acme", [Label(result_id, MRR, "ann", 1.0, labelled_at=OLD)])
+    save_labels(db, "acme", [Label(result_id, MRR, "ann", 1.0, labelled_at=utc_now() + OLD)])
     save_queue(db, "acme", MRR, {result_id: Queued("1 high", 1)})
     everything_is_old(db)
     texts = set(result.contexts)

@@ -1,0 +1,113 @@
+"""Experiment assets: copies of a client's documents in other chunkings, and the trials of configurations."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from rageval_dagster.assets.partitions import EXPERIMENTS_PARTITIONS, OWNERS
+from rageval_dagster.assets.step import SCHEMA
+from rageval_dagster.corpus.names import partition_key
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.tables import experiment_results
+
+experiments_partitions = dg.DynamicPartitionsDefinition(name=EXPERIMENTS_PARTITIONS)
+
+HOLDER_TAG = "rageval/holder"
+"""Which process works on a run: by it a run is known to be dead."""
+
+_SCHEMA = dg.TableSchema([dg.TableColumn(each.name, str(each.type)) for each in experiment_results.columns])
+
+
+def experiment_key(client_id: str, number: int, configuration: int | None = None) -> str:
+    """The partition of an experiment, `3:acme`, or of one of its configurations, `3.17:acme`, tried at once."""
+    what = str(number) if configuration is None else f"{number}.{configuration}"
+    return f"{what}:{partition_key(client_id)}"
+
+
+def keys_of_client(keys: Iterable[str], client_id: str) -> list[str]:
+    """Those of the partitions of experiments that are a client's."""
+    return [key for key in keys if key.partition(":")[2] == partition_key(client_id)]
+
+
+class Trials(dg.Config):
+    """Which questions a configuration is asked; by itself a run has none to ask."""
+
+    configuration: dict[str, Any] = Field(default={})
+    questions: list[str] = Field(default=[])
+
+
+@dg.asset(
+    group_name="experiments",
+    kinds={"chroma"},
+    owners=OWNERS,
+    partitions_def=experiments_partitions,
+)
+@without_texts
+def experiment_copies(
+    context: dg.AssetExecutionContext, rageval_database: HistoryDatabase
+) -> dg.MaterializeResult[Any]:
+    """A client's documents as the configurations of an experiment cut and embed them; deleted with its end."""
+    from rageval_dagster.experiments.opening import prepare
+    from rageval_dagster.storage.experiments import get_experiment
+
+    db = rageval_database.open()
+    experiment = get_experiment(db, _number(context.partition_key))
+    _hold(context, experiment.number)
+
+    def progress(done: int, total: int, what: str) -> None:
+        context.log.info(f"{done}/{total} {what}")
+
+    return dg.MaterializeResult(metadata=_shown(prepare(db, load_settings(), experiment, progress)))
+
+
+@dg.asset(
+    group_name="experiments",
+    kinds={"sql"},
+    owners=OWNERS,
+    partitions_def=experiments_partitions,
+    deps=[experiment_copies],
+    metadata={SCHEMA: _SCHEMA},
+    pool="llm",
+)
+@without_texts
+def experiment_trials(
+    context: dg.AssetExecutionContext, config: Trials, rageval_database: HistoryDatabase
+) -> dg.MaterializeResult[Any]:
+    """What a configuration comes to on some questions: ids and scores. Choose an experiment under Partitions."""
+    from rageval_dagster.experiments.trial import run_trial
+    from rageval_dagster.storage.experiments import get_experiment
+
+    db = rageval_database.open()
+    experiment = get_experiment(db, _number(context.partition_key))
+    _hold(context, experiment.number)
+    if not config.questions:
+        raise RagevalError(
+            "which questions a configuration is asked is for the search to say: go on with the experiment by "
+            "`rageval experiment run FILE`, or turn on the sensor rageval_experiments"
+        )
+    report = run_trial(db, load_settings(), experiment, config.configuration, config.questions)
+    return dg.MaterializeResult(metadata=_shown(report))
+
+
+def _hold(context: dg.AssetExecutionContext, number: int) -> None:
+    from rageval_dagster.storage.leases import lease_holder
+
+    holder = lease_holder(f"experiment {number}")
+    context.instance.add_run_tags(context.run.run_id, {HOLDER_TAG: holder})
+
+
+def _number(key: str) -> int:
+    """The experiment's number in the key of a partition."""
+    number = key.partition(":")[0].partition(".")[0]
+    if not number.isdecimal():
+        raise RagevalError(f"{key!r} is the partition of no experiment")
+    return int(number)
+
+
+def _shown(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in report.items() if value not in (None, [], {})}

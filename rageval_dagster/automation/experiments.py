@@ -1,0 +1,260 @@
+"""Experiments in Dagster: their batches as runs, launched by a command here, or by a sensor for the run queue."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from pydantic import Field
+
+from rageval_dagster.assets.experiments import HOLDER_TAG, experiment_key, experiment_trials
+from rageval_dagster.assets.partitions import EXPERIMENTS_PARTITIONS
+from rageval_dagster.automation.dagster_internals import partitions_at_work
+from rageval_dagster.automation.home import prepare_dagster_home
+from rageval_dagster.automation.jobs import (
+    EXPERIMENT_COPIES_JOB,
+    EXPERIMENT_JOB,
+    experiment_copies_job,
+    experiment_job,
+)
+from rageval_dagster.automation.launch import Launched, execute
+from rageval_dagster.automation.progress import PROGRESS_LOGGER
+from rageval_dagster.errors import InterruptedRunError, RagevalError
+from rageval_dagster.resources import HistoryDatabase
+from rageval_dagster.resources.lease import end_dead_run
+from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.experiments import Experiment
+
+if TYPE_CHECKING:
+    from rageval_dagster.experiments.planning import Batch
+
+OPEN_JOB = "rageval_experiment_open"
+EXPERIMENT_TAG = "rageval/experiment"
+SENSOR = "rageval_experiments"
+INTERVAL_S = 30
+REQUESTS = 20
+"""Runs asked for in one tick."""
+UNHELD_S = 180
+"""How long after its creation a run may have no process of its own."""
+ATTEMPTS = 3
+
+
+def run_experiment(
+    defs: dg.Definitions,
+    settings: Settings,
+    db: Database,
+    number: int,
+    on_batch: Callable[[int, int], None],
+    until: Callable[[], str | None],
+) -> None:
+    """Launches an experiment's batches one after another in this process, until its search is done or it ends.
+
+    Args:
+        on_batch: called with the questions that were asked so far, and the budget of them.
+        until: why the experiment is to end now; None while it goes on.
+
+    Raises:
+        InterruptedRunError: somebody stopped it.
+        RagevalError: a run failed; what was asked is kept.
+    """
+    from rageval_dagster.experiments.standing import advance
+    from rageval_dagster.storage.experiments import end_experiment, get_experiment
+
+    prepare_dagster_home(settings)
+    experiment = get_experiment(db, number)
+    copies, trials = defs.resolve_job_def(EXPERIMENT_COPIES_JOB), defs.resolve_job_def(EXPERIMENT_JOB)
+    with dg.DagsterInstance.get() as instance:
+        end_dead_runs(instance, number)
+        key = experiment_key(experiment.client_id, number)
+        _execute(instance, copies, key, experiment, {})
+        while (now := advance(db, settings, get_experiment(db, number))).batches:
+            done = now.evaluations
+            for batch in now.batches:
+                on_batch(done, now.most)
+                why = until()
+                if why is not None:
+                    end_experiment(db, number, why)
+                if get_experiment(db, number).ended_at is not None:
+                    break
+                key = experiment_key(experiment.client_id, number, batch.number)
+                _execute(instance, trials, key, experiment, trial_config(batch))
+                done += len(batch.questions)
+        on_batch(now.evaluations, now.most)
+
+
+def trial_config(batch: "Batch") -> dict[str, Any]:
+    """The run configuration by which a batch is asked."""
+    config = {"configuration": dict(batch.configuration), "questions": list(batch.questions)}
+    return {"ops": {experiment_trials.op.name: {"config": config}}}
+
+
+def _execute(
+    instance: dg.DagsterInstance, job: dg.JobDefinition, key: str, experiment: Experiment, config: dict[str, Any]
+) -> None:
+    _ensure_partition(instance, key)
+    config = {**config, "loggers": {PROGRESS_LOGGER: {}}}
+    launched: Launched = execute(instance, job, config, _tags(experiment, key), lambda _: None)
+    if launched.failure is not None:
+        kind = InterruptedRunError if launched.interrupted else RagevalError
+        raise kind(f"experiment {experiment.number}: {launched.failure}; the same command goes on with it")
+
+
+def _tags(experiment: Experiment, key: str) -> dict[str, str]:
+    return {"dagster/partition": key, EXPERIMENT_TAG: str(experiment.number)}
+
+
+def _ensure_partition(instance: dg.DagsterInstance, *keys: str) -> None:
+    missing = [key for key in keys if not instance.has_dynamic_partition(EXPERIMENTS_PARTITIONS, key)]
+    if missing:
+        instance.add_dynamic_partitions(EXPERIMENTS_PARTITIONS, missing)
+
+
+def end_dead_runs(instance: dg.DagsterInstance, number: int) -> None:
+    """Tells Dagster that runs of the experiment failed whose process on this machine is gone."""
+    from rageval_dagster.storage.leases import died
+    from rageval_dagster.storage.types import utc_now
+
+    filters = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
+    for record in instance.get_run_records(filters):
+        run = record.dagster_run
+        holder = run.tags.get(HOLDER_TAG)
+        late = record.create_timestamp < utc_now() - timedelta(seconds=UNHELD_S)
+        if died(holder) if holder is not None else late:
+            end_dead_run(instance, run.run_id)
+
+
+class Opening(dg.Config):
+    """An experiment's definition: the file that it stands in, or its tables themselves."""
+
+    file: str = ""
+    experiment: dict[str, Any] = Field(default={})
+    parameters: dict[str, Any] = Field(default={})
+
+
+@dg.op(name=OPEN_JOB, out=dg.Out(dg.Nothing))
+@without_texts
+def _open(context: dg.OpExecutionContext, config: Opening, rageval_database: HistoryDatabase) -> Iterator[dg.Output]:
+    """Checks a definition and opens the experiment; the sensor rageval_experiments then launches its runs."""
+    from pathlib import Path
+
+    from rageval_dagster.experiments.definition import read_definition
+    from rageval_dagster.experiments.opening import checked, opened
+
+    db, settings = rageval_database.open(), load_settings()
+    if config.file:
+        path = Path(config.file).expanduser()
+        tables, where = read_definition(path), path.name
+    else:
+        tables, where = {"experiment": config.experiment, "parameters": config.parameters}, "the run's configuration"
+    experiment = opened(db, settings, checked(db, settings, tables, where), "launchpad")
+    _ensure_partition(context.instance, experiment_key(experiment.client_id, experiment.number))
+    context.log.info(f"experiment {experiment.number} is open; the sensor {SENSOR} launches its runs")
+    yield dg.Output(None, metadata={"experiment": experiment.number})
+
+
+@dg.job(
+    name=OPEN_JOB,
+    description="Opens an experiment from its definition; the sensor rageval_experiments goes on with it.",
+    executor_def=dg.in_process_executor,
+)
+def experiment_open_job() -> None:
+    _open()
+
+
+def experiment_sensor() -> dg.SensorDefinition:
+    """Launches what comes next in each experiment that was opened in the UI: its copies, then its batches."""
+
+    @dg.sensor(
+        name=SENSOR,
+        jobs=[experiment_copies_job, experiment_job],
+        minimum_interval_seconds=INTERVAL_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Launches the runs of experiments that were opened in the UI.",
+    )
+    @without_texts
+    def sensor(
+        context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase
+    ) -> dg.SensorResult | dg.SkipReason:
+        from rageval_dagster.experiments.standing import advance
+        from rageval_dagster.report.experiment import finish
+        from rageval_dagster.storage.experiments import list_experiments
+
+        db, settings = rageval_database.open(), load_settings()
+        running = [each for each in list_experiments(db, running=True) if each.opened_by == "launchpad"]
+        requests: list[dg.RunRequest] = []
+        for experiment in running:
+            end_dead_runs(context.instance, experiment.number)
+            at_work = partitions_at_work(context.instance, EXPERIMENT_JOB)
+            copies = _copies_request(context.instance, experiment)
+            if copies is not None:
+                requests += copies
+                continue
+            now = advance(db, settings, experiment)
+            if not now.batches:
+                finish(db, settings, now.experiment.number)
+                continue
+            for batch in now.batches:
+                key = experiment_key(experiment.client_id, experiment.number, batch.number)
+                if key not in at_work and len(requests) < REQUESTS:
+                    requests.append(_trial_request(context.instance, db, experiment, key, batch))
+        keys = [str(request.partition_key) for request in requests]
+        known = set(context.instance.get_dynamic_partitions(EXPERIMENTS_PARTITIONS))
+        to_add = [key for key in dict.fromkeys(keys) if key not in known]
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else f"{len(running)} experiments go on",
+            dynamic_partitions_requests=[
+                dg.DynamicPartitionsDefinition(name=EXPERIMENTS_PARTITIONS).build_add_request(to_add)
+            ]
+            if to_add
+            else [],
+        )
+
+    return sensor
+
+
+def _copies_request(instance: dg.DagsterInstance, experiment: Experiment) -> list[dg.RunRequest] | None:
+    """The run that makes the copies, if it is to be asked for now; None where one of this opening has succeeded."""
+    key = experiment_key(experiment.client_id, experiment.number)
+    tags = {EXPERIMENT_TAG: str(experiment.number), "dagster/partition": key}
+    filters = dg.RunsFilter(job_name=EXPERIMENT_COPIES_JOB, tags=tags, created_after=experiment.opened_at)
+    statuses = [run.status for run in instance.get_runs(filters)]
+    if dg.DagsterRunStatus.SUCCESS in statuses:
+        return None
+    failed = sum(status in _FAILED for status in statuses)
+    if failed < len(statuses) or failed >= ATTEMPTS:
+        return []
+    return [
+        dg.RunRequest(
+            run_key=f"{key}:{experiment.opened_at:%Y%m%d%H%M%S}:copies:{failed}",
+            job_name=EXPERIMENT_COPIES_JOB,
+            partition_key=key,
+            tags=_tags(experiment, key),
+        )
+    ]
+
+
+_FAILED = {dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED}
+
+
+def _trial_request(
+    instance: dg.DagsterInstance, db: Database, experiment: Experiment, key: str, batch: "Batch"
+) -> dg.RunRequest:
+    """A batch as a run; with a new key after each failed one, since Dagster skips a key for ever."""
+    from rageval_dagster.identity import digest_json
+    from rageval_dagster.storage.experiments import end_experiment
+
+    work = digest_json([experiment.opened_at.isoformat(), list(batch.questions)])[:12]
+    tags = {EXPERIMENT_TAG: str(experiment.number), "dagster/partition": key, "rageval/batch": work}
+    failed = instance.get_runs_count(dg.RunsFilter(job_name=EXPERIMENT_JOB, tags=tags, statuses=list(_FAILED)))
+    if failed >= ATTEMPTS:
+        end_experiment(db, experiment.number, f"a run failed {failed} times; its page in Dagster says why")
+    return dg.RunRequest(
+        run_key=f"{key}:{work}:{failed}",
+        job_name=EXPERIMENT_JOB,
+        partition_key=key,
+        tags=tags,
+        run_config=trial_config(batch),
+    )

@@ -1,0 +1,152 @@
+"""From a configuration to the client's settings: as lines of rageval.toml, and written into it."""
+
+import json
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.experiments.definition import CHUNK_OVERLAP, CHUNK_SIZE, CHUNKING, Configuration, Definition
+from rageval_dagster.settings import Settings
+
+_SETTING_OF = {
+    "retriever": "system",
+    "number_of_chunks": "k",
+    "embedding_model": "embedding_model",
+    "answer_model": "answer_model",
+    "prompt": "prompts",
+}
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+Tables = dict[tuple[str, ...], dict[str, Any]]
+"""Settings by the path of their table in rageval.toml."""
+
+
+def settings_for(definition: Definition, settings: Settings, configuration: Configuration) -> Tables:
+    """What rageval.toml has to say for a client's evaluations to run with a configuration."""
+    client = ("clients", definition.client)
+    own: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    for name, value in configuration.items():
+        if definition.system and name != "number_of_chunks":
+            params[name] = value
+        elif name == "prompt":
+            own["prompts"] = _relative(Path(str(value)), settings.source.config_file.parent)
+        elif name in _SETTING_OF:
+            own[_SETTING_OF[name]] = value
+    tables: Tables = {client: own} if own else {}
+    if params:
+        tables[*client, "systems", definition.system, "params"] = params
+    return tables
+
+
+def command_for(definition: Definition, configuration: Configuration) -> str | None:
+    """The command that cuts the documents as a configuration has them; None where they stay as they are."""
+    cuts = any(name in configuration for name in CHUNKING)
+    if not cuts and "embedding_model" not in configuration:
+        return None
+    path = "PATH" if definition.documents is None else shlex.quote(definition.documents)
+    parts = [f"rageval ingest {path} --client {shlex.quote(definition.client)}"]
+    if cuts:
+        size = configuration.get("chunk_size", CHUNK_SIZE)
+        overlap = configuration.get("chunk_overlap", CHUNK_OVERLAP) if size else 0
+        parts.append(f"--chunk-size {size} --overlap {overlap}")
+    if "embedding_model" in configuration:
+        parts.append("--embed-again")
+    return " ".join(parts)
+
+
+def lines_of(tables: Tables) -> str:
+    """The tables as TOML."""
+    return "\n".join(
+        line
+        for path, values in tables.items()
+        for line in [_header(path), *(f"{_key(name)} = {_value(value)}" for name, value in values.items()), ""]
+    ).rstrip()
+
+
+def write_into(file: Path, tables: Tables) -> None:
+    """Sets the values in a rageval.toml, whose other lines and comments stay as they are; makes it where there is none.
+
+    Raises:
+        SettingsError: the file has them in a form that is not safe to change line by line; it is left as it was.
+    """
+    before = file.read_text(encoding="utf-8-sig") if file.exists() else ""
+    text = before
+    for path, values in tables.items():
+        text = _with(text, path, values)
+    wanted = tomllib.loads(before)
+    for path, values in tables.items():
+        table = wanted
+        for name in path:
+            table = table.setdefault(name, {})
+        table.update(values)
+    try:
+        written = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        written = None
+    if written != wanted:
+        raise SettingsError(
+            f"{file}: it has {_header(next(iter(tables)))} in a form that cannot be changed safely: change it yourself "
+            "by the lines that `rageval experiment apply` prints without --write"
+        )
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    if file.exists():
+        draft.chmod(file.stat().st_mode)
+    draft.replace(file)
+
+
+def _with(text: str, path: tuple[str, ...], values: Mapping[str, Any]) -> str:
+    """The text with the values in the table of that path, which is added at the end where there is none."""
+    lines = text.splitlines()
+    start = next((row for row, line in enumerate(lines) if _path_of(line) == path), None)
+    if start is None:
+        gap = [""] if lines and lines[-1].strip() else []
+        return "\n".join([*lines, *gap, lines_of({path: dict(values)})]) + "\n"
+    end = next((row for row in range(start + 1, len(lines)) if lines[row].lstrip().startswith("[")), len(lines))
+    for name, value in values.items():
+        assignment = re.compile(rf"\s*(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')\s*=")
+        row = next((row for row in range(start + 1, end) if assignment.match(lines[row])), None)
+        said = f"{_key(name)} = {_value(value)}"
+        if row is None:
+            lines.insert(start + 1, said)
+            end += 1
+        else:
+            lines[row] = said
+    return "\n".join(lines) + "\n"
+
+
+def _path_of(line: str) -> tuple[str, ...] | None:
+    """The path that a line is the header of; None where it is none."""
+    if not line.lstrip().startswith("[") or line.lstrip().startswith("[["):
+        return None
+    try:
+        found: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return None
+    path: list[str] = []
+    while found:
+        [(name, found)] = found.items()
+        path.append(name)
+    return tuple(path)
+
+
+def _header(path: tuple[str, ...]) -> str:
+    return f"[{'.'.join(map(_key, path))}]"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)

@@ -1,0 +1,84 @@
+"""The report of an experiment: one HTML file beside its results; and what is left to do once one has ended."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.experiments.applying import command_for, lines_of, settings_for
+from rageval_dagster.experiments.copies import delete_copies, folder_of
+from rageval_dagster.experiments.definition import settings_of
+from rageval_dagster.experiments.opening import named
+from rageval_dagster.experiments.results import NO_WINNER, summary_of, verdict, write_results
+from rageval_dagster.experiments.standing import Standing, standing
+from rageval_dagster.report.charts import Bar, Dot, bars, scatter
+from rageval_dagster.report.files import write_whole
+from rageval_dagster.report.page import experiment_page
+from rageval_dagster.settings import Settings
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.experiments import get_experiment
+from rageval_dagster.telling.words import capitalised, metric_name, number
+
+
+def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
+    """Writes the results and the report of an experiment that has ended, and deletes its copies; gives the report."""
+    experiment = get_experiment(db, experiment_number)
+    now = standing(db, experiment)
+    write_results(settings, db, now)
+    path = folder_of(settings, experiment.client_id, experiment_number) / "report.html"
+    write_whole(path, experiment_page(contents_of(db, settings, now)))
+    delete_copies(settings, experiment)
+    return path
+
+
+def contents_of(db: Database, settings: Settings, now: Standing) -> dict[str, Any]:
+    """What the report shows: the summary, and pictures of it."""
+    summary = summary_of(db, now)
+    rows: Sequence[Mapping[str, Any]] = summary["configurations"]
+    tried = [row for row in rows if row["left_because"] is None or row["scores"]]
+    recommended = summary["recommended"]
+    own = settings_of(db, settings, now.experiment)
+    return {
+        **summary,
+        "verdict": capitalised(verdict(summary).removeprefix(f"{NO_WINNER}: ")),
+        "metric": metric_name(summary["objective"]),
+        "rows": [{**row, "name": named(row["configuration"])} for row in rows],
+        "pictures": [
+            picture
+            for measure, unit in (("cost_usd", "US dollars an answer"), ("latency_s", "seconds an answer"))
+            if (picture := _front(tried, measure, unit, summary["higher_is_better"])) is not None
+        ],
+        "effects": [{**each, "picture": _effect(each)} for each in summary["effects"]],
+        "apply": None if recommended is None else lines_of(settings_for(now.definition, own, recommended)),
+        "command": None if recommended is None else command_for(now.definition, recommended),
+    }
+
+
+def _front(rows: Sequence[Mapping[str, Any]], measure: str, unit: str, higher_is_better: bool) -> dict[str, Any] | None:
+    """Quality against a measure, and what nothing beats in both; None where the measure is not known."""
+    known = [row for row in rows if row[measure] is not None]
+    if len({row[measure] for row in known}) < 2:
+        return None
+    sign = 1 if higher_is_better else -1
+
+    def is_beaten(row: Mapping[str, Any]) -> bool:
+        return any(
+            other[measure] <= row[measure]
+            and sign * other["mean"] >= sign * row["mean"]
+            and (other[measure], other["mean"]) != (row[measure], row["mean"])
+            for other in known
+        )
+
+    dots = [
+        Dot(row[measure], row["mean"], f"{row['number']}: {named(row['configuration'])}", not is_beaten(row))
+        for row in known
+    ]
+    front = sorted((row for row, dot in zip(known, dots, strict=True) if dot.marked), key=lambda row: row[measure])
+    return {
+        "unit": unit,
+        "svg": scatter(dots, f"quality against {unit}"),
+        "front": [{**row, "measure": number(row[measure])} for row in front],
+    }
+
+
+def _effect(effect: Mapping[str, Any]) -> Any:
+    return bars([Bar(str(row["value"]), row["mean"], row["low"], row["high"]) for row in effect["values"]])

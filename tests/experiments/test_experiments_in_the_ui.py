@@ -1,0 +1,66 @@
+"""Experiments from the launchpad: a run opens them, the sensor asks for what comes next, until they are done."""
+
+import json
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from rageval_dagster.automation.launch import execute
+from rageval_dagster.definitions import defs
+from rageval_dagster.experiments.copies import files_of
+from rageval_dagster.storage.experiments import get_experiment, list_experiments
+from tests.experiments.small import CLIENT, OWN, calls_of, driven, own
+from tests.pipeline.looks import look
+from tests.pipeline.small_project import Project
+
+pytestmark = pytest.mark.slow
+
+
+def look_and_run(instance: dg.DagsterInstance) -> list[str]:
+    """What the sensor asks for is run, one after another, as the daemon would; gives the partitions."""
+    asked = look("rageval_experiments", instance)
+    for request in asked.dynamic_partitions_requests or []:
+        instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+    for request in asked.run_requests or []:
+        job = defs.resolve_job_def(request.job_name)
+        tags = {**request.tags, "dagster/partition": request.partition_key}
+        assert execute(instance, job, request.run_config, tags, lambda _: None).failure is None
+    return [request.partition_key for request in asked.run_requests or []]
+
+
+def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project) -> None:
+    file = own(varied, "right", "broken")
+    opening: Any = {"ops": {"rageval_experiment_open": {"config": {"file": str(file)}}}}
+    with dg.DagsterInstance.get() as instance:
+        assert look_and_run(instance) == []
+        opened = execute(instance, defs.resolve_job_def("rageval_experiment_open"), opening, {}, lambda _: None)
+        assert opened.failure is None
+        [experiment] = list_experiments(varied.database())
+        assert (experiment.opened_by, experiment.status) == ("launchpad", "running")
+        assert look_and_run(instance) == ["1:acme"]
+        first = look_and_run(instance)
+        assert first == [f"1.{number}:acme" for number in range(4)]
+        while get_experiment(varied.database(), 1).status == "running":
+            assert look_and_run(instance) or get_experiment(varied.database(), 1).status == "finished"
+        made = instance.fetch_materializations(dg.AssetKey("experiment_trials"), limit=100).records
+        assert {record.partition_key for record in made} == set(first)
+    assert any(path.name == "experiment.json" for path in files_of(varied.settings, CLIENT))
+    asked = len(calls_of(varied))
+    summary = driven(varied, file)
+    assert (summary["experiment"], summary["recommended"]["style"]) == (1, "right")
+    assert len([call for call in calls_of(varied)[asked:] if "broken" not in call]) == 0
+
+
+def test_a_wrong_definition_fails_its_run_with_one_clear_error(varied: Project) -> None:
+    tables = {"experiment": {"client": CLIENT, "system": "mine"}, "parameters": {"stile": ["right", "silent"]}}
+    assert "stile" not in OWN
+    with dg.DagsterInstance.get() as instance:
+        job = defs.resolve_job_def("rageval_experiment_open")
+        config = {"ops": {"rageval_experiment_open": {"config": tables}}}
+        failed = execute(instance, job, config, {}, lambda _: None)
+    assert failed.message is not None
+    assert "the run's configuration [parameters] stile: system 'mine' has no such parameter (style is meant?)" in (
+        failed.message
+    )
+    assert json.dumps(list_experiments(varied.database())) == "[]"

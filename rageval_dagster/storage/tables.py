@@ -39,6 +39,7 @@ TABLE_OPTIONS: dict[str, Any] = {
 
 CLIENT_ID_LENGTH = 200
 NAME_LENGTH = 200
+PERSON_LENGTH = 100
 
 
 def _client_id() -> Column[str]:
@@ -373,6 +374,30 @@ run_items = _table(
     Column("answer_key", hex_digest()),
     Column("takes", JsonText),  # {metric id: take} where it is not the first one without an error
     PrimaryKeyConstraint("evaluation_id", "item_id"),
+)
+
+# What people say of an answer, by its content: a result that comes back keeps its labels.
+answer_labels = _table(
+    "answer_labels",
+    _client_id(),
+    Column("result_id", hex_digest(), nullable=False),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("person", identifier(PERSON_LENGTH), nullable=False),
+    Column("value", Double),  # none: cannot say
+    Column("note", LongText),
+    Column("labelled_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "result_id", "metric_id", "person"),
+)
+
+# From which stratum a result may be drawn for labelling, and when it was: of each stratum a random part.
+label_queue = _table(
+    "label_queue",
+    _client_id(),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("result_id", hex_digest(), nullable=False),
+    Column("stratum", identifier(100), nullable=False),
+    Column("place", Integer),  # the order in which people are asked; none: not drawn
+    PrimaryKeyConstraint("client_id", "metric_id", "result_id"),
 )
 
 metric_summaries = _table(

@@ -1,6 +1,8 @@
 """How well `rageval_dagster.experiments.search` finds the best configuration, against other ways, at equal cost.
 
-Usage: python benchmarks/experiments.py [--replays 200] [--only PART]    (parts: same, alike, equal, means)
+Usage: python benchmarks/experiments.py [--replays 40] [--only PART] [--sets clapnq xquad_en]
+
+Parts: same, alike, equal, means.
 
 It replays two tables of real scores, 100 configurations x 300 questions each (benchmarks/experiment_tables), so that
 nothing is asked. Cost is the number of questions asked, in percent of all 30,000; held-out ones count. A search
@@ -308,14 +310,15 @@ def success(regrets: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replays", type=int, default=200)
+    parser.add_argument("--replays", type=int, default=40)
     parser.add_argument("--only", choices=("same", "alike", "equal", "means"))
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     options = parser.parse_args()
     with ProcessPoolExecutor(2) as pool:
         for kind in ("same", "alike"):
-            for name in SETS if options.only in (None, kind) else ():
+            for name in options.sets if options.only in (None, kind) else ():
                 report(name, kind, options.replays, pool)
-        for name in SETS if options.only in (None, "equal") else ():
+        for name in options.sets if options.only in (None, "equal") else ():
             found = collected(partial(replay_equal, name), options.replays, pool)
             shares = ", ".join(f"{values.mean():.3f} at {percent} %" for (_, percent), values in found.items())
             print(f"\n{name}, all configurations equal: a winner is named in {shares}")

@@ -1,10 +1,12 @@
--- One row: a client, worst first. Of the latest finished evaluation of each of its datasets by each system, the
--- headline metric that fell most since the evaluation before of the same dataset and system (worst_delta); where
--- none fell, the lowest reciprocal rank, so that from day to day it is the same number. Clients whose systems
+-- One row: a client, worst first. Of the latest finished evaluations of its datasets by its systems it shows the
+-- gravest, then the one with most questions: the headline metric that fell most since the evaluation before of the same
+-- dataset and system (worst_delta); where none fell, the reciprocal rank, so that from day to day it is the same number.
+-- questions are those of the dataset shown, items those of all. Clients whose systems
 -- returned passages of other clients come before all others, then those that regressed against their baseline, the
 -- deepest fall of a metric of the gate first (regressed_metric, regressed_by), then those whose system failed, then
 -- those whose last run failed (failed_run_id: their numbers are older); clients never evaluated come last, vanished
--- ones after them. system_note is about any of the systems; verdict is the worst of them all. newly_failing counts
+-- ones after them. system_note is about any of the systems; verdict is the worst of them all, first
+-- where each is its own baseline. newly_failing counts
 -- the questions that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any
 -- does. Retired datasets, and systems that the client's settings do not name any more, do not count.
 -- order by: worst_rank
@@ -45,6 +47,14 @@ headline AS (
         ROW_NUMBER() OVER (
             PARTITION BY r.client_id
             ORDER BY
+                CASE
+                    WHEN r.foreign_chunks > 0 THEN 0
+                    WHEN r.verdict = 'regressed' THEN 1
+                    WHEN r.verdict = 'failed' THEN 2
+                    WHEN r.verdict = 'unclear' THEN 3
+                    ELSE 4
+                END,
+                r.item_count DESC,
                 CASE WHEN s.mean - p.mean IS NULL THEN 1 ELSE 0 END,
                 CASE WHEN s.mean < p.mean THEN s.mean - p.mean ELSE 0 END,
                 CASE WHEN s.metric_id LIKE '%mrr' THEN 0 ELSE 1 END,
@@ -54,7 +64,7 @@ headline AS (
                 s.metric_id
         ) AS badness
     FROM runs r
-    JOIN metric_summaries s
+    LEFT JOIN metric_summaries s
         ON s.evaluation_id = r.id
         AND s.metric_id IN (
             'retrieval.mrr',
@@ -73,7 +83,8 @@ headline AS (
     WHERE r.run_age = 1
         -- The document level speaks only where the chunk level is silent.
         AND (
-            s.metric_id NOT LIKE 'retrieval.document%'
+            s.metric_id IS NULL
+            OR s.metric_id NOT LIKE 'retrieval.document%'
             OR NOT EXISTS (
                 SELECT 1
                 FROM metric_summaries c
@@ -108,7 +119,8 @@ totals AS (
         SUM(CASE WHEN verdict = 'regressed' THEN 1 ELSE 0 END) AS regressed,
         SUM(CASE WHEN verdict = 'failed' THEN 1 ELSE 0 END) AS failed,
         SUM(CASE WHEN verdict = 'unclear' THEN 1 ELSE 0 END) AS unclear,
-        SUM(CASE WHEN verdict IN ('passed', 'first') THEN 1 ELSE 0 END) AS passed,
+        SUM(CASE WHEN verdict = 'passed' THEN 1 ELSE 0 END) AS passed,
+        SUM(CASE WHEN verdict = 'first' THEN 1 ELSE 0 END) AS first_runs,
         -- The ids have no comma in them, and no two databases count the entries of a list by the same name.
         SUM(
             CASE
@@ -149,6 +161,7 @@ SELECT
         WHEN t.failed > 0 THEN 'failed'
         WHEN t.unclear > 0 THEN 'unclear'
         WHEN t.passed > 0 THEN 'passed'
+        WHEN t.first_runs > 0 THEN 'first'
     END AS verdict,
     f.run_id AS failed_run_id,
     g.metric_id AS regressed_metric,
@@ -161,6 +174,7 @@ SELECT
     w.dataset_name,
     w.system_name,
     w.id AS evaluation_id,
+    w.item_count AS questions,
     COALESCE(t.evaluations, 0) AS evaluations,
     COALESCE(t.items, 0) AS items,
     COALESCE(t.errors, 0) AS errors,
@@ -183,7 +197,7 @@ LEFT JOIN totals t ON t.client_id = c.client_id
 LEFT JOIN failures f ON f.client_id = c.client_id
 LEFT JOIN regressions g ON g.client_id = c.client_id AND g.depth = 1
 LEFT JOIN headline h ON h.client_id = c.client_id AND h.badness = 1
-LEFT JOIN runs w ON w.id = h.evaluation_id
+LEFT JOIN runs w ON w.id = COALESCE(g.evaluation_id, h.evaluation_id)
 LEFT JOIN metric_summaries m
     ON m.evaluation_id = h.evaluation_id
     AND m.metric_id = CASE

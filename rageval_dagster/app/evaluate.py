@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.app.clients import chosen_clients
-from rageval_dagster.app.opening import Tell, untold
+from rageval_dagster.app.opening import Tell, open_all, untold
 from rageval_dagster.benchmark.coverage import LACKS
 from rageval_dagster.benchmark.due import BenchmarkSpec, specs_of
 from rageval_dagster.benchmark.renewal import shortage
@@ -16,14 +16,15 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks
-from rageval_dagster.evaluation.request import check_metrics
+from rageval_dagster.evaluation.request import check_metrics, check_systems
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, metric_failures, reports_of
-from rageval_dagster.evaluation.verdict import with_too_many_errors
+from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds, with_too_many_errors
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.rag.systems import check_system_name
 from rageval_dagster.recorded.fast import FastReport, evaluate_fast
+from rageval_dagster.records import Summary
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, get_dataset, remaining_items
 from rageval_dagster.storage.caches import Usage, model_usage
@@ -105,7 +106,9 @@ class Evaluated:
         return bool(self.found) and all(each.report.evaluation.answered_nothing for each in self.found)
 
 
-def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold) -> Evaluated:
+def evaluate_clients(
+    settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
+) -> Evaluated:
     """Evaluates a client, or (None) all in the store: a run of the evaluation job each, which shows up in the UI.
 
     Each call asks for new runs, with the settings given, whatever becomes of rageval.toml while they wait or work. Of
@@ -132,6 +135,32 @@ def evaluate(settings: Settings, db: Database, client: str | None, plan: Plan, t
             tell(f"{client_id}: {error}")
     found = [look_at(settings, db, report, just_made=True) for report in reports]
     return Evaluated(found, chosen, failed, left_out, _spent(db, reports))
+
+
+def evaluate(
+    client: str,
+    *,
+    datasets: Sequence[int] = (),
+    systems: Sequence[str] = (),
+    k: int | None = None,
+    sample_size: int | None = None,
+    strategy: str | None = None,
+) -> list[dict[str, Any]]:
+    """Evaluates a client as `rageval evaluate --client` does, by the same settings, and gives what `--json` prints.
+
+    Args:
+        datasets: by number; none: all of the client.
+        systems: by name; none: those of the settings.
+        k: the metrics' cutoff, from 1.
+        sample_size: questions in a generated dataset, from 1.
+        strategy: random, diverse or recent.
+
+    Raises:
+        RagevalError: the settings or what is asked for cannot be used, or the run failed: at which step and why.
+    """
+    settings, db = open_all()
+    plan = Plan(list(datasets), list(systems), k or 0, sample_size or 0, strategy or "")
+    return [evaluation_json(settings, each) for each in evaluate_clients(settings, db, client, plan).found]
 
 
 def unfinished(settings: Settings, db: Database, run_id: int) -> Unfinished:
@@ -161,10 +190,10 @@ def unfinished(settings: Settings, db: Database, run_id: int) -> Unfinished:
 
 
 def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
-    """Goes on with a run, as `evaluate` began it.
+    """Goes on with a run, as `evaluate_clients` began it.
 
     Raises:
-        RagevalError: as `evaluate`.
+        RagevalError: as `evaluate_clients`.
     """
     _choose(run.settings, db, run.client_id, run.plan, True, tell)
     reports = _run(run.settings, db, run.client_id, run.trigger, run.plan, tell)
@@ -175,7 +204,7 @@ def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
 def forecasts(
     settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
 ) -> tuple[list[dict[str, Any]], int]:
-    """What `evaluate` would do at the most, a row a client, and how many clients have settings that cannot be used.
+    """What a run would do at the most, a row a client, and how many clients have settings that cannot be used.
 
     Nothing is scanned or asked.
 
@@ -240,6 +269,56 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     )
 
 
+def evaluation_json(settings: Settings, found: Found) -> dict[str, Any]:
+    """The shape that `--json` prints for one evaluation."""
+    report, evaluation = found.report, found.report.evaluation
+    own = settings.for_client(evaluation.client_id)
+    complete, good = completeness([report]), thresholds([report], own.thresholds)
+    errors = error_share([report], own.max_error_share)
+    return {
+        "evaluation_id": evaluation.evaluation_id,
+        "run_id": evaluation.id,
+        "client": evaluation.client_id,
+        "dataset_id": evaluation.dataset_id,
+        "system": evaluation.system,
+        "reference_system": evaluation.system_reference,
+        "system_version_declared": evaluation.system_declared,
+        "versions": asdict(evaluation.versions),
+        "metrics": {metric_id: summary_json(summary) for metric_id, summary in sorted(report.summaries.items())},
+        "gate": _gate_json(found.judged),
+        "checks": [
+            {"name": "complete", "passed": complete.passed, **complete.metadata},
+            {"name": "few_errors", "passed": errors.passed, **errors.metadata},
+            {"name": "good_values", "passed": good.passed, **good.metadata},
+            {
+                "name": "no_foreign_chunks",
+                "passed": not found.leaked,
+                "chunk_ids": sorted({stray.chunk_id for stray in found.leaked}),
+                "question_ids": sorted({stray.item_id for stray in found.leaked}),
+            },
+            {"name": "no_unknown_chunks", "passed": not evaluation.unknown_chunks, "chunks": evaluation.unknown_chunks},
+        ],
+    }
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """Mean with interval and counts of a metric, as `--json` prints them."""
+    names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
+    return {name: getattr(summary, name) for name in names}
+
+
+def _gate_json(judged: Judged) -> dict[str, Any]:
+    """What `--json` prints of the gate."""
+    return {
+        "verdict": judged.judgement.verdict,
+        "baseline_run": judged.judgement.baseline_id,
+        "changes": [asdict(change) for change in judged.judgement.changes],
+        "newly_failing": list(judged.judgement.newly_failing),
+        "asked_again": judged.judgement.asked_again,
+        "metrics": [asdict(row) for row in judged.gated],
+    }
+
+
 def run_job(settings: Settings, client_id: str, trigger: str, plan: Plan, tell: Tell, job: str) -> "Launched":
     """Runs a Dagster job for a client, telling its steps, and why people could not be told of what came of it."""
     from rageval_dagster.automation.launch import launch
@@ -263,7 +342,7 @@ def _choose(
 
     checked_cron(settings)
     if client is not None:  # before the document store is read, which may take long
-        _check_settings(settings, client, plan, asking)
+        _check_settings(settings, db, client, plan, asking)
     usable = chosen = chosen_clients(settings, db, client, tell)
     refused = open_store(settings).refused() if client is None else []
     for _, reason in refused:
@@ -272,7 +351,7 @@ def _choose(
         usable = []
         for client_id in chosen:
             try:
-                _check_settings(settings, client_id, plan, asking)
+                _check_settings(settings, db, client_id, plan, asking)
                 usable.append(client_id)
             except SettingsError as error:
                 if client_id == chosen[-1] and not usable:
@@ -282,9 +361,10 @@ def _choose(
     return len(chosen), usable, bool(refused)
 
 
-def _check_settings(settings: Settings, client_id: str, plan: Plan, asking: bool) -> None:
+def _check_settings(settings: Settings, db: Database, client_id: str, plan: Plan, asking: bool) -> None:
     """Refuses a client whose metrics, or whose systems where they are asked, cannot be used."""
     own = settings.for_client(client_id)
+    check_systems(db, own, client_id, plan.systems)
     check_metrics(own, plan.k or own.k)
     for name in (plan.systems or own.system) if asking else ():
         check_access(name, own, client_id)

@@ -26,8 +26,11 @@ def corpus_version(
 ) -> dg.MaterializeResult | None:
     """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
     from rageval_dagster.evaluation.changes import scan_client
+    from rageval_dagster.evaluation.request import check_systems
 
-    state = scan_client(step.db, store.open(), step.client_id, settings.read().system, step.progress("chunks scanned"))
+    own = settings.read()
+    check_systems(step.db, own, step.client_id, plan.systems)  # before anything is spent
+    state = scan_client(step.db, store.open(), step.client_id, own.system, step.progress("chunks scanned"))
     step.context.log_event(
         dg.AssetObservation(
             document_store.key,

@@ -33,8 +33,9 @@ def _gate_of(client_id: str) -> tuple[str, ...]:
 def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     @client_check(
         name,
-        f"{metric_name(metric)} is no worse than in the baseline. This fails only if the fall is certain and larger "
-        "than the tolerance. If the fall may be chance, or nothing was measured, it passes and says so.",
+        f"{metric_name(metric)} is no worse than in the baseline. This fails as an error (or as a warning, by "
+        "`gate_severity`) if the fall is certain and larger than the tolerance, and as a warning if that is unclear or "
+        "could not be measured.",
     )
     def check(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
         from rageval_dagster.gate.decision import judged_newest
@@ -42,7 +43,7 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
 
         own = settings.read().for_client(step.client_id)
         finding = finding_of(judged_newest(step.db, step.client_id), metric, own.judge_model)
-        is_error = GateSpec.from_settings(own).severity == "error"
+        is_error = finding.regressed and GateSpec.from_settings(own).severity == "error"
         return dg.AssetCheckResult(
             passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,

@@ -50,6 +50,7 @@ def evaluation_runs(
 ) -> Metadata:
     """Each client's verdict, with its numbers and its last runs as pictures. Choose a client under Partitions."""
     from rageval_dagster.evaluation.changes import note_evaluated
+    from rageval_dagster.evaluation.request import undefined_systems
     from rageval_dagster.evaluation.stages import evaluations_of
     from rageval_dagster.evaluation.summary import finish
     from rageval_dagster.gate.asking_again import ask_again
@@ -66,8 +67,10 @@ def evaluation_runs(
         finish(db, evaluation, judging.metrics(client_id, evaluation.k))
         for evaluation in evaluations_of(db, plan.request(client_id))
     ]
-    # Before the verdicts: a run that was killed after them is not done again.
-    set_systems(db, client_id, own.system)
+    # Before the verdicts: a run that was killed after them is not done again. One that was told to do without the
+    # client's own system does not replace it.
+    if not undefined_systems(db, own, client_id):
+        set_systems(db, client_id, own.system)
     load = systems.loader(client_id, run_id, afresh=True)
     gate = GateContext(
         spec=GateSpec.from_settings(own),

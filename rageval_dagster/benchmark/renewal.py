@@ -70,6 +70,14 @@ COMPARED_CHUNKS = 50_000
 COMPARED_AT_A_TIME = 1000
 
 MOST_REASONS = 4
+
+BY_RULE = {
+    "no_question": "define nothing that can be asked about without a model",
+    "too_little_prose": "have too little prose",
+    "no_complete_sentence": "have no complete sentence",
+    "stands_elsewhere": "have only sentences that stand in other documents, too",
+}
+"""What passages are like that the rules write no question about, by the reason they give."""
 """Reasons why drafts were turned down that a message names."""
 
 RETIRED = "its quote is gone from its document"
@@ -315,13 +323,17 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     reasons = _commonest(each for each in found if each.status in ("failed", "rejected"))
     left = dataset.stats["passages_left"]
     why = f"the next renewal asks about {left} more" if left else "the documents give no more until there are more"
+    if not left and BY_RULE.keys() & _reasons(found).keys():
+        why += ": use a model or import questions"
     of = f"{plural(dataset.stats['passages'], 'passage')} gave {plural(dataset.qa_count, 'question')}"
-    return f"{of} of the {planned_size(dataset)} wanted{f' (without one: {reasons})' if reasons else ''}; {why}"
+    return f"{of} of the {planned_size(dataset)} wanted{f' (of the others, {reasons})' if reasons else ''}; {why}"
 
 
 def _commonest(drafts: Iterable[Candidate]) -> str:
     reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
-    return ", ".join(f"{reason} {count}" for reason, count in reasons)
+    return ", ".join(
+        f"{count} {BY_RULE[reason]}" if reason in BY_RULE else f"{reason} {count}" for reason, count in reasons
+    )
 
 
 def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:

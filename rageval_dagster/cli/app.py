@@ -13,6 +13,7 @@ from rageval_dagster.cli import (
     forget,
     init,
     judge,
+    labels,
     metrics,
     notify,
     overview,
@@ -39,6 +40,7 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(runs.app, name="runs")
 app.command("trec")(trec.trec)
 app.add_typer(metrics.app, name="metrics")
+app.add_typer(labels.app, name="labels")
 app.command("notify")(notify.notify)
 app.add_typer(experiment.app, name="experiment")
 app.command("forget")(forget.forget)

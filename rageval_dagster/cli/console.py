@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,9 @@ MAX_LISTED = 20
 MAX_SHOWN = 60
 """Characters of what is going on that a line of progress shows."""
 
+MIN_CUT = 12
+"""Characters that are left of a table's cells at least."""
+
 LINE_EVERY_S = 10.0
 """Seconds between two lines of progress, where no bar can be drawn."""
 
@@ -59,15 +63,35 @@ def print_json_lines(values: Iterable[Any]) -> None:
         print(dumped(value))
 
 
-def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-    """Aligned columns that stay readable in a pipe; `empty` is said where there is no row."""
+def print_table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str, less: Sequence[str] = ()
+) -> None:
+    """Aligned columns that stay readable in a pipe; `empty` is said where there is no row.
+
+    Args:
+        less: columns that a terminal too narrow for all goes without, the first one first. Where that does not do, the
+            first of `columns` is cut.
+    """
+    from rich.cells import cell_len
+
     if not rows:
         print(empty)
         return
-    lines = [list(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
-    numeric = [all(_is_number(row.get(column)) for row in rows) for column in columns]
-    for line in aligned(lines, numeric):
+    cells = {name: [name, *(cell(row.get(name)) for row in rows)] for name in columns}
+    places = shutil.get_terminal_size((0, 0)).columns if less else 0  # 0: no terminal
+
+    def excess() -> int:
+        return sum(max(map(cell_len, column)) + 2 for column in cells.values()) - 2 - places if places else 0
+
+    left_out = [name for name in less if excess() > 0 and cells.pop(name, None)]
+    if (over := excess()) > 0:
+        widest = max(MIN_CUT, max(map(cell_len, cells[columns[0]])) - over)
+        cells[columns[0]] = [fitting(text, widest) for text in cells[columns[0]]]
+    numeric = [all(_is_number(row.get(name)) for row in rows) for name in cells]
+    for line in aligned(list(zip(*cells.values(), strict=True)), numeric):
         print(line)
+    if left_out:
+        say(f"too narrow for {', '.join(left_out)}: a wider terminal or --json has them")
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:

@@ -85,6 +85,7 @@ def list_all(
 @app.command("show")
 def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
     """Shows a dataset: its questions, answers, evidence, and which of them break a rule or have lost their evidence."""
+    from rageval_dagster.benchmark.renewal import shortage
     from rageval_dagster.benchmark.rules import RULES
     from rageval_dagster.storage.benchmark import current_datasets, dataset_items, get_dataset
     from rageval_dagster.storage.corpus import document_names
@@ -115,6 +116,8 @@ def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
         "categories: "
         + ", ".join(f"{cell(name)}: {count}" for name, count in dataset.stats.get("categories", {}).items())
     )
+    if lacking := shortage(db, dataset):
+        print(lacking)
     print("rules with offenders:" + ("" if dataset.rule_failures else " none"))
     blocking = {rule.id for rule in RULES if rule.blocks(dataset.kind)}
     for rule, count in sorted(dataset.rule_failures.items()):

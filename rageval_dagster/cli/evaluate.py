@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,9 +22,8 @@ from rageval_dagster.cli.console import (
     say,
     score_rows,
 )
-from rageval_dagster.cli.gate import gate_json, say_gate
+from rageval_dagster.cli.gate import say_gate
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.records import Summary
 from rageval_dagster.settings import Settings
 from rageval_dagster.text import named, plural
 
@@ -108,9 +106,9 @@ def evaluate(
         run = app.unfinished(settings, db, resume)
         settings, done = run.settings, app.resume(db, run, say)
     else:
-        done = app.evaluate(settings, db, client, plan, say)
+        done = app.evaluate_clients(settings, db, client, plan, say)
     if as_json:
-        print_json_lines(evaluation_json(settings, each) for each in done.found)
+        print_json_lines(app.evaluation_json(settings, each) for each in done.found)
     else:
         print_evaluations(settings, db, done.found, done.spent)
     failing = [failed_questions(each.report.evaluation, each.failures) for each in done.found]
@@ -210,6 +208,7 @@ def print_evaluations(
     """
     from rageval_dagster.llm.endpoints import same_model_warning
     from rageval_dagster.telling.links import report_path
+    from rageval_dagster.telling.words import STAND_IN
 
     if not found:
         print("nothing was evaluated")
@@ -223,6 +222,9 @@ def print_evaluations(
         if each is not found[0] and len(lines) > 1:
             print()
         print("\n".join(lines))
+    stands_in = [name for name, own in clients.items() if own.answer_model is None]
+    if any(each.report.evaluation.system_reference and each.report.evaluation.client_id in stands_in for each in found):
+        print(STAND_IN)
     for name, own in clients.items():
         if (path := report_path(own.report_dir, name)).exists():
             print(f"Report: {path}")
@@ -347,8 +349,7 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
         generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        more = "add documents or import questions: these documents give no more"
-        steps.append(more if found.shortage else f"more questions, about other documents: {generate}")
+        steps.append(found.shortage or f"more questions, about other documents: {generate}")
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
     return [*steps[: MOST_STEPS - 1], worst]
@@ -364,43 +365,3 @@ def _language_warnings(settings: Settings, reports: "Sequence[EvaluationReport]"
         retrieval = [own.embedding_model] if report.evaluation.system_reference else []
         found += language_warnings([*retrieval, own.metric_embedding_model], report.languages)
     return list(dict.fromkeys(found))
-
-
-def evaluation_json(settings: Settings, found: "Found") -> dict[str, Any]:
-    """The shape that `--json` prints for one evaluation."""
-    from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds
-
-    report, evaluation = found.report, found.report.evaluation
-    own = settings.for_client(evaluation.client_id)
-    complete, good = completeness([report]), thresholds([report], own.thresholds)
-    errors = error_share([report], own.max_error_share)
-    return {
-        "evaluation_id": evaluation.evaluation_id,
-        "run_id": evaluation.id,
-        "client": evaluation.client_id,
-        "dataset_id": evaluation.dataset_id,
-        "system": evaluation.system,
-        "reference_system": evaluation.system_reference,
-        "system_version_declared": evaluation.system_declared,
-        "versions": asdict(evaluation.versions),
-        "metrics": {metric_id: summary_json(summary) for metric_id, summary in sorted(report.summaries.items())},
-        "gate": gate_json(found.judged),
-        "checks": [
-            {"name": "complete", "passed": complete.passed, **complete.metadata},
-            {"name": "few_errors", "passed": errors.passed, **errors.metadata},
-            {"name": "good_values", "passed": good.passed, **good.metadata},
-            {
-                "name": "no_foreign_chunks",
-                "passed": not found.leaked,
-                "chunk_ids": sorted({stray.chunk_id for stray in found.leaked}),
-                "question_ids": sorted({stray.item_id for stray in found.leaked}),
-            },
-            {"name": "no_unknown_chunks", "passed": not evaluation.unknown_chunks, "chunks": evaluation.unknown_chunks},
-        ],
-    }
-
-
-def summary_json(summary: Summary) -> dict[str, Any]:
-    """Mean with interval and counts of a metric, as `--json` prints them."""
-    names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
-    return {name: getattr(summary, name) for name in names}

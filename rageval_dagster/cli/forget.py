@@ -34,7 +34,8 @@ def forget(
     kept = app.forget(settings, db, held)
     print(f"{cell(client)}: forgotten, {plural(sum(held.rows.values()), 'row')} deleted")
     print(
-        "The document store is yours and was not touched. Backups of the database and of RAGEVAL_HOME are yours, too."
+        "The document store is yours and was not touched. So are backups of the database and of RAGEVAL_HOME, and logs "
+        "of services, which may name the client."
     )
     named = cell(shlex.quote(client))
     print(f"Nothing is done with this client any more until you name it: rageval evaluate --client {named}")

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from rageval_dagster.storage.database import Database
 
 COMPARISON_COLUMNS = [
-    *("metric", "before", "now", "difference", "95 % interval", "visible from", "shared questions", "decision"),
+    *("metric", "before", "now", "change", "95 % interval", "visible from", "shared", "decision"),
 ]
+LESS = ("shared", "visible from", "95 % interval")
+"""The columns that a narrow terminal goes without, the first one first."""
 WORST = 5
 MOST_IDS = 10
 
@@ -79,13 +81,14 @@ def compare(
     compared = [row for row in found.rows if row.difference is not None]
     moved = [row for row in compared if row.decision != "passed" or row.better]
     rows = [row for row in found.rows if every or row.gated or row in moved]
-    print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both")
+    print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both", LESS)
     left_out = [row for row in found.rows if row not in rows]
     if unchanged := sum(row in compared for row in left_out):
         print(f"{plural(unchanged, 'metric')} unchanged: --all shows them")
     if silent := len(left_out) - unchanged:
         print(f"{plural(silent, 'metric')} not scored in both: --all shows them")
-    print("\nThe gate's metrics come first. Visible from: the smallest fall that such a comparison finds in 80 of 100.")
+    print("\nThe gate's metrics come first. Shared: questions scored in both.")
+    print("Visible from: the smallest fall that such a comparison finds in 80 of 100.")
     for row in (row for row in rows if row.remark):
         print(f"{row.metric_id}: {row.remark}")
     if found.worse[:worst]:
@@ -150,18 +153,6 @@ def newly_failing(judged: "Judged") -> Sequence[str]:
     return f"{told(len(failing), judged.judgement.asked_again)}: {named(failing, MOST_IDS)}", both
 
 
-def gate_json(judged: "Judged") -> dict[str, Any]:
-    """What `--json` prints of the gate."""
-    return {
-        "verdict": judged.judgement.verdict,
-        "baseline_run": judged.judgement.baseline_id,
-        "changes": [asdict(change) for change in judged.judgement.changes],
-        "newly_failing": list(judged.judgement.newly_failing),
-        "asked_again": judged.judgement.asked_again,
-        "metrics": [asdict(row) for row in judged.gated],
-    }
-
-
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
     from rageval_dagster.gate.spec import seen_from
 
@@ -173,10 +164,10 @@ def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
         "metric": row.metric_id,
         "before": row.baseline_mean,
         "now": row.mean,
-        "difference": "" if row.difference is None else f"{row.difference:+z.3f}",
+        "change": "" if row.difference is None else f"{row.difference:+z.3f}",
         "95 % interval": "" if row.ci_low is None else f"[{row.ci_low:+z.3f}, {row.ci_high:+z.3f}]",
         "visible from": seen,
-        "shared questions": row.n_shared,
+        "shared": row.n_shared,
         "decision": f"{row.decision}, better" if row.better else row.decision,
     }
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 OF_TROUBLE = ("newly failing", "errors", "leaks", "unknown", "note", "pending changes")
 """The columns that are shown where there is something to show."""
 
+LESS = ("since", "questions", "system", "pending changes", "note", "evaluated", "now", "unknown", "dataset")
+"""The columns that a narrow terminal goes without, the first one first."""
+
 
 def status(
     client: Annotated[str | None, typer.Option(help="Only this client.")] = None,
@@ -22,9 +25,10 @@ def status(
 ) -> None:
     """One line a client, worst first: by how much it regressed against its baseline, and in which metric.
 
-    Of others the metric is shown that fell most since the run before, or else the MRR; `since` says which of the two
-    the change is against. Newly failing are questions that were right in the baseline and are wrong now, also when
-    asked again. Retired datasets, and systems that the settings no longer name, do not count.
+    Of several datasets the gravest is shown, then the one with most questions. Of what did not regress it is the metric
+    that fell most since the run before, or else the MRR; `since` says which of the two the change is against. Newly
+    failing are questions that were right in the baseline and are wrong now, also when asked again. Retired datasets,
+    and systems that the settings no longer name, do not count.
 
     Leaks are passages of other clients, unknown ones of nobody, that its systems returned in the latest evaluations.
     A column in which there is nothing for any client is left out. What people are told of and is not over yet stands
@@ -54,7 +58,7 @@ def status(
     columns = [
         name for name in (shown[0] if shown else {}) if name not in OF_TROUBLE or any(each[name] for each in shown)
     ]
-    print_table(shown, columns, "no clients yet: rageval ingest PATH --client NAME")
+    print_table(shown, columns, "no clients yet: rageval ingest PATH --client NAME", LESS)
     for each in incidents:
         run = "" if each.evaluation_id is None else f", run {each.evaluation_id}"
         heard = "nobody was told" if each.opening_told_at is None else f"told {cell(each.opening_told_at)}"
@@ -77,7 +81,7 @@ def _line(found: "Standing") -> dict[str, Any]:
         "now": now,
         "change": None if change is None else f"{change:+z.3f}",
         "since": None if change is None else "baseline" if row["regressed_metric"] else "run before",
-        "questions": row["items"],
+        "questions": row["questions"],
         "newly failing": row["newly_failing"],
         "errors": row["errors"],
         "leaks": row["foreign_chunks"],

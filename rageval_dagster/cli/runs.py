@@ -102,8 +102,8 @@ def show(
 
     Where several systems were evaluated on the same questions, also those that are hard for all of them.
     """
-    from rageval_dagster.app.evaluate import look_at
-    from rageval_dagster.cli.evaluate import evaluation_json, evaluation_lines
+    from rageval_dagster.app.evaluate import evaluation_json, look_at
+    from rageval_dagster.cli.evaluate import evaluation_lines
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
     from rageval_dagster.storage.corpus import document_names
@@ -209,7 +209,8 @@ def _print_questions(
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {_rank(question)}")
         print(f"  Q: {cell(item.question)}")
         nothing = "(nobody said)" if item.answerable else "(no answer: unanswerable)"
-        expected, answered = f"expected: {cell(' | '.join(item.answers)) or nothing}", f"answered: {question.answer}"
+        verb = "declined" if question.declined else "answered"
+        expected, answered = f"expected: {cell(' | '.join(item.answers)) or nothing}", f"{verb}: {question.answer}"
         for said in (expected, answered):
             print(f"  {cell(said) if passages else fitting(said, MOST_PLACES)}")
         for hit in question.hits if passages else ():
@@ -334,7 +335,7 @@ def _print_breakdown(broken_down: "Breakdown", names: Mapping[str, str]) -> None
 
 
 def _breakdown_json(broken_down: "Breakdown") -> dict[str, Any]:
-    from rageval_dagster.cli.evaluate import summary_json
+    from rageval_dagster.app.evaluate import summary_json
 
     return {
         "by": broken_down.by,

@@ -18,6 +18,7 @@ from rageval_dagster.settings import Settings
 
 HOST = "127.0.0.1"
 TOKEN_FILE = "serve_token"  # noqa: S105  (its name)
+SHORTEST_TOKEN = 16
 
 
 def serve(
@@ -53,6 +54,11 @@ def serve(
 def _token(settings: Settings) -> tuple[SecretStr, str]:
     """The token, made where there is none, and in words where it stands."""
     if settings.serve_token is not None:
+        if len(settings.serve_token.get_secret_value()) < SHORTEST_TOKEN:
+            raise SettingsError(
+                f"RAGEVAL_SERVE_TOKEN takes at least {SHORTEST_TOKEN} characters, since programs may guess as often as "
+                "they like: openssl rand -hex 32 makes one; without the variable, rageval serve makes one itself"
+            )
         return settings.serve_token, "RAGEVAL_SERVE_TOKEN"
     path = settings.home / TOKEN_FILE
     try:

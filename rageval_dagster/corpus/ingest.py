@@ -279,8 +279,8 @@ class _Ingestion:
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
-    def _tell(self, what: str) -> None:
-        if self.progress is not None and time.monotonic() - self.told_at >= TICK_S:
+    def _tell(self, what: str, at_once: bool = False) -> None:
+        if self.progress is not None and (at_once or time.monotonic() - self.told_at >= TICK_S):
             self.told_at = time.monotonic()
             self.progress(len(self.document_ids), self.total, what)
 
@@ -314,7 +314,8 @@ class _Ingestion:
                     moved[chunk.id] = metadata
         size = math.ceil(len(new) / max(round(len(new) / _CHUNKS_AT_A_TIME), 1))  # a small rest would be mostly filler
         for start in range(0, len(new), max(size, 1)):
-            self._tell(f"embedding {batch[-1].file}")
+            # Always: a part may take long, and what was read before it was told of just now.
+            self._tell(f"embedding {new[start].document_id} ({start:,} of {len(new):,} passages)", at_once=True)
             part = slice(start, start + size)
             # The store is the user's and gets the texts as they are; a model sees them redacted only.
             vectors = self.embedder.encode([self.redactor.redact(chunk.text) for chunk in new[part]])

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from rageval_dagster.benchmark.renewal import no_question
 from rageval_dagster.errors import DatasetError, SettingsError
-from rageval_dagster.settings import Settings
+from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.clients import evaluated_systems
 from rageval_dagster.storage.database import Database
 
 MINIMUM_DEPTH = 10
@@ -86,6 +87,37 @@ def check_metrics(settings: Settings, k: int) -> None:
     if strange:
         raise SettingsError(
             f"thresholds: there is no metric {strange[0]!r} at k = {k}{nearest_id(strange[0], known, k)}"
+        )
+
+
+def undefined_systems(db: Database, settings: Settings, client_id: str) -> list[str]:
+    """The client's own systems that its last runs evaluated and that its `settings` neither define nor replace.
+
+    Settings that name a system replace it. Those that name none are, as a rule, not the ones of the last runs: a
+    command in another folder does not find rageval.toml.
+    """
+    if "system" in settings.model_fields_set:
+        return []
+    known = {*BUILT_IN_SYSTEMS, *settings.systems}
+    return [name for name in evaluated_systems(db, client_id) if name not in known]
+
+
+def check_systems(db: Database, settings: Settings, client_id: str, named: Sequence[str]) -> None:
+    """Refuses to evaluate a built-in system instead of the client's own, unless somebody `named` what to evaluate.
+
+    Raises:
+        SettingsError: which system is not defined, which settings file was read, and what to do.
+    """
+    lost = [] if named else undefined_systems(db, settings, client_id)
+    if lost:
+        file = settings.source.config_file
+        read = f"{file} does not define it" if file.is_file() else f"there is no settings file {file}"
+        default = settings.system[0]
+        raise SettingsError(
+            f"the last runs of client {client_id!r} evaluated its own system {lost[0]!r}, and {read}: go to the folder "
+            f"of the rageval.toml that defines it, or set RAGEVAL_CONFIG to that file; to evaluate {default} instead, "
+            f"name it: --system {default}, or system = {default!r} under [defaults] in "
+            "rageval.toml"
         )
 
 

@@ -78,6 +78,7 @@ class Question:
     item: Item
     rank: int | None
     answer: str
+    declined: bool
     hits: tuple[Hit, ...]
     relevant: frozenset[int]
     verdicts: Mapping[str, Outcome]
@@ -151,8 +152,10 @@ def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[st
         if (result := results.get(item_id)) is not None:
             relevant = frozenset(hit.rank for hit in result.hits if result.is_relevant(hit))
             said = result.error or (_unsaid(result) if result.answer is None else result.answer.text)
+            declined = result.answer is not None and result.answer.declined
             verdicts = {name: column[item_id] for name, column in outcomes.items() if item_id in column}
-            found.append(Question(result.item, min(relevant, default=None), said, result.hits, relevant, verdicts))
+            rank = min(relevant, default=None)
+            found.append(Question(result.item, rank, said, declined, result.hits, relevant, verdicts))
     return found
 
 

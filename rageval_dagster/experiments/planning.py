@@ -142,7 +142,7 @@ class Plan:
         direction: Direction = "higher",
         seed: int = 0,
     ) -> None:
-        _check(questions, clusters, budget, tolerance, direction)
+        _check(questions, clusters, budget, tolerance, direction, seed)
         self._space = configurations_of(space, seed)
         self._tolerance = tolerance
         self._lower = direction == "lower"
@@ -297,7 +297,7 @@ class Plan:
         found: list[int] = []
         for _ in range(min(size, affordable)):
             free = [number for number in untried if number not in found]
-            asked = proposals(self._space, worth, free, ASKS, self._seed + 1000 * len(tried) + len(found))
+            asked = proposals(self._space, worth, free, ASKS, (self._seed + 1000 * len(tried) + len(found)) % 2**31)
             # What is good as far as is known, or not known well.
             chosen = max(asked, key=lambda number: mean[number] + math.sqrt(max(0.0, covariance[number, number])))
             found.append(chosen)
@@ -462,6 +462,7 @@ def _check(
     budget: int,
     tolerance: float,
     direction: str,
+    seed: int,
 ) -> None:
     if not len(questions):
         raise SettingsError("there are no questions; give at least one question id")
@@ -476,6 +477,8 @@ def _check(
         raise SettingsError(f"the tolerance is a difference of scores: give a number of at least 0, not {tolerance!r}")
     if direction not in ("higher", "lower"):
         raise SettingsError(f"the direction is {direction!r}; give 'higher' or 'lower'")
+    if not _is_number(seed) or not 0 <= seed < 2**31 or seed != int(seed):
+        raise SettingsError(f"the seed is {seed!r}; give a whole number from 0 to {2**31 - 1}")
 
 
 def _is_number(value: Any) -> bool:

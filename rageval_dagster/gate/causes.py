@@ -10,6 +10,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.records import Item, Result
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import corpus as corpus_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.caches import models_asked
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.corpus import ManifestEntry
@@ -18,7 +19,14 @@ from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.text import named, plural
 
 UNVERSIONED = "it declares no version, and may have changed"
+LOST_EVIDENCE = "evidence"
+"""What a change is called by which questions lost their evidence: documents left the store, or their text changed."""
+MOST_LOST = 0.2
+"""Of the questions that had evidence: where as many or more lost it, what is left tells too little."""
 MOST_METRICS = 5
+
+
+LEFT_DOCUMENTS = "its quote left the documents"
 
 
 @dataclass(frozen=True)
@@ -41,10 +49,41 @@ def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneIt
     def why(item: Item) -> str:
         if item.item_id in known:
             return "it is judged otherwise now"
-        return "its quote left the documents" if item.item_id in retired else "it made room, or was taken out"
+        return LEFT_DOCUMENTS if item.item_id in retired else "it made room, or was taken out"
 
     earlier = benchmark_storage.remaining_items(db, before.dataset_id)
     return [GoneItem(item, why(item)) for item in earlier if (item.item_id, item.grading_key) not in asked]
+
+
+def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Evaluation) -> Change | None:
+    """How many questions had evidence in the documents and lost it; None where fewer than a fifth of them did.
+
+    Such questions leave the means, so that a lost document would look as if nothing had happened. Questions that are
+    still asked had it in the baseline; those that were retired since, and may have been replaced, had it in the last
+    good evaluation.
+    """
+    (accepted, _), (had, _), (_, lacking) = (_by_evidence(db, each) for each in (baseline, good, now))
+    gone = {each.item.item_id for each in gone_items(db, good, now) if each.why == LEFT_DOCUMENTS}
+    lost = (accepted & lacking) | (had & gone)
+    had |= lost
+    if len(lost) < max(MOST_LOST * len(had), 2):
+        return None
+    items = [item for each in (baseline, good) for item in benchmark_storage.remaining_items(db, each.dataset_id)]
+    documents = {evidence.document_id for item in items if item.item_id in lost for evidence in item.evidence}
+    absent = len(documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys())
+    why = f"{plural(absent, 'document')} left the store" if absent else "the text of their documents changed"
+    return Change(LOST_EVIDENCE, f"{len(lost)} of {plural(len(had), 'question')} lost their evidence: {why}")
+
+
+def _by_evidence(db: Database, evaluation: Evaluation) -> tuple[set[str], set[str]]:
+    """The items that could be scored for retrieval, and those for which that was undefined at every level."""
+    versions = {each.metric_id: each.metric_version for each in score_storage.load_summaries(db, evaluation.id)}
+    ranked = {name: versions[name] for name in ("retrieval.mrr", "retrieval.document_mrr") if name in versions}
+    outcomes = score_storage.load_scores(db, evaluation.id, ranked).values()
+    scored = {item_id for each in outcomes for item_id, found in each.items() if found.status == "scored"}
+    undefined = {item_id for each in outcomes for item_id, found in each.items() if found.status == "undefined"}
+    failed = {item_id for each in outcomes for item_id, found in each.items() if found.status == "error"}
+    return scored, undefined - scored - failed
 
 
 def changes(db: Database, pair: Pair) -> list[Change]:

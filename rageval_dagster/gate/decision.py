@@ -7,7 +7,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
-from rageval_dagster.gate.causes import blamed, changes
+from rageval_dagster.gate.causes import blamed, changes, lost_evidence
 from rageval_dagster.gate.comparison import side_by_side
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import History, history_of
@@ -170,6 +170,10 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
         since, found = pair, changes(db, pair)
     worse = [name for name in held.gated if name in since.scores]
     told = blamed(db, since, found, dict.fromkeys(each for name in worse for each in since.scores[name].worse()))
+    last_good = before if good is None else get_evaluation(db, good)
+    if not failed and (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
+        told = [lost, *told]
+        verdict = "unclear" if verdict == "passed" else verdict
     return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again), tuple(rows))
 
 

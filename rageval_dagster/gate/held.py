@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.gate.comparison import Pair, Scores, is_right, side_by_side
 from rageval_dagster.gate.history import History, Measured, of_both_ends, over_the_nights
-from rageval_dagster.gate.nights import LASTING, LOOKS, Course, Evidence, NightVerdict, Variances
+from rageval_dagster.gate.nights import LASTING, LEAST_QUESTIONS, LOOKS, Course, Evidence, NightVerdict, Variances
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
@@ -22,6 +22,7 @@ from rageval_dagster.text import plural
 NOT_IN_BASELINE = "the baseline did not measure it"
 NOT_MEASURED = "it was not measured this time"
 NO_LINK = "too few questions lead back to the baseline"
+TOO_FEW = f"fewer than {LEAST_QUESTIONS} shared questions cannot show anything"
 TOLERATED = "the fall is within the tolerance"
 SUSPECTED = "strongly suspected: as a single look it would be a regression"
 SURE_BY: dict[Evidence, str] = {
@@ -213,6 +214,8 @@ class Held:
                 said.append(TOLERATED)
             if decision == "unclear" and found.suspected:
                 said.append(SUSPECTED)
+            if decision == "unclear" and found.fall <= self.spec.tolerance:
+                said.append(TOO_FEW)
         difference = None if found.fall is None else -sign * found.fall
         lasting = None if found.lasting is None else -sign * found.lasting
         if found.sure_by is not None and found.low is not None and found.low <= 0.0:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.evaluation.verdict import too_many_errors
+from rageval_dagster.gate.causes import LOST_EVIDENCE
 from rageval_dagster.rag.failures import kind_of
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
@@ -25,7 +26,7 @@ from rageval_dagster.storage.standing import (
     standings,
 )
 
-_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark")
+_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence")
 _COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "n_shared")
 
 Reason = Literal["recovered", "accepted", "not_watched"]
@@ -201,6 +202,9 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
         metrics = {} if failed else {name: found.erring[name][0] for name in erring}
         details = {**names, "questions": found.item_count, "failed": found.error_count, "metrics": metrics}
         yield Finding(found.client_id, "errors", place, **where, details=details)
+    lost = next((each.detail for each in found.changes if each.what == LOST_EVIDENCE), None)
+    if lost is not None and found.verdict in ("unclear", "regressed"):
+        yield Finding(found.client_id, "lost_evidence", place, **where, details={**names, "lost": lost})
     fallen = [row for row in found.gated if row.decision == "regressed"] if found.verdict == "regressed" else []
     if fallen:
         deepest = max(fallen, key=lambda row: (row.fall or 0.0, row.metric_id))
@@ -238,6 +242,8 @@ def _over(
     accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)
     if found.verdict == "first" or accepted_since:
         return _because("accepted", evaluation_id=found.id)
+    if incident.kind == "lost_evidence":
+        return _because("recovered", evaluation_id=found.id)
     row = next((row for row in found.gated if row.metric_id == details["metric"]), None)
     if row is None:
         return _because("not_watched")

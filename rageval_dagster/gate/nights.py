@@ -31,6 +31,8 @@ CHANCE = 0.1
 POWER = 0.8
 _NORMAL = NormalDist()
 _ROUNDING = 1e-9
+LEAST_QUESTIONS = 5
+"""With fewer a night cannot pass: even if all of them failed, no test at 5 % would be sure (2^-4 is .06)."""
 LEAST_LINKED = 0.2
 """Of a night's questions, as many as must link it with the reference for it to pass: what an anchor panel is."""
 _CONFIRMED_SHARE = 0.9
@@ -87,8 +89,8 @@ def verdicts(
     """The verdict on each night, told by the nights up to it: one metric of which more is better.
 
     Regressed: the fall is surely beyond the tolerance. Passed: it is within the tolerance, or no more than chance does
-    in one look of ten. Unclear: all else, and where too few questions link the night with the reference. A night with
-    the very scores of the night before gets its verdict: there was nothing to look at.
+    in one look of ten. Unclear: all else, and where too few questions link the night with the reference, or fewer than
+    five. A night with the very scores of the night before gets its verdict: there was nothing to look at.
 
     Two things can be sure: tonight's fall, unless nothing changed since the night before, and the mean fall of the last
     four nights, which finds slow decay. Where nothing changed, a regression stands as long as a single look is sure of
@@ -214,6 +216,8 @@ class Course:
         found = moved.verdict(sure_by, self._levels, variances)
         if found.decision == "passed" and tonight.linking < LEAST_LINKED * questions - _ROUNDING:
             return NightVerdict("unclear", None, None, None, None, None, variances)
+        if found.decision == "passed" and tonight.questions < LEAST_QUESTIONS:
+            found = replace(found, decision="unclear")
         better = moved.turned.sure_by(self._levels, still) is not None
         return replace(found, better=better, suspected=suspected)
 

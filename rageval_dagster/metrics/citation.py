@@ -34,7 +34,7 @@ from rageval_dagster.records import Outcome, Result
 if TYPE_CHECKING:
     import numpy as np
 
-VERSION = "1"
+VERSION = "2"
 
 _SCHEMA = verdict_schema("supported")
 
@@ -53,7 +53,7 @@ _PLACES = (
 )
 _CLAIMS = (
     "A claim is a declarative sentence, list item or table row. Questions, headings, lead-ins that end with a colon, "
-    "pleasantries, code and lists of sources are not claims. No claims: undefined."
+    "pleasantries, code and lists of sources are not claims. No claims, or a decline: undefined."
 )
 
 
@@ -70,6 +70,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         score=_support_score(threshold),
         needs=frozenset({"answer", "contexts", "embedder"}),
         unanswerable="if_answered",
+        of_claims=True,
         source="seed 004",
     )
     return [
@@ -77,9 +78,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             id="citation.accuracy",
             description="Share of the citations that are correct: a cited context was retrieved, and its cosine with "
             f"the sentence (by its best window) is at least {threshold:g}.",
-            edge_cases=f"No citations: undefined. A citation of something that was not retrieved is wrong. {_FORMS} "
-            f"{_PLACES} A citation of the whole answer is correct if it supports any claim; if the text has the same "
-            "citation, it does not count.",
+            edge_cases="No citations, or a decline: undefined. A citation of something that was not retrieved is "
+            f"wrong. {_FORMS} {_PLACES} A citation of the whole answer is correct if it supports any claim; if the "
+            "text has the same citation, it does not count.",
             good_value=0.95,
         ),
         Metric(
@@ -88,6 +89,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             score=lambda results, tools: [{"coverage": _coverage(each)} for each in read_citations(results, tools)],
             needs=frozenset({"answer", "hits"}),
             unanswerable="if_answered",
+            of_claims=True,
             description="Share of the answer's claims that have a citation, correct or not.",
             edge_cases=f"{_CLAIMS} {_PLACES} What a citation is: see citation.accuracy.",
             source="seed 004",
@@ -110,6 +112,7 @@ def _judged_metrics(options: MetricOptions) -> list[Metric]:
         version=judged_version(options, VERSION, prompt),
         needs=frozenset({"answer", "contexts", "judge"}),
         unanswerable="if_answered",
+        of_claims=True,
         asks=frozenset({"support of citations"}),
         source="seed 004",
     )

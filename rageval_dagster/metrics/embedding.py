@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 VERSION = "1"
-HALLUCINATION_VERSION = "3"
+HALLUCINATION_VERSION = "4"
 
 Split = Callable[[str], Sequence[str]]
 
@@ -83,10 +83,11 @@ def metrics(options: MetricOptions) -> list[Metric]:
             version=f"{HALLUCINATION_VERSION};model={model};threshold={hallucination_threshold}",
             needs=frozenset({"answer", "contexts", "embedder"}),
             unanswerable="if_answered",
+            of_claims=True,
             description="Share of the answer's sentences whose best cosine with any context is below "
             f"{hallucination_threshold:g}.",
-            edge_cases="Empty answer: undefined. No contexts: 1. Sentences of only punctuation or citations do not "
-            f"count; an answer without others: undefined. {windows}",
+            edge_cases="Empty answer, or a decline: undefined. No contexts: 1. Sentences of only punctuation or "
+            f"citations do not count; an answer without others: undefined. {windows}",
             higher_is_better=False,
             good_value=0.3,
         ),

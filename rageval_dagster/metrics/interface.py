@@ -96,6 +96,7 @@ class Metric:
     A metric that asks the judge model has `judged` instead, which judges one result; results are judged at once.
     `asks` names its requests about a result of usual size: metrics that ask the same name it alike (none: one request).
     `ceiling` is the highest value that a result allows, for metrics that cannot always reach 1.
+    `of_claims`: it judges what an answer claims, so that it is undefined where the answer declines.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Metric:
     score: Score | None = None
     judged: Judged | None = None
     asks: frozenset[str] = frozenset()
+    of_claims: bool = False
 
     def __post_init__(self) -> None:
         if (self.score is None) == (self.judged is None):
@@ -142,7 +144,8 @@ class Metric:
 
     def barred(self, results: Sequence[Result], tools: "Tools") -> list[Outcome | None]:
         """`inapplicable` of each result, told once a batch for all metrics that need the same."""
-        return tools.once(results, (self.needs, self.unanswerable), lambda: list(map(self.inapplicable, results)))
+        key = (self.needs, self.unanswerable, self.of_claims)
+        return tools.once(results, key, lambda: list(map(self.inapplicable, results)))
 
     def inapplicable(self, result: Result) -> Outcome | None:
         """The outcome of a result that this metric cannot or must not judge; None for all others."""
@@ -159,6 +162,8 @@ class Metric:
                 return _NOT_ANSWERED
         if "answer" in self.needs and result.answer is None:
             return _NO_ANSWER
+        if self.of_claims and result.answer is not None and result.answer.declined:
+            return _DECLINED
         if "reference" in self.needs and not result.item.answers:
             return _NO_REFERENCE
         if "checks" in self.needs and not result.item.checks:
@@ -173,6 +178,7 @@ NO_EVIDENCE = Outcome.undefined("no evidence in the corpus")
 
 _UNANSWERABLE = Outcome.undefined("the question is unanswerable")
 _NOT_ANSWERED = Outcome.undefined("the question is unanswerable and was not answered")
+_DECLINED = Outcome.undefined("the answer declines, which claims nothing")
 _NOT_TOLD = Outcome.undefined("the system does not tell what it retrieved")
 _NO_TEXTS = Outcome.undefined("the texts of some contexts are not known")
 _NO_ANSWER = Outcome.undefined("there is no answer to judge")

@@ -13,6 +13,7 @@ from rageval_dagster.records import Outcome, Result
 from rageval_dagster.text import normalised
 
 VERSION = "1"
+FAITHFULNESS_VERSION = "2"
 COMPAT_VERSION = f"{VERSION};compat"
 """The version of what is computed as unitxt does: other numbers than ours."""
 
@@ -46,6 +47,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
     return [
         declare(
             id="overlap.faithfulness",
+            version=COMPAT_VERSION if compat else FAITHFULNESS_VERSION,
+            of_claims=not compat,
             needs=frozenset({"answer", "contexts"}),
             unanswerable="if_answered",
             description=(
@@ -57,7 +60,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
                 f"{tokens}. {marks} An answer without tokens: 0. No contexts: undefined, where unitxt fails."
                 if compat
                 else f"{tokens}, so repeating a word of the contexts gains nothing. {marks} An answer without tokens: "
-                "undefined. No contexts: 0."
+                "undefined. A decline: undefined. No contexts: 0."
             ),
         ),
         declare(
@@ -94,15 +97,16 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declare(
             id="overlap.support",
             version=SUPPORT_VERSION,
+            of_claims=True,
             needs=frozenset({"answer", "contexts"}),
             unanswerable="if_answered",
             description="How far the contexts support the answer: the weighted share of its words that they have. "
             "Stop words weigh .3, names and numbers 2, other words 1. A word loses an eighth for each neighbour that "
             "the contexts have, but not near it in that order. Each number or negation that no context has, and each "
             "word whose opposite the contexts have (popular, unpopular), halves its sentence.",
-            edge_cases="An answer without words: undefined. No contexts: 0. Citations and the numbers of lists do "
-            "not count. Adding a context lowers the score only if that context has the opposite of a word of the "
-            "answer.",
+            edge_cases="An answer without words, or a decline: undefined. No contexts: 0. Citations and the numbers of "
+            "lists do not count. Adding a context lowers the score only if that context has the opposite of a word of "
+            "the answer.",
             source="own",
         ),
     ]

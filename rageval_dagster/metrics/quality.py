@@ -58,7 +58,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declare(
             id="quality.answered",
             description="1 if the answer is not empty, else 0.",
-            edge_cases="Only whitespace: empty. A decline is an answer.",
+            edge_cases="Only whitespace: empty. A decline is not empty: quality.no_fallback_phrase tells it.",
         ),
         of_contexts(
             id="quality.has_context",

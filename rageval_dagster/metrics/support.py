@@ -8,7 +8,7 @@ from rageval_dagster import languages
 from rageval_dagster.metrics.numbers import numbers
 from rageval_dagster.text import is_character, normalised, word_spans
 
-VERSION = "1"
+VERSION = "2"
 
 STOP_WEIGHT = 0.3
 """What a stop word weighs beside a content word's 1: every text has most of them, but talk about oneself has others."""

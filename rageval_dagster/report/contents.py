@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, gone_items
@@ -37,7 +38,6 @@ from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.advice import Advised, advised, suspected
 from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
 from rageval_dagster.telling.verdicts import (
-    TONES,
     MoreQuestions,
     Verdict,
     headline,
@@ -93,9 +93,12 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
+    `shortage` is why the dataset has
+    fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave the answers.
     """
 
     report: EvaluationReport
+    stands_in: bool
     earlier: Sequence[int]
     judged: Judged
     verdict: Verdict
@@ -114,6 +117,7 @@ class EvaluationContents:
     grouped_by_metric: str | None
     trends: Mapping[str, Sequence[tuple[datetime, float | None]]]
     dataset: Dataset
+    shortage: str | None
     seconds: Sequence[float]
     questions: Questions
 
@@ -227,9 +231,7 @@ def client_contents(
     found.sort(
         key=lambda each: (
             each.evaluation.system not in settings.system,
-            not each.evaluation.foreign_chunks,
-            list(TONES).index(each.verdict.tone),
-            -each.evaluation.item_count,
+            each.verdict.gravity,
             -each.evaluation.id,
         )
     )
@@ -277,6 +279,7 @@ def _evaluation_contents(
         documents = {names[document_id]: change for document_id, change in documents.items()}
     return EvaluationContents(
         report=report,
+        stands_in=evaluation.system_reference and settings.answer_model is None,
         earlier=[run for run in runs if run != evaluation.id],
         judged=judged,
         verdict=verdict_of(db, judged, spec.max_error_share),
@@ -302,7 +305,8 @@ def _evaluation_contents(
         groups={} if grouped is None or redact else _groups(questions, report.summaries[grouped]),
         grouped_by_metric=grouped,
         trends={name: trend for name, trend in _trends(db, evaluation).items() if name in report.summaries},
-        dataset=benchmark_storage.get_dataset(db, evaluation.dataset_id),
+        dataset=(dataset := benchmark_storage.get_dataset(db, evaluation.dataset_id)),
+        shortage=shortage(db, dataset),
         seconds=sorted(latencies(db, evaluation.id)),
         questions=questions,
     )

@@ -25,7 +25,7 @@ from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.reasons import plain_reason
 from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
 from rageval_dagster.telling.verdicts import TONES, Tone, failed_on, newly_failing, what_changed
-from rageval_dagster.telling.words import VERSIONS, capitalised, interval, metric_name, minute, number, signed
+from rageval_dagster.telling.words import STAND_IN, VERSIONS, capitalised, interval, metric_name, minute, number, signed
 from rageval_dagster.text import TURNS_DIRECTION, plural
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -36,6 +36,7 @@ _SAID: dict[Trouble, str] = {
     "errors": "Could not be scored",
     "failed_run": "Last run failed",
     "benchmark": "Benchmark breaks its rules",
+    "lost_evidence": "Questions lost their evidence",
     "stale": "Not evaluated for too long",
 }
 """What the page of all clients says of those with a trouble; in the order in which it tells them."""
@@ -68,6 +69,7 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
         versions=VERSIONS,
         quadrants=QUADRANTS,
         origins=_ORIGINS,
+        stand_in=STAND_IN,
         names={row["id"]: row["q"] for each in contents.evaluations for row in each.questions.rows if "q" in row},
         ceilings={each.evaluation.id: _ceiling(each) for each in contents.evaluations},
         data={each.evaluation.id: packed(_data(each)) for each in contents.evaluations},
@@ -196,13 +198,14 @@ def _data(contents: EvaluationContents) -> dict[str, Any]:
 
 
 def _fate(row: Mapping[str, Any]) -> str:
-    """What became of a question: where its evidence stands, and stood in the baseline."""
+    """What became of a question: where its evidence stands, and stood in the baseline; and whether it was declined."""
     if row.get("f"):
         return "the system failed"
     if row.get("u"):
         return "it has no answer: to be declined"
     ranks = [f"rank {row[name]}" if row[name] else "not found" for name in ("kb", "k") if name in row]
-    return "" if not ranks else f"evidence: {' → '.join(dict.fromkeys(ranks))}"
+    found = [f"evidence: {' → '.join(dict.fromkeys(ranks))}"] if ranks else []
+    return "; ".join([*found, *(["the answer declines"] if row.get("x") else [])])
 
 
 def _ceiling(contents: EvaluationContents) -> str | None:

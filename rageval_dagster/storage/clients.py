@@ -190,6 +190,13 @@ def set_systems(db: Database, client_id: str, names: Iterable[str]) -> None:
             upsert(connection, client_systems, new)
 
 
+def evaluated_systems(db: Database, client_id: str) -> list[str]:
+    """The systems that `set_systems` was last told of, of those that were evaluated, by name."""
+    kept = client_systems.c
+    query = sa.select(kept.system_name).where(kept.client_id == client_id).order_by(kept.system_name)
+    return [row.system_name for row in db.rows(query)]
+
+
 def mark_vanished(db: Database, client_id: str, vanished: bool) -> None:
     """Says whether the document store still has the client; the time of vanishing is kept."""
     update = sa.update(clients).where(clients.c.client_id == client_id)

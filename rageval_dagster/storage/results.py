@@ -272,6 +272,12 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
     return {row.item_id: (row.result_id, _result(row, words, evaluation.k)) for row in rows}
 
 
+def known_results(db: Database, client_id: str, result_ids: Iterable[str]) -> set[str]:
+    """Those of the ids that are results of the client."""
+    query = sa.select(item_results.c.result_id).where(item_results.c.client_id == client_id)
+    return {row.result_id for row in db.rows_in(query, item_results.c.result_id, result_ids)}
+
+
 def results_by_item(db: Database, evaluation_id: int) -> dict[str, Result]:
     """{item id: result}, as `load_results`."""
     return {item_id: result for item_id, (_, result) in load_results(db, evaluation_id).items()}

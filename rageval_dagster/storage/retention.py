@@ -13,11 +13,12 @@ from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, list_datasets
 from rageval_dagster.storage.clients import list_clients
-from rageval_dagster.storage.database import Database, delete_batch, in_batches
+from rageval_dagster.storage.database import Database, delete_batch, in_batches, same
 from rageval_dagster.storage.evaluations import start_anew
 from rageval_dagster.storage.forgetting import empty_log, file_of
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.tables import (
+    answer_labels,
     baselines,
     benchmark_items,
     chunk_samples,
@@ -32,6 +33,7 @@ from rageval_dagster.storage.tables import (
     experiments,
     incidents,
     item_results,
+    label_queue,
     llm_cache,
     llm_calls,
     metric_comparisons,
@@ -58,8 +60,8 @@ class RetentionReport:
     """Over how many clients, and how many rows of each table are gone or have lost their texts.
 
     `busy` counts the clients that somebody worked on: their turn is the next time. `failures` says what went wrong.
-    `kept` counts what is old enough to go and stays, because a baseline needs it: evaluations with their scores, and
-    baselines with their texts.
+    `kept` counts what is old enough to go and stays, because a baseline needs it (evaluations with their scores, and
+    baselines with their texts), or because people labelled it.
     """
 
     clients: int = 0
@@ -95,6 +97,9 @@ def retain_all(
                 report.kept["evaluations_kept_for_baselines"] += _count(db, _since_baselines(client_id), scores)
                 if keep_texts:
                     report.kept["baselines_kept_with_texts"] += _count(db, _baselines(client_id), words)
+                    report.kept["answers_kept_for_labels"] += len(
+                        _labelled(db, client_id) - _used(db, client_id, words)
+                    )
             report.clients += 1
         except LeaseHeldError:
             report.busy += 1
@@ -131,11 +136,22 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
         _delete(db, table, table.c.evaluation_id.in_(gone))
     rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(gone))
     rows["evaluation_datasets"] = _delete_datasets(db, client_id, before)
-    used = _used(db, client_id)
+    labelled = _labelled(db, client_id)
+    rows["answer_labels"] = _sweep(
+        db,
+        answer_labels.c.result_id,
+        client_id,
+        answer_labels.c.labelled_at < before,
+        lambda row: row[0] not in labelled,
+    )
+    used = _used(db, client_id) | labelled
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
     for key in (metric_scores.c.result_id, item_results.c.result_id, retrievals.c.retrieval_id):
         made = key.table.c.created_at
         rows[key.table.name] = _sweep(db, key, client_id, made < before, lambda row: row[0] not in used)
+    there = sa.select(item_results.c.result_id).where(item_results.c.client_id == client_id)
+    queue = label_queue.c
+    rows["label_queue"] = _delete(db, label_queue, sa.and_(queue.client_id == client_id, queue.result_id.not_in(there)))
     named = [
         sa.select(column).where(column.table.c.client_id == client_id, column.is_not(None))
         for column in (runs.corpus_version, evaluation_datasets.c.corpus_version, clients.c.corpus_version)
@@ -221,7 +237,7 @@ def delete_texts(
     rows: Counter[str] = Counter()
     _start_unfinished_anew(db, client_id, before)
     lasting = _baselines(client_id) if keep_baselines else None
-    used = _used(db, client_id, before, lasting)
+    used = _used(db, client_id, before, lasting) | (_labelled(db, client_id) if keep_baselines else set())
     # The keys come first: nothing that has lost its texts may be reused.
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
     rows["item_results"] = _sweep(
@@ -339,6 +355,19 @@ def _used(
     columns = (run_items.c.retrieval_id, run_items.c.result_id)
     query = sa.union(*(sa.select(column).select_from(of_runs).where(wanted) for column in columns))
     return {id for id in db.scalars(query) if id is not None}
+
+
+def _labelled(db: Database, client_id: str) -> set[str]:
+    """The ids of the results that people labelled, and of their retrievals, as long as their questions are asked."""
+    items = sa.select(dataset_items.c.item_id).where(
+        dataset_items.c.dataset_id.in_([dataset.id for dataset in current_datasets(db, client_id)])
+    )
+    query = (
+        sa.select(item_results.c.result_id, item_results.c.retrieval_id)
+        .join(answer_labels, same(answer_labels, item_results, "client_id", "result_id"))
+        .where(item_results.c.client_id == client_id, item_results.c.item_id.in_(items))
+    )
+    return {id for row in db.rows(query) for id in row}
 
 
 def _shown_texts(db: Database, client_id: str, since: datetime, used: Collection[str]) -> set[str]:

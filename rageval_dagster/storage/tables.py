@@ -39,6 +39,7 @@ TABLE_OPTIONS: dict[str, Any] = {
 
 CLIENT_ID_LENGTH = 200
 NAME_LENGTH = 200
+PERSON_LENGTH = 100
 
 
 def _client_id() -> Column[str]:
@@ -375,6 +376,30 @@ run_items = _table(
     PrimaryKeyConstraint("evaluation_id", "item_id"),
 )
 
+# What people say of an answer, by its content: a result that comes back keeps its labels.
+answer_labels = _table(
+    "answer_labels",
+    _client_id(),
+    Column("result_id", hex_digest(), nullable=False),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("person", identifier(PERSON_LENGTH), nullable=False),
+    Column("value", Double),  # none: cannot say
+    Column("note", LongText),
+    Column("labelled_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("client_id", "result_id", "metric_id", "person"),
+)
+
+# From which stratum a result may be drawn for labelling, and when it was: of each stratum a random part.
+label_queue = _table(
+    "label_queue",
+    _client_id(),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("result_id", hex_digest(), nullable=False),
+    Column("stratum", identifier(100), nullable=False),
+    Column("place", Integer),  # the order in which people are asked; none: not drawn
+    PrimaryKeyConstraint("client_id", "metric_id", "result_id"),
+)
+
 metric_summaries = _table(
     "metric_summaries",
     Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
@@ -470,7 +495,9 @@ incidents = _table(
     "incidents",
     Column("id", Integer, primary_key=True),
     _client_id(),
-    Column("kind", identifier(20), nullable=False),  # regression, leak, errors, benchmark, failed_run, stale
+    Column(
+        "kind", identifier(20), nullable=False
+    ),  # regression, leak, errors, benchmark, failed_run, lost_evidence, stale
     Column("subject", LongText, nullable=False),  # dataset / system / metric, where there are several
     Column("open_key", hex_digest()),  # of client, kind and subject while it is open: it is opened once
     Column("opened_at", UtcTime, nullable=False),

@@ -28,6 +28,8 @@ def junit_xml(found: Sequence[Verdict]) -> bytes:
             whole = ("error", said)
         elif verdict.scores == "unmeasured":
             whole = ("skipped", NOT_JUDGED)
+        elif verdict.scores == "unclear" and verdict.lost_evidence is not None:
+            whole = ("skipped", said)
         _case(suite, "evaluation", *whole)
         for row in verdict.judged.gated:
             _case(suite, row.metric_id, _RESULTS.get(row.decision), movement(row))

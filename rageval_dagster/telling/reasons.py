@@ -30,6 +30,8 @@ def reason(incident: Incident, write: Write = one_line) -> str:
             return f"{_failed(details, write)}, evaluation {incident.evaluation_id}"
         case "benchmark":
             return broken_rules(details["rules"], write)
+        case "lost_evidence":
+            return details["lost"]
         case "failed_run":
             step = f"at step {write(details['step'])}" if "step" in details else "before its first step"
             why = [write(details[name]) for name in ("error", "check") if name in details]
@@ -95,6 +97,8 @@ def plain_reason(incident: Incident) -> str:
             return f"{said}: {why}." if why else f"{said}. Its log says why."
         case "benchmark":
             return f"Rules that do not hold: {broken_rules(details['rules'], lambda rule: rule.replace('_', ' '))}."
+        case "lost_evidence":
+            return f"{details['lost']}."
         case "stale":
             return f"{capitalised(reason(incident))}."
 

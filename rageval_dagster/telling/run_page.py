@@ -55,7 +55,7 @@ def run_metadata(
     own: Thresholds = NO_THRESHOLDS,
 ) -> dict[str, Any]:
     """What Dagster keeps of a run, in the order in which it is shown: first what went wrong, then of each evaluation
-    its verdict, trend, report, questions and pictures, last the numbers.
+    its verdict, trend, report, questions and pictures, the gravest first, last the numbers.
 
     Those are named `dataset/...` (with the system where there are several). Dagster plots the numbers of all clients
     side by side; a client's history is in the pictures.
@@ -73,7 +73,7 @@ def run_metadata(
     at_gate = {each.judged.evaluation.id: each for each in verdicts}
     numbers: dict[str, float] = {}
     histories = _histories(db, client_id)
-    for report in reports:
+    for report in sorted(reports, key=lambda each: at_gate[each.evaluation.id].gravity):
         evaluation, found = report.evaluation, at_gate[report.evaluation.id]
         name = one_line(evaluation.dataset_name + (f"/{evaluation.system}" if several else ""))
         if f"{name}/verdict" in metadata:  # two that are cut to the same: none takes another's place
@@ -113,7 +113,7 @@ def verdict_lines(reports: Sequence[EvaluationReport], verdicts: Sequence[Verdic
     """For the end of a run's log: a line for each evaluation, with where to read more."""
     levels = {report.evaluation.id: report.headline() for report in reports}
     lines = []
-    for found in verdicts:
+    for found in sorted(verdicts, key=lambda each: each.gravity):
         evaluation = found.judged.evaluation
         more = links.evaluation(evaluation.client_id, evaluation.id) or f"rageval runs show {evaluation.id}"
         of = f"{one_line(evaluation.dataset_name)} / {one_line(evaluation.system)}"
@@ -125,10 +125,8 @@ def verdict_tag(verdicts: Sequence[Verdict]) -> str:
     """The worst verdict of a run in a word or two, by which people find runs: `leak`, `regressed`, `passed`."""
     if any(each.judged.evaluation.foreign_chunks for each in verdicts):
         return "leak"
-    for tone, word in TONES.items():
-        if any(each.tone == tone for each in verdicts):
-            return TONES["same"] if tone == "better" else word
-    return TONES["unmeasured"]
+    tone = min(verdicts, key=lambda each: each.gravity).tone if verdicts else "unmeasured"
+    return TONES["same" if tone == "better" else tone]
 
 
 def _histories(db: Database, client_id: str) -> Mapping[tuple[str, str], History]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.incidents import OVER, Incident, Kind
-from rageval_dagster.telling.reasons import mean, moment, reason
+from rageval_dagster.telling.links import ReportLinks
+from rageval_dagster.telling.reasons import mean, moment, plain_reason, reason
 from rageval_dagster.telling.verdicts import newly_failing, what_changed
 from rageval_dagster.telling.words import LONGEST_NAME, capitalised, one_line
 
@@ -23,6 +24,7 @@ _OPENED: dict[Kind, str] = {
     "errors": "Many questions failed",
     "benchmark": "A benchmark fails its rules",
     "failed_run": "A run failed",
+    "lost_evidence": "Questions lost their evidence",
     "stale": "Not evaluated for too long",
 }
 _RECOVERED: dict[Kind, str] = {
@@ -31,17 +33,18 @@ _RECOVERED: dict[Kind, str] = {
     "errors": "Questions no longer fail",
     "benchmark": "The benchmark keeps its rules again",
     "failed_run": "Runs succeed again",
+    "lost_evidence": "Questions have their evidence again",
     "stale": "Evaluated again",
 }
-BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark")
+BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark", "lost_evidence")
 """The kinds that have a message for each client; the others come in numbers, when something fails for all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-def message(incidents: Sequence[Incident]) -> dict[str, Any]:
+def message(incidents: Sequence[Incident], links: ReportLinks) -> dict[str, Any]:
     """One message about incidents of one kind that were all opened, or all closed: Slack's blocks, and the same as text
-    for who shows no blocks."""
+    for who shows no blocks. Of a failed run it has the client's report, where `links` have an address for it."""
     shown = sorted(incidents, key=lambda each: (each.client_id, each.evaluation_id or 0, each.subject))
     kind, clients = shown[0].kind, list(dict.fromkeys(each.client_id for each in shown))
     if shown[0].phase == "opening":
@@ -51,7 +54,7 @@ def message(incidents: Sequence[Incident]) -> dict[str, Any]:
     else:
         title = f"Closed ({_OPENED[kind].lower()})"
     headline = f"*{title}: {_code(clients[0]) if len(clients) == 1 else f'{len(clients)} clients'}*"
-    lines = [line for each in _in_groups(shown[:MOST_INCIDENTS]) for line in _lines(each)]
+    lines = [line for each in _in_groups(shown[:MOST_INCIDENTS]) for line in _lines(each, links)]
     if len(shown) > MOST_INCIDENTS:
         lines.append(f"and {len(shown) - MOST_INCIDENTS} more: {_code('rageval status')}")
     sections = list(_sections([headline, *lines]))
@@ -87,10 +90,15 @@ def _in_groups(incidents: Sequence[Incident]) -> Iterator[list[Incident]]:
         yield list(group)
 
 
-def _lines(incidents: Sequence[Incident]) -> Iterator[str]:
+def _lines(incidents: Sequence[Incident], links: ReportLinks) -> Iterator[str]:
     first = incidents[0]
     for each in incidents:
-        yield f"• {_about(each)}: {reason(each, _code) if each.phase == 'opening' else _ended(each)}"
+        why = reason(each, _code) if each.phase == "opening" else _ended(each)
+        if (each.kind, each.phase) == ("failed_run", "opening"):
+            why = f"{_escaped(plain_reason(each), LONGEST_DETAIL)} Dagster run {_code(each.run_id or '')}"
+            if page := links.client(each.client_id):
+                why += f", <{page}|report>"
+        yield f"• {_about(each)}: {why}"
     if first.phase == "closing":
         return
     if first.kind == "regression":
@@ -122,6 +130,8 @@ def _next(incidents: Sequence[Incident]) -> list[str]:
             return [f"rageval runs compare {first.details['baseline_id']} {first.evaluation_id}"]
         case "leak":
             return [f"rageval runs show {first.evaluation_id}"]
+        case "lost_evidence":
+            return [f"rageval runs {verb} {first.evaluation_id}" for verb in ("show", "accept")]
         case "errors":
             which = "rageval status" if len(incidents) > 1 else f"rageval runs show {first.evaluation_id}"
             return [which, "rageval doctor"]
@@ -152,6 +162,8 @@ def _ended(incident: Incident) -> str:
             return f"{mean(over['mean'])} in {evaluation}, baseline {mean(over['baseline_mean'])}"
         case "leak":
             return f"none in {evaluation}"
+        case "lost_evidence":
+            return f"in {evaluation}"
         case "errors":
             return f"no more than allowed in {evaluation}"
         case "benchmark":

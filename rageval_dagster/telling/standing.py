@@ -11,7 +11,7 @@ from rageval_dagster.storage.incidents import Incident, Kind
 from rageval_dagster.telling.alarms import is_failed_run
 from rageval_dagster.telling.verdicts import TONES, Tone
 
-Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "stale"]
+Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "lost_evidence", "stale"]
 
 TROUBLES: dict[Trouble, str] = {
     "leak": "leak",
@@ -20,6 +20,7 @@ TROUBLES: dict[Trouble, str] = {
     "errors": "not scored",
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
+    "lost_evidence": "lost evidence",
     "stale": "out of date",
 }
 """What may be wrong with a client, in a word, the gravest first."""
@@ -83,10 +84,9 @@ def tone_of_client(row: Mapping[str, Any], max_error_share: float) -> Tone | Non
     """What a row of fleet_overview says of its client; None where nothing was judged."""
     if row["regressed_metric"] is None and too_many_errors(row["errors"] or 0, row["items"] or 0, max_error_share):
         return "failed"
-    if row["verdict"] == "passed" and row["worst_delta"] is None:
-        return "first"  # there is nothing before
     tones: dict[str | None, Tone] = {
         "passed": "same",
+        "first": "first",
         "regressed": "worse",
         "unclear": "unclear",
         "failed": "failed",
@@ -104,11 +104,12 @@ def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_erro
     regressed = tone_of_client(row, max_error_share) == "worse"
     found: dict[Trouble, bool] = {
         "leak": bool(row["foreign_chunks"]) or ("leak" in kinds and row["foreign_chunks"] is None),
-        "regression": regressed or ("regression" in kinds and row["verdict"] != "passed"),
+        "regression": regressed or ("regression" in kinds and row["verdict"] not in ("passed", "first")),
         "failed": failed,
         "errors": "errors" in kinds and not failed,
         "failed_run": "failed_run" in kinds,
         "benchmark": "benchmark" in kinds,
+        "lost_evidence": "lost_evidence" in kinds,
         "stale": "stale" in kinds,
     }
     return [trouble for trouble in TROUBLES if found[trouble]]

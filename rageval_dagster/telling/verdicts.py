@@ -18,7 +18,7 @@ from rageval_dagster.evaluation.verdict import (
     is_scored,
     too_many_errors,
 )
-from rageval_dagster.gate.causes import UNVERSIONED
+from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
@@ -34,9 +34,9 @@ TONES: dict[Tone, str] = {
     "worse": "regressed",
     "failed": "system failed",
     "unclear": "unclear",
-    "first": "first run",
     "same": "passed",
     "better": "passed, better",
+    "first": "first run",
     "unmeasured": "not measured",
 }
 """What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
@@ -64,9 +64,25 @@ class Verdict:
     since: datetime | None
 
     @property
+    def lost_evidence(self) -> str | None:
+        """That many questions lost their evidence, as a clause; None where they did not."""
+        return next((each.detail for each in self.judged.judgement.changes if each.what == LOST_EVIDENCE), None)
+
+    @property
+    def can_prove(self) -> bool:
+        """Whether these questions could prove a drop in some metric of the gate."""
+        return any(row.smallest_drop is not None for row in self.judged.gated)
+
+    @property
     def tone(self) -> Tone:
         is_down = self.failed and (self.scores != "worse" or self.judged.evaluation.answered_nothing)
         return "failed" if is_down else self.scores
+
+    @property
+    def gravity(self) -> tuple[bool, int, int]:
+        """Where it stands among others, the gravest first: leaks, then by tone, then by most questions."""
+        evaluation = self.judged.evaluation
+        return not evaluation.foreign_chunks, list(TONES).index(self.tone), -evaluation.item_count
 
 
 def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
@@ -82,7 +98,7 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
         scores, rows = "first", []
     elif judged.regressed:
         scores, rows = "worse", judged.regressed
-    elif unclear:
+    elif unclear or judgement.verdict == "unclear":
         scores, rows = "unclear", unclear
     elif better:
         scores, rows = "better", better
@@ -133,7 +149,8 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     said = _in_short(found, levels, moved)
     if found.scores not in ("unmeasured", "first"):
         joined = ":" if found.scores == "same" else ";"
-        said += f"{joined} {', '.join(what_changed(found.judged.judgement.changes)) or 'nothing changed'}"
+        changes = [each for each in found.judged.judgement.changes if each.what != LOST_EVIDENCE]
+        said += f"{joined} {', '.join(what_changed(changes)) or 'nothing changed'}"
     return f"{capitalised(_with_failures(found, said))}."
 
 
@@ -147,8 +164,9 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
 
 
 def _compared(found: Verdict) -> list[MetricComparison]:
-    """The rows that it rests on and that say from where to where a metric moved."""
-    return [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
+    """The rows that it rests on and that say from where to where a metric moved; if unclear, only those that fell."""
+    known = [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
+    return known if found.scores != "unclear" else [row for row in known if (row.fall or 0.0) > 0.0]
 
 
 def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
@@ -162,6 +180,8 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             return f"{begun}: {_levels(levels)}; later runs are held against it"
         case "worse":
             return f"regressed since {day}: {moved}"
+        case "unclear" if found.lost_evidence is not None:
+            return f"unclear since {day}: {found.lost_evidence}"
         case "unclear" if not _compared(found):
             return f"unclear since {day}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
         case "unclear":
@@ -169,6 +189,8 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             return f"unclear since {day}: {moved}, {chance}"
         case "better":
             return f"passed, and better since {day}: {moved}"
+        case _ if not found.can_prove:
+            return f"passed: no drop since {day}, but these questions are too few to prove one"
         case _:
             return f"passed: as good as on {day}"
 
@@ -189,8 +211,8 @@ def sentence(found: Verdict) -> str:
         said = f"regressed {against}: {moved}"
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
-        sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure; " if seen else ""
-        said = f"unclear {against}: {moved}; {sure}{what_settles(found)}"
+        sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if seen else ""
+        said = f"unclear {against}: {'; '.join(filter(None, [found.lost_evidence, moved, sure, what_settles(found)]))}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
     else:
@@ -200,7 +222,7 @@ def sentence(found: Verdict) -> str:
     if better and found.scores != "worse":  # else a later fall back to where the baseline was would be none
         accept = f"rageval runs accept {judged.evaluation.id}"
         said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
-    if changes := judgement.changes:
+    if changes := [each for each in judgement.changes if each.what != LOST_EVIDENCE]:
         since = next((change.since for change in changes if change.since is not None), None)
         why = "" if judgement.baseline_id in (None, since) else ", the last that was good,"
         said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
@@ -233,6 +255,9 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
     """
     said = []
     for change in changes:
+        if change.what == LOST_EVIDENCE:
+            said.append(change.detail)
+            continue
         verb = "changed" if change.what != "dataset" else "were renewed"
         details = (
             f"{change.detail}; {plural(change.worse, 'question')} got worse by it" if worse and change.worse else ""
@@ -287,8 +312,13 @@ def _levels(levels: Mapping[str, Summary]) -> str:
 
 def what_settles(found: Verdict) -> str:
     """What would settle an unclear verdict."""
+    accept = f"rageval runs accept {found.judged.evaluation.id}"
+    if found.lost_evidence is not None:
+        return f"bring the documents back, or if they were meant to go: {accept}"
     if all(row.difference is None for row in found.rows):
-        return f"to start from this run: rageval runs accept {found.judged.evaluation.id}"
+        return f"to start from this run: {accept}"
+    if not _compared(found):
+        return "more questions"
     if any(row.suspected for row in found.rows):
         return "the next nights will tell, or one look of your own: rageval evaluate --gate"
     return "the next nights will tell, or more questions"
@@ -359,19 +389,20 @@ class GateFinding:
     """What the gate found of one metric: a sentence for each evaluation."""
 
     passed: bool
+    regressed: bool
     said: Sequence[str]
 
 
 def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> GateFinding:
     """What was found of the metric that the gate knows by this id.
 
-    It passes where nothing was proven: not measured (for want of a `judge`, a model's name, for example), or unclear.
-    Then what is said begins with that, so that nobody takes it for good news.
+    Unclear is no pass, and neither is a metric that the newest evaluation should have measured and did not. It passes
+    where there is nothing to compare: for want of a `judge` (a model's name), or of an earlier run.
     """
     from rageval_dagster.metrics.registry import matching_ids
 
     said: list[str] = []
-    passed = True
+    passed, is_regressed = True, False
     for each in judged:
         name = f"{each.evaluation.dataset_name}/{each.evaluation.system}"
         gated = {row.metric_id: row for row in each.gated}
@@ -380,17 +411,18 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
         for row in (gated[metric_id] for metric_id in sorted(known)):
             accepted = each.judgement.verdict == "first"
             regressed = row.decision == "regressed"
-            passed &= not regressed or accepted
+            passed &= row.decision == "passed" or accepted
+            is_regressed |= regressed and not accepted
             word = "regressed, and accepted since" if regressed and accepted else row.decision
             said.append(f"{word}: {name}: {_in_words(row)}")
             if row.difference is not None and not regressed:
                 said[-1] += f"; {resolution(row.smallest_drop, row.n_shared)}"
     if said:
-        return GateFinding(passed, said)
+        return GateFinding(passed, is_regressed, said)
     if judge is None and is_by_model(pattern):
         silence = "not measured: there is no judge model"
     elif judged and all(each.judgement.verdict == "first" for each in judged):
         silence = "not compared: this is the baseline that later runs are held against"
     else:
-        silence = "not measured: the newest evaluation has no score of it"
-    return GateFinding(True, [silence])
+        return GateFinding(False, False, ["not measured: the newest evaluation has no score of it"])
+    return GateFinding(True, False, [silence])

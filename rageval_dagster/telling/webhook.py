@@ -19,6 +19,7 @@ from rageval_dagster.storage import incidents as incident_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import Incident
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.links import ReportLinks
 from rageval_dagster.telling.slack import BY_CLIENT, message
 
 TIMEOUT_S = 10.0
@@ -55,6 +56,7 @@ def tell(db: Database, settings: Settings) -> Delivery:
     """
     started, sent, failures = time.monotonic(), 0, Counter[str]()
     refused: set[SecretStr] = set()
+    links = ReportLinks(settings.report_base_url)
     news, wrong = _by_webhook(settings, incident_storage.untold(db, utc_now() - NEWS_FOR))
     failures.update({WRONG_SETTINGS: wrong} if wrong else {})
     for url, incidents in news:
@@ -64,7 +66,7 @@ def tell(db: Database, settings: Settings) -> Delivery:
         claimed = incident_storage.claim(db, incidents, now, now + CLAIMED_FOR)
         if not claimed:
             continue
-        trouble = post(url, message(claimed))
+        trouble = post(url, message(claimed, links))
         if trouble is None:
             incident_storage.mark_told(db, claimed, utc_now())
             sent += 1

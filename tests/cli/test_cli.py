@@ -6,6 +6,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+import rageval_dagster
+from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused, stock
@@ -108,7 +110,8 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert "8 questions cannot prove a drop: too few, or about too few documents." in figures
     assert "Next: name your own system in rageval.toml (docs/your-rag-system.md)" in figures
     assert "Next: read the questions that went worst: rageval runs show 1" in figures
-    assert len(figures) <= 10, ended.out
+    assert "Answers are by the built-in extractive answerer: a stand-in for your system." in figures
+    assert len(figures) <= 11, ended.out
     assert "RAGEVAL_" not in ended.out, "no variable stands in a verdict"
     [report] = [line.removeprefix("Report: ") for line in figures if line.startswith("Report: ")]
     assert Path(report).exists()
@@ -120,9 +123,15 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert set(printed["versions"]) == {"corpus", "index", "dataset", "system", "judge"}
     assert printed["metrics"]["retrieval.mrr"]["n_scored"] == 8
 
+    [found] = rageval_dagster.evaluate("acme", systems=["dense"])
+    same = ("versions", "metrics", "checks", "client", "dataset_id")
+    assert {name: found[name] for name in same} == {name: printed[name] for name in same}
+    with pytest.raises(RagevalError, match="has no client 'acne'"):
+        rageval_dagster.evaluate("acne")
+
     [client] = json.loads(run("status", "--json").out)
     assert client["client_id"] == "acme"
-    assert len(json.loads(run("runs", "list", "--json").out)) == 2
+    assert len(json.loads(run("runs", "list", "--json").out)) == 3
     brief, shown = run("runs", "show", "1").out, run("runs", "show", "1", "--all")
     assert brief.startswith(f"{name}\n{verdict}\n"), "what `evaluate` said"
     assert "rageval runs show 1 --all" in brief

@@ -238,7 +238,9 @@ def test_doctor_reads_the_prompts(project: Project, run: Run, tmp_path: Path, mo
     assert "judge_faithfullness.txt is called as no prompt is; judge_faithfulness.txt is meant?" in refused
 
 
-def test_status_says_what_its_columns_are_and_shows_leaks_first(project: Project, run: Run) -> None:
+def test_status_says_what_its_columns_are_and_shows_leaks_first(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     db = project.database()
     items = make_items(3)
     dataset = make_dataset(db, "acme", items)
@@ -274,6 +276,10 @@ def test_status_says_what_its_columns_are_and_shows_leaks_first(project: Project
         ),
     ]
     assert newcomer[0] == "newcomer"
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = run("status").out.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert [line.split()[0] for line in narrow] == ["client", "zebra", "acme", "newcomer"]
     first, second, _ = json.loads(run("status", "--json").out)
     assert (first["foreign_chunks"], first["unknown_chunks"]) == (2, 7)
     assert first["system_note"] == "system unversioned, may have changed"

@@ -44,6 +44,24 @@ def test_what_a_terminal_shows_wide_takes_two_places(capsys: pytest.CaptureFixtu
     assert console.fitting("a line\nand another", 80) == "a line and another"
 
 
+def test_a_table_fits_its_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"client": "a" * 40, "verdict": "passed", "since": "baseline", "questions": 120}]
+    columns = ["client", "verdict", "since", "questions"]
+
+    def printed(places: int) -> tuple[list[str], str]:
+        monkeypatch.setenv("COLUMNS", str(places))
+        console.print_table(rows, columns, "", less=("since", "questions"))
+        out, err = capsys.readouterr()
+        assert all(len(line) <= places for line in out.splitlines())
+        return out.splitlines()[1].split(), err
+
+    assert printed(80) == (["a" * 40, "passed", "baseline", "120"], "")
+    assert printed(60)[0] == ["a" * 40, "passed", "120"]
+    cut, said = printed(30)
+    assert cut == ["a" * 18 + "...", "passed"]
+    assert said == "too narrow for since, questions: a wider terminal or --json has them\n"
+
+
 def test_a_terminal_that_lacks_a_character_is_shown_its_code(project: Project) -> None:
     stock(project.settings, "灯台", Chunk("c1", "It is open.", "d1"))
     environment = os.environ | {"PYTHONIOENCODING": "latin-1"}

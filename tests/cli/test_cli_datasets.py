@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.benchmark.formats import FORMATS
-from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.records import Candidate, Chunk, Evidence, Item
+from rageval_dagster.report.contents import client_contents
+from rageval_dagster.report.page import client_page
 from rageval_dagster.settings.styles import STYLES
-from rageval_dagster.storage.benchmark import current_datasets, save_dataset
+from rageval_dagster.storage.benchmark import current_datasets, save_candidates, save_dataset
 from rageval_dagster.storage.clients import ensure_client
 from tests.cli.running import Run, refused, stock
 from tests.llm.scripted_model import fences, scripted_model
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, documents
+from tests.storage.history_builder import MRR, finish, make_items, open_run
 
 QUOTE = "The ferry leaves from the old harbour at nine."
 
@@ -314,3 +317,22 @@ def test_an_import_says_what_it_replaces(project: Project, run: Run) -> None:
     ended = run("datasets", "import", path, "--client", "acme")
     assert "it replaces dataset 1 of that name, with 1 question" in ended.out
     assert "replaces" not in run("datasets", "import", path, "--client", "acme").out, "the same again"
+
+
+def test_why_there_are_few_questions_is_told_in_words(project: Project, run: Run) -> None:
+    db = project.database()
+    items = make_items(2)
+    ensure_client(db, "acme")
+    failed = [Candidate(f"k{n}", "extractive/1", 0, "failed", reasons=("no_question",)) for n in range(34)]
+    save_candidates(db, "acme", failed)
+    stats = {"generator": "extractive/1", "sample_size": 45, "passages": 36, "passages_left": 0}
+    dataset = save_dataset(db, "acme", "synthetic", "generated", items, "a test", None, True, {}, stats)
+    shown = run("datasets", "show", dataset.id).out
+    assert (
+        "36 passages gave 2 questions of the 45 wanted (of the others, 34 define nothing that can be asked about "
+        "without a model); the documents give no more until there are more: use a model or import questions\n"
+    ) in shown
+    finish(db, open_run(db, dataset, "n1"), {MRR: 1.0})
+    page = client_page(client_contents(db, project.settings, "acme"))
+    assert "34 define nothing that can be asked about without a model" in page
+    assert "No question that was written was kept out" in page

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from rageval_dagster.records import Evidence, Item
+from rageval_dagster.records import Answer, Chunk, Evidence, Item
+from rageval_dagster.storage.clients import set_systems
 from rageval_dagster.storage.results import save_results, save_retrievals
 from rageval_dagster.telling.links import report_path
-from tests.cli.running import Run, refused
+from tests.cli.running import Run, refused, stock
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
+from tests.storage import history_builder
 from tests.storage.history_builder import make_dataset, open_run, result_of, retrieval_of
 from tests.telling.webhook_server import WebhookServer
 
@@ -65,10 +67,12 @@ def test_evidence_that_a_question_does_not_have_is_not_missed(project: Project, 
     nothing = [replace(each, relevant_chunks=None, relevant_documents=None) for each in others]
     records = [(each, each.item_id) for each in (*relevant, *nothing)]
     save_retrievals(db, evaluation.id, records)
-    save_results(db, evaluation.id, [(result_of(each), key) for each, key in records])
+    declined = Answer("I cannot say.", declined=True)
+    save_results(db, evaluation.id, [(replace(result_of(each), answer=declined), key) for each, key in records])
     for item, rank in said.items():
         shown = run("runs", "show", evaluation.id, "--question", item.item_id)
         assert f"rank of the evidence: {rank}\n" in shown.out, shown
+        assert "  declined: I cannot say.\n" in shown.out
 
 
 @pytest.mark.slow
@@ -119,6 +123,31 @@ def test_a_system_that_fails_is_told_with_reasons(loaded: Project, run: Run, mon
     shown = run("runs", "show", "2").out
     assert "failed on 1 of 8" in shown
     assert "metrics failed" not in shown
+
+
+def test_a_built_in_system_is_not_evaluated_instead_of_one_whose_settings_were_not_found(
+    project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock(project.settings, "acme", Chunk("c", "A chunk.", "d"))
+    db = project.database()
+    history_builder.finish(db, open_run(db, make_dataset(db, "acme", [Item("q")]), "command:one", "assistant"), {})
+    set_systems(db, "acme", ["assistant"])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    words = ("'acme'", "'assistant'", f"no settings file {elsewhere / 'rageval.toml'}", "--system dense")
+    refused(run("evaluate", "--client", "acme"), *words)
+    refused(run("evaluate", "--all"), *words)
+    scheduled = project.evaluate("acme", "change:1")
+    assert scheduled.failed_step == "corpus_version"
+    assert all(word in (scheduled.message or "") for word in words)
+    [status] = json.loads(run("status", "--json").out)
+    assert status["evaluations"] == 1, "its row stays"
+    assert run("evaluate", "--client", "acme", "--system", "bm25", "--dry-run").code == 0
+    (elsewhere / "rageval.toml").write_text("[defaults]\nk = 3\n")
+    refused(run("evaluate", "--client", "acme"), "rageval.toml does not define it")
+    (elsewhere / "rageval.toml").write_text('[defaults]\nsystem = "dense"\n')
+    assert run("evaluate", "--client", "acme", "--dry-run").code == 0, "now it is a wish"
 
 
 METRICS = """

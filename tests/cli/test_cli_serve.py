@@ -23,6 +23,13 @@ def test_a_token_is_made_once_and_a_port_that_is_taken_is_said(project: Project,
     assert token.read_text(encoding="utf-8") == made
 
 
+def test_a_token_that_can_be_guessed_is_refused(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGEVAL_SERVE_TOKEN", "fifteen-letters")
+    ended = run("serve")
+    refused(ended, "RAGEVAL_SERVE_TOKEN", "at least 16 characters", "openssl rand -hex 32")
+    assert "fifteen-letters" not in ended.err
+
+
 def test_of_two_that_make_the_token_at_once_both_take_the_first(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

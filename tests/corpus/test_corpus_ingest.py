@@ -39,12 +39,13 @@ def counts(report: IngestReport) -> tuple[int, int, int, int]:
 
 class TestLoading:
     def test_a_folder(self, store: ChromaStore, docs: Path, embedder) -> None:
-        seen: list[tuple[int, int]] = []
-        report = ingest(docs, "acme", store, embedder, progress=lambda done, total, _: seen.append((done, total)))
+        seen: list[tuple[int, int, str]] = []
+        report = ingest(docs, "acme", store, embedder, progress=lambda *told: seen.append(told))
         assert counts(report) == (3, 3, 0, 0)
         assert (report.refused, report.ignored, report.foreign_store) == ([], 1, False)
         assert documents(store) == {"intro.md", "guide/install.md", "notes.txt"}
-        assert seen[-1] == (3, 3)
+        assert (3, 3, "embedding guide/install.md (0 of 3 passages)") in seen, "however soon after the reading"
+        assert seen[-1] == (3, 3, "")
         for chunk in stored(store).values():
             assert chunk.position == 0
             assert chunk.added_at is not None

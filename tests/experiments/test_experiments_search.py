@@ -198,6 +198,7 @@ BAD = {
     "a whole number of at least 1, not 0": {"budget": 0},
     "a number of at least 0, not -1": {"tolerance": -1},
     "give 'higher' or 'lower'": {"direction": "up"},
+    "a whole number from 0": {"seed": -1},
     "3 scores for 2 questions": {"evaluate": lambda _configuration, ids: [0.5] * (len(ids) + 1)},
     "give a finite number or None": {"evaluate": lambda _configuration, ids: [math.nan] * len(ids)},
     "is 'good'": {"evaluate": lambda _configuration, ids: ["good"] * len(ids)},

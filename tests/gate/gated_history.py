@@ -1,5 +1,6 @@
 """Histories of evaluations at the gate: complete ones with given reciprocal ranks, held against their baseline."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -39,7 +40,8 @@ def evaluated(
     results_of: str = "",
     **versions: str | bool | None,
 ) -> EvaluationReport:
-    """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error.
+    """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error; nan:
+    undefined, since no document holds its evidence.
 
     It reuses the results of the trigger `results_of`, where one is given. `versions` are other ones for `open_run`.
     """
@@ -54,7 +56,8 @@ def evaluated(
     outcomes = [(each.result_id, MRR, version, _outcome(values[each.item_id])) for each in results]
     score_storage.save_scores(db, evaluation.id, outcomes)
     finish(db, evaluation, {})
-    known = [value for value in values.values() if value is not None]
+    known = [value for value in values.values() if value is not None and not math.isnan(value)]
+    failed = sum(value is None for value in values.values())
     score_storage.save_summaries(
         db,
         evaluation.id,
@@ -65,8 +68,8 @@ def evaluated(
                 ceiling=None,
                 n=len(values),
                 n_scored=len(known),
-                n_undefined=0,
-                n_error=len(values) - len(known),
+                n_undefined=len(values) - len(known) - failed,
+                n_error=failed,
                 mean=sum(known) / len(known) if known else None,
                 ci_low=None,
                 ci_high=None,
@@ -81,6 +84,8 @@ def evaluated(
 
 
 def _outcome(value: float | None) -> Outcome:
+    if value is not None and math.isnan(value):
+        return Outcome.undefined("no evidence")
     return Outcome.error("timeout") if value is None else Outcome.scored(value)
 
 

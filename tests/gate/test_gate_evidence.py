@@ -1,21 +1,29 @@
 """What the gate's evidence survives: the same scores again, few documents, an acceptance, failed asking, a judge."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from rageval_dagster.evaluation.summary import EvaluationReport, report_of
 from rageval_dagster.gate.baselines import accept
-from rageval_dagster.records import Evidence, Item, Outcome
+from rageval_dagster.gate.decision import Judged
+from rageval_dagster.gate.incidents import review
+from rageval_dagster.records import Candidate, Evidence, Item, Outcome
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
-from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.benchmark import Dataset, save_candidates
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
+from rageval_dagster.storage.incidents import open_incidents
+from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.verdicts import finding_of, in_short, verdict_of, what_settles
 from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, other_judge, ranks, saying_the_same
+from tests.gate.planted_incidents import settings_with
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
 IDS = [item.item_id for item in ITEMS]
@@ -259,3 +267,64 @@ def test_a_regression_stands_on_the_nights_after_it_while_nothing_changes(db: Da
         report = evaluated(db, dataset, f"schedule:{night}", values, system_version="system-2")
         words += [each.judgement.verdict for each in held(db, report)]
     assert words == ["regressed"] * 4
+
+
+def without_evidence(lost: int) -> dict[str, float | None]:
+    """All are right, but for the first ones, whose evidence left the documents."""
+    return {item_id: math.nan if number < lost else 1.0 for number, item_id in enumerate(IDS)}
+
+
+def test_where_a_fifth_of_the_questions_lost_their_evidence_the_gate_does_not_pass(
+    db: Database, tmp_path: Path
+) -> None:
+    dataset, settings = make_dataset(db, "acme", ITEMS), settings_with(None, tmp_path)
+
+    def night(number: int, lost: int) -> Judged:
+        return held(db, evaluated(db, dataset, f"schedule:{number}", without_evidence(lost)))[0]
+
+    def open_kinds() -> list[str]:
+        review(db, settings, {"acme"}, utc_now())
+        return [each.kind for each in open_incidents(db)]
+
+    night(1, lost=0)
+    assert night(2, lost=11).judgement.verdict != "failed"
+    assert open_kinds() == []
+    for number in (3, 4):  # the night after nothing is well again
+        judged = night(number, lost=20)
+        assert judged.judgement.verdict == "unclear"
+        assert (
+            judged.judgement.changes[0].detail == "20 of 60 questions lost their evidence: 20 documents left the store"
+        )
+        verdict = verdict_of(db, judged, 0.1)
+        assert in_short(verdict, {}).endswith(": 20 of 60 questions lost their evidence: 20 documents left the store.")
+        assert what_settles(verdict).startswith("bring the documents back")
+        assert not finding_of([judged], MRR, None).passed
+        assert open_kinds() == ["lost_evidence"]
+    assert night(5, lost=0).judgement.verdict == "passed"
+    assert open_kinds() == []
+    gone = night(6, lost=20)
+    assert open_kinds() == ["lost_evidence"]
+    accept(db, gone.evaluation, "ann")
+    assert open_kinds() == []
+    assert night(7, lost=20).judgement.verdict == "passed"
+
+
+def test_questions_that_failed_did_not_lose_their_evidence(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "command:1", ranks(ITEMS)))
+    failed = {item_id: None if number < 5 else 1.0 for number, item_id in enumerate(IDS)}
+    [judged] = held(db, evaluated(db, dataset, "command:2", failed))
+    assert judged.judgement.changes == ()
+
+
+@pytest.mark.parametrize(("retired", "verdict"), [(16, "unclear"), (4, "passed")])
+def test_questions_retired_with_their_documents_count_as_lost(db: Database, retired: int, verdict: str) -> None:
+    held(db, evaluated(db, make_dataset(db, "acme", ITEMS), "command:1", ranks(ITEMS)))
+    gone, stay = ITEMS[:retired], ITEMS[retired:]
+    candidates = [Candidate(each.item_id, "extractive", 0, "retired", item=each) for each in gone]
+    save_candidates(db, "acme", candidates)
+    report = evaluated(db, make_dataset(db, "acme", stay), "command:2", ranks(stay), items=stay)
+    [judged] = held(db, report)
+    assert judged.judgement.verdict == verdict
+    told = [each.detail for each in judged.judgement.changes if each.what == "evidence"]
+    assert told == [f"{retired} of 60 questions lost their evidence: {retired} documents left the store"][: retired > 4]

@@ -119,11 +119,17 @@ def test_an_unanswerable_item_that_was_declined_has_none(answer, declined):
     assert scored_ids(result) == ALWAYS
 
 
-def test_a_decline_on_an_answerable_item_counts_as_an_answer():
+def test_a_decline_claims_nothing_and_is_an_answer_to_all_other_metrics():
     answered = make_result(["a"], ["a"], answer="I cannot say.", references=["Paris 5"], contexts=["Rome"])
     declined = replace(answered, answer=Answer("I cannot say.", declined=True))
-    about_declining = dict.fromkeys(("quality.refusal_correct", "quality.no_fallback_phrase", "quality.passed"))
-    assert outcomes(declined) | about_declining == outcomes(answered) | about_declining
+    of_claims = {
+        *("overlap.faithfulness", "overlap.support", "embedding.answer_hallucination"),
+        *("citation.accuracy", "citation.coverage", "citation.recall"),
+    }
+    found = outcomes(declined)
+    assert {found[name].reason for name in of_claims} == {"the answer declines, which claims nothing"}
+    others = dict.fromkeys(("quality.refusal_correct", "quality.no_fallback_phrase", "quality.passed", *of_claims))
+    assert found | others == outcomes(answered) | others
 
 
 def test_a_system_without_answers_is_not_scored_on_them():

@@ -74,7 +74,7 @@ def test_failing_runs_of_the_daemon_are_told_once_until_one_succeeds(
     [told] = webhook.texts
     assert told.splitlines()[:2] == [
         "*A run failed: `acme`*",
-        f"• `acme`: before its first step, Dagster run `{run_id}`",
+        f"• `acme`: The last run failed before its first step. Its log says why. Dagster run `{run_id}`",
     ]
     over = ended(instance, failed=False)
     # Whatever was seen before of it: what ended last counts.

@@ -32,7 +32,8 @@ TOPICS = ("assert", "with", "exceptions")
 GERMAN = [
     f"Der Leuchtturm von {place} wurde {1801 + 7 * number} von {name} gegründet. Er steht auf einer Klippe über dem "
     f"alten Hafen, und seine {number + 3} Türme sind von der See aus zu sehen. Besucher dürfen ihn ab {8 + number} Uhr "
-    f"betreten. Eine Karte kostet am Tor beim Fluss {12 + number} Kronen."
+    f"betreten. Eine Karte kostet am Tor beim Fluss {12 + number} Kronen.\n\n"
+    f"tor_{place.lower()}\n\nÖffnet das nördliche Tor des Leuchtturms von {place} bei Nacht für den Wärter."
     for number, (place, name) in enumerate([("Husum", "Theodor Woldsen"), ("Wismar", "Anna Stralendorff")])
 ]
 
@@ -63,18 +64,28 @@ def put(project: Project) -> Put:
     return write
 
 
+def defining(name: str) -> str:
+    """What a document defines, so that a question can be made of it by rule."""
+    return f"\n\n{name}_key\n\nOpens the northern gate of {name} at night for its keeper and nobody else."
+
+
 def pieces(size: int, overlap: int) -> Iterator[tuple[str, str]]:
-    """Topic and text of each chunk of real prose."""
+    """Topic and text of each chunk of real prose, and of what each document defines."""
     for row in python_language():
         if row["id"] in TOPICS:
-            document = Document([Section(row["text"])])
+            document = Document([Section(row["text"] + defining(row["id"]))])
             for chunk in split_document("theirs", row["id"], document, ChunkSize(size, overlap)):
                 yield row["id"], chunk.text
 
 
-def candidates(project: Project) -> list[Any]:
+def questions(project: Project) -> list[Any]:
+    """The accepted candidates; new chunks may be asked about again, and give the same ones."""
     with project.database().connect() as connection:
-        query = sa.select(qa_candidates).order_by(qa_candidates.c.client_id, qa_candidates.c.candidate_id)
+        query = (
+            sa.select(qa_candidates)
+            .where(qa_candidates.c.status == "accepted")
+            .order_by(qa_candidates.c.client_id, qa_candidates.c.candidate_id)
+        )
         return list(connection.execute(query))
 
 
@@ -101,7 +112,7 @@ def test_new_ids_and_new_cuts_keep_questions_and_history(project: Project, their
     def evaluate_all(night: str) -> list[Any]:
         for client, seen in nights.items():
             seen[night] = evaluated(project, client, f"schedule:{night}")
-        return candidates(project)
+        return questions(project)
 
     fill(800, str)
     written = evaluate_all("first")
@@ -130,7 +141,7 @@ def test_a_mixed_store_is_evaluated_and_its_files_stay_as_they_are(
     project: Project, their_folder: Path, put: Put, run: Run
 ) -> None:
     """German and English; every command but `ingest` and `demo`, and the sensor."""
-    english = [row["text"] for row in documents("castle", count=3)]
+    english = [row["text"] + defining(row["id"]) for row in documents("castle", count=3)]
     with their_chroma(their_folder) as client:
         mixed = [
             (f"{number}/ä", text, {"source": f"s{number}.html"}) for number, text in enumerate([*GERMAN, *english])
@@ -160,7 +171,7 @@ def test_clients_in_one_pot_are_kept_apart_behind_a_server_that_takes_no_writes(
         return [str(number), number, float(number)] if number % 2 else [f"client {number}"]
 
     database = new_server_database(chroma_server)
-    places = [row["text"] for row in documents("mill")]
+    places = [row["text"] + defining(row["id"]) for row in documents("mill")]
     chunks = [
         (f"{number}-{at}", text, {"tenant": names(number)[at % len(names(number))]})
         for number in range(50)

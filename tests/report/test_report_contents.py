@@ -10,7 +10,7 @@ import pytest
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.identity import digest
-from rageval_dagster.records import Evidence, Item
+from rageval_dagster.records import Answer, Evidence, Item, Outcome
 from rageval_dagster.report.charts import HEIGHT, sparkline
 from rageval_dagster.report.contents import MoreQuestions, client_contents, more_questions
 from rageval_dagster.report.page import client_page
@@ -20,10 +20,21 @@ from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.corpus import ManifestEntry, Passages, delete_manifest, upsert_manifest
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import update_evaluation
+from rageval_dagster.storage.results import save_results, save_retrievals
 from rageval_dagster.storage.scores import save_summaries
 from rageval_dagster.storage.types import utc_now
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
-from tests.storage.history_builder import MRR, make_dataset, make_items, summary
+from tests.storage.history_builder import (
+    MRR,
+    finish,
+    make_dataset,
+    make_items,
+    open_run,
+    result_of,
+    retrieval_of,
+    score_all,
+    summary,
+)
 
 SETTINGS = load_settings({})
 
@@ -82,6 +93,20 @@ def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None
     assert "on 29 shared questions" in page
     [redacted] = client_contents(sqlite_db, SETTINGS, "acme", redact=True).evaluations
     assert (redacted.documents, redacted.gone) == ({}, [])
+
+
+def test_a_question_that_was_declined_and_a_stand_in_are_named(sqlite_db: Database) -> None:
+    items = make_items(2)
+    evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", items), "n1")
+    retrievals = list(map(retrieval_of, items))
+    results = [replace(result_of(each), answer=Answer("I cannot say.", declined=True)) for each in retrievals]
+    save_retrievals(sqlite_db, evaluation.id, [(each, digest(each.item_id)) for each in retrievals])
+    save_results(sqlite_db, evaluation.id, [(each, digest("a", each.item_id)) for each in results])
+    score_all(sqlite_db, evaluation, results, "quality.refusal_correct", [Outcome.scored(0.0)] * 2)
+    finish(sqlite_db, evaluation, {"quality.refusal_correct": 0.0})
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    assert page.count("the answer declines") == 2
+    assert "a stand-in for your system" in page
 
 
 def manifest_entry(document: str, chunk: str, first_seen: datetime) -> ManifestEntry:

@@ -201,7 +201,7 @@ def api(history: History, tmp_path: Path) -> Iterator[httpx.Client]:
     port = free_port()
     metrics = '["retrieval.*", "claims.faithfulness"]'
     (tmp_path / "bm25.toml").write_text(f'[defaults]\nsystem = "bm25"\nmetrics = {metrics}\n', encoding="utf-8")
-    serving = {"RAGEVAL_SERVE_TOKEN": "a-token", "RAGEVAL_CONFIG": str(tmp_path / "bm25.toml")}
+    serving = {"RAGEVAL_SERVE_TOKEN": "a-token-of-tests", "RAGEVAL_CONFIG": str(tmp_path / "bm25.toml")}
     process = subprocess.Popen(
         [sys.executable, "-m", "rageval_dagster", "serve", "--port", str(port)], env=os.environ | serving
     )
@@ -214,7 +214,9 @@ def api(history: History, tmp_path: Path) -> Iterator[httpx.Client]:
             except httpx.ConnectError:
                 time.sleep(0.1)
         address = f"http://127.0.0.1:{port}/api/v1/evaluation"
-        with httpx.Client(base_url=address, headers={"Authorization": "Bearer a-token"}, timeout=240) as client:
+        with httpx.Client(
+            base_url=address, headers={"Authorization": "Bearer a-token-of-tests"}, timeout=240
+        ) as client:
             yield client
     finally:
         process.terminate()

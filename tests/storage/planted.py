@@ -9,6 +9,7 @@ from rageval_dagster.records import Candidate
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import benchmark, caches, corpus
 from rageval_dagster.storage import clients as client_storage
+from rageval_dagster.storage import labels as label_storage
 from rageval_dagster.storage.benchmark import Sample
 from rageval_dagster.storage.caches import LlmCall
 from rageval_dagster.storage.corpus import ManifestEntry, Passages
@@ -16,6 +17,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.experiments import QuestionResult, open_experiment, save_results
 from rageval_dagster.storage.incidents import Finding, open_all
+from rageval_dagster.storage.labels import Label, Queued
 from rageval_dagster.storage.run_requests import freeze
 from rageval_dagster.storage.tables import metadata
 from rageval_dagster.storage.types import JsonText, LongText, utc_now
@@ -52,6 +54,8 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     client_storage.set_systems(db, client, [evaluation.system])
     freeze(db, load_settings({}), {client: evaluation.trigger}, {})
     open_all(db, [Finding(client, "stale")], utc_now())
+    label_storage.save_queue(db, client, history_builder.MRR, {"result": Queued("1 high", 1)})
+    label_storage.save_labels(db, client, [Label("result", history_builder.MRR, "ann", 1.0, CANARY)])
     definition = {"client": client, "parameters": {"number_of_chunks": [3, 5]}}
     asked = [item.item_id for item in items]
     experiment = open_experiment(

@@ -18,8 +18,9 @@ from rageval_dagster.storage.comparisons import find_baseline, save_baseline
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.incidents import Finding, close_all, open_all, open_incidents
+from rageval_dagster.storage.labels import Label, Queued, load_labels, load_queue, save_labels, save_queue
 from rageval_dagster.storage.leases import acquire_lease
-from rageval_dagster.storage.results import load_results
+from rageval_dagster.storage.results import known_results, load_results
 from rageval_dagster.storage.retention import delete_scores, delete_texts, retain_all
 from rageval_dagster.storage.scores import (
     load_night_scores,
@@ -122,6 +123,28 @@ def test_texts_that_nothing_uses_go_and_numbers_stay(db: Database) -> None:
     assert (load_scores(db, evaluation.id, {MRR: "1"}), load_summaries(db, evaluation.id)) == (scores, summaries)
     assert len(dataset_items(db, dataset.id)) == 5  # it is the current one
     assert delete_texts(db, "acme", since()) == {}
+
+
+def test_what_people_labelled_stays_as_long_as_its_question_is_asked(db: Database) -> None:
+    items = make_items(5)
+    evaluation = evaluated(db, make_dataset(db, "acme", items), "one", OLD)
+    result_id, result = load_results(db, evaluation.id)[items[0].item_id]
+    save_labels(db, "acme", [Label(result_id, MRR, "ann", 1.0, labelled_at=utc_now() + OLD)])
+    save_queue(db, "acme", MRR, {result_id: Queued("1 high", 1)})
+    everything_is_old(db)
+    for _ in range(2):
+        delete_texts(db, "acme", since())
+    kept = load_results(db, evaluation.id)
+    assert [name for name, (_, each) in kept.items() if not each.texts_deleted] == [items[0].item_id]
+    assert kept[items[0].item_id][1].contexts == result.contexts
+    delete_scores(db, "acme", since())
+    assert load_labels(db, "acme", MRR, [result_id])
+    assert known_results(db, "acme", [each for each, _ in kept.values()]) == {result_id}
+    make_dataset(db, "acme", items[1:])  # the question is retired
+    delete_scores(db, "acme", since())
+    assert load_labels(db, "acme", MRR, [result_id]) == {}
+    assert load_queue(db, "acme", MRR, [result_id]) == {}
+    assert known_results(db, "acme", [result_id]) == set()
 
 
 def test_no_text_that_nothing_used_since_is_left_in_any_table(db: Database) -> None:

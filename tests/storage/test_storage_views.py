@@ -24,7 +24,7 @@ from rageval_dagster.records import Outcome
 from rageval_dagster.storage import clients
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset
-from rageval_dagster.storage.comparisons import Judgement, save_judgement
+from rageval_dagster.storage.comparisons import Judgement, Verdict, save_judgement
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import Finding, open_all
 from rageval_dagster.storage.tables import benchmark_items
@@ -141,6 +141,30 @@ def test_of_a_client_in_which_nothing_fell_the_same_metric_is_shown_each_day(db:
         [row] = read_view(db, "fleet_overview")
         shown.append((row["worst_metric"], row["worst_mean"]))
     assert shown == [(MRR, 0.5), (MRR, 0.5), (MRR, 0.6), (PRECISION, 0.1), (MRR, 0.7)]
+
+
+def test_the_gravest_dataset_is_shown_then_the_one_with_most_questions(db: Database) -> None:
+    def judged(dataset: Dataset, trigger: str, mrr: float, verdict: Verdict) -> None:
+        save_judgement(db, record(db, dataset, trigger, {MRR: mrr}), Judgement(verdict, 1, (), ()))
+
+    def shown() -> tuple[Any, ...]:
+        [row] = read_view(db, "fleet_overview")
+        return row["dataset_name"], row["questions"], row["verdict"], row["worst_mean"]
+
+    few, many = make_dataset(db, "acme", make_items(2), "few"), make_dataset(db, "acme", make_items(45), "many")
+    judged(few, "n1", 0.9, "first")
+    judged(many, "n1", 0.8, "first")
+    assert shown() == ("many", 45, "first", 0.8)
+    judged(few, "n2", 0.4, "passed")
+    judged(many, "n2", 0.8, "passed")
+    assert shown() == ("many", 45, "passed", 0.8)
+    judged(few, "n3", 0.4, "unclear")
+    assert shown() == ("few", 2, "unclear", 0.4)
+    renewed = make_dataset(db, "acme", make_items(3, "new"), "few")
+    judged(renewed, "n4", 0.5, "passed")
+    assert shown() == ("many", 45, "passed", 0.8), "no first run, since the baseline is of the name"
+    record(db, many, "n5", {"mine": 1.0})
+    assert shown() == ("many", 45, "passed", None), "whatever was measured"
 
 
 def test_questions_that_newly_fail_are_counted_over_a_client_s_systems(db: Database) -> None:

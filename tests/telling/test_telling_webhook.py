@@ -19,6 +19,7 @@ from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling import webhook
+from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.webhook import tell
 from tests.gate.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
 from tests.gate.test_gate_incidents import everything
@@ -73,7 +74,7 @@ def test_a_regression_is_one_message_that_says_what_it_was_and_one_when_it_is_ov
 def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
     now = utc_now()
     with WebhookServer() as server:
-        settings = settings_with(server.url, tmp_path)
+        settings = settings_with(server.url, tmp_path, RAGEVAL_REPORT_BASE_URL="https://reports.example")
         leaking = evaluate(sqlite_db, foreign=3)
         bad = dataset_with(sqlite_db, "acme", "human", valid=False)
         note_run(sqlite_db, "acme", EndedRun("run-1", True, "metric_scores", "LanguageModelError"), now)
@@ -86,7 +87,9 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
             "• `human`: `no_duplicates` (2), `quote_in_document` (1); it is not evaluated until that is mended\n"
             f"Next: `rageval datasets show {bad}`",
             "*A run failed: `acme`*\n"
-            "• `acme`: at step `metric_scores` (`LanguageModelError`), Dagster run `run-1`\n"
+            "• `acme`: The last run failed while scoring the answers: a language model refused, or gave no usable "
+            "reply. Dagster run `run-1`, "
+            f"<https://reports.example/{report_file('acme')}|report>\n"
             "Next: `rageval doctor`, `rageval evaluate --client acme`",
             "*Leak: passages of other clients were returned: `acme`*\n"
             f"• `synthetic` / `dense`: 3 passages of other clients in evaluation {leaking.id}\n"

@@ -1,0 +1,180 @@
+"""`rageval labels`: which answers people should label, their labels, and what these make of a judge's scores."""
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rageval_dagster.app.opening import open_all
+from rageval_dagster.cli.console import DONE_IN_PART, cell, print_json, say
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.text import plural
+
+if TYPE_CHECKING:
+    from rageval_dagster.labels.answers import LabelledAnswers
+    from rageval_dagster.labels.estimates import Estimate
+    from rageval_dagster.storage.database import Database
+
+app = typer.Typer(help="Labels of people, which correct a judge: queue, export, import, show.", no_args_is_help=True)
+
+ClientOption = Annotated[str, typer.Option(help="Whose answers.")]
+RunOption = Annotated[int | None, typer.Option(help="Of which run; the newest complete one where this is left out.")]
+MetricOption = Annotated[
+    str | None, typer.Option(help="By which metric; where this is left out, faithfulness: claims, judge, or overlap.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("queue")
+def queue(
+    client: ClientOption,
+    run: RunOption = None,
+    metric: MetricOption = None,
+    size: Annotated[int, typer.Option(min=1, max=10_000, help="How many answers should wait for a label.")] = 60,
+    as_json: JsonOption = False,
+) -> None:
+    """Draws answers to label, at random within strata, until so many wait; those waiting before count among them.
+
+    An answer that stays the same keeps its label from run to run. Write the answers to a file with `labels export`.
+    """
+    from rageval_dagster.labels.queue import draw
+
+    _, db = open_all()
+    answers = draw(db, _evaluation(db, client, run), metric, size)
+    known, waiting = len(answers.values), len(answers.waiting)
+    width = _width(known + waiting)
+    if as_json:
+        print_json(
+            {
+                "run_id": answers.evaluation.id,
+                "metric": answers.summary.metric_id,
+                "waiting": answers.waiting,
+                "labelled": known,
+                "expected_half_width": width,
+            }
+        )
+        return
+    print(
+        f"{plural(waiting, 'answer')} of run {answers.evaluation.id} "
+        f"{'waits' if waiting == 1 else 'wait'} for a label of {answers.summary.metric_id}; {known} have one"
+    )
+    print(f"All of these labels together give a 95 % interval of about \u00b1{width:.2f}, less with a good judge.")
+    say(f"next: rageval labels export FILE.csv --client {client} --run {answers.evaluation.id}")
+
+
+@app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="A .csv or .jsonl file.")],
+    client: ClientOption,
+    run: RunOption = None,
+    metric: MetricOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+) -> None:
+    """Writes the answers that were drawn, for people to fill in `value`: 1 good, 0 bad, in between, or `cannot say`.
+
+    The judge's scores are left out. The file holds people's texts: only you may read it.
+    """
+    from rageval_dagster.labels.answers import labelled_answers
+    from rageval_dagster.labels.files import write_labels
+
+    _, db = open_all()
+    answers = labelled_answers(db, _evaluation(db, client, run), metric)
+    if not answers.queue:
+        raise RagevalError(f"no answer was drawn yet: rageval labels queue --client {client}")
+    print(f"{plural(write_labels(db, answers, file, force), 'row')} written to {file}")
+
+
+@app.command("import")
+def read(
+    file: Annotated[Path, typer.Argument(help="A file that `labels export` wrote, filled in.")],
+    client: ClientOption,
+    person: Annotated[str | None, typer.Option(help="Who labelled the rows that do not name a person.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Takes over the labels of a file. A bad row is refused by row and field, and the rest is taken over."""
+    from rageval_dagster.labels.files import read_labels
+    from rageval_dagster.storage.clients import get_client
+
+    _, db = open_all()
+    get_client(db, client)
+    found = read_labels(db, client, file, person)
+    if as_json:
+        print_json({"saved": found.saved, "blank": found.blank, "refused": [each.to_dict() for each in found.refused]})
+    else:
+        for refusal in found.refused:
+            say(f"refused: {cell(refusal)}")
+        print(f"{plural(found.saved, 'label')} stored, {plural(found.blank, 'row')} without one")
+    if found.refused:
+        raise typer.Exit(DONE_IN_PART)
+
+
+@app.command("show")
+def show(client: ClientOption, run: RunOption = None, metric: MetricOption = None, as_json: JsonOption = False) -> None:
+    """Shows what people would say of all answers: the mean corrected by their labels, and how far the judge is off."""
+    from rageval_dagster.labels.answers import labelled_answers
+    from rageval_dagster.labels.estimates import estimate
+
+    _, db = open_all()
+    answers = labelled_answers(db, _evaluation(db, client, run), metric)
+    found = estimate(answers)
+    if as_json:
+        print_json({"run_id": answers.evaluation.id, "waiting": len(answers.waiting), **_json(found)})
+        return
+    print("\n".join(_lines(answers, found)))
+
+
+def _evaluation(db: "Database", client: str, run: int | None) -> Any:
+    """The evaluation that is meant: of the newest ones that with most questions."""
+    from rageval_dagster.storage.clients import get_client
+    from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_evaluation, list_evaluations
+
+    get_client(db, client)
+    if run is not None:
+        evaluation = get_evaluation(db, run)
+        if evaluation.client_id != client or evaluation.status != "complete":
+            raise RagevalError(f"run {run} is no complete run of client {client}: rageval runs list --client {client}")
+        return evaluation
+    newest = [each for each in evaluations_of_trigger(db, client) if each.status == "complete"]
+    newest = newest or list_evaluations(db, client, status="complete")[:1]
+    if not newest:
+        raise RagevalError(f"client {client} has no complete run: rageval evaluate --client {client}")
+    return max(newest, key=lambda each: (each.item_count, each.id))
+
+
+def _width(labels: int) -> float:
+    """Half the width of the interval that so many labels give by themselves, half of them good."""
+    return 1.96 * 0.5 / math.sqrt(max(labels, 1))
+
+
+def _json(found: "Estimate") -> dict[str, Any]:
+    return {**asdict(found), **asdict(found.corrected), "corrected": found.corrected.mean}
+
+
+def _lines(answers: "LabelledAnswers", found: "Estimate") -> list[str]:
+    from rageval_dagster.telling.words import metric_name, number, signed
+
+    corrected = found.corrected
+    lines = [
+        f"run {answers.evaluation.id}, {metric_name(found.metric_id)}, {plural(len(answers.judge), 'answer')}",
+        f"  the judge's mean   {number(corrected.judge)}",
+    ]
+    if corrected.mean is None:
+        lines.append(f"  not calibrated: {corrected.lacking}")
+    else:
+        between = f"95 %: {number(corrected.low)} to {number(corrected.high)}"
+        lines.append(f"  corrected mean     {number(corrected.mean)} ({between}, {plural(corrected.labels, 'label')})")
+        verb = "overrates" if (corrected.bias or 0.0) > 0.0 else "underrates"
+        lines.append(f"  the judge {verb} by {number(abs(corrected.bias or 0.0))}")
+        lines.append(f"  labels alone would be {corrected.gain or 1.0:.2f} times as wide")
+    if found.agreement is not None:
+        beyond = "" if found.kappa is None else f", kappa {signed(found.kappa)}"
+        lines.append(f"  judge and people agree on {found.agreement:.0%} of the answers{beyond}")
+    if found.between is not None:
+        lines.append(f"  two people agree with kappa {signed(found.between)}, which bounds what a judge can reach")
+    if found.unsure:
+        lines.append(f"  of {plural(found.unsure, 'answer')} people could not say anything")
+    if answers.waiting:
+        lines.append(f"  {plural(len(answers.waiting), 'answer')} drawn and not labelled yet")
+    return lines

@@ -1,0 +1,137 @@
+"""Labels in files: what people are asked about, as a table to fill in, and what they filled in."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rageval_dagster.benchmark.exporting import written_whole
+from rageval_dagster.benchmark.formats import Refusal
+from rageval_dagster.benchmark.formats.rows import (
+    Row,
+    RowError,
+    json_lines,
+    optional_text,
+    text_field,
+    write_json_lines,
+)
+from rageval_dagster.benchmark.formats.table import read_table, write_table
+from rageval_dagster.evaluation.breakdown import texts_deleted
+from rageval_dagster.labels.answers import LabelledAnswers
+from rageval_dagster.records import Result
+from rageval_dagster.storage import labels as label_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.labels import Label
+from rageval_dagster.storage.tables import PERSON_LENGTH
+from rageval_dagster.text import finite_number
+
+COLUMNS = ("result_id", "metric", "question", "expected", "answer", "contexts", "value", "note", "person")
+CANNOT_SAY = "cannot say"
+
+
+@dataclass(frozen=True)
+class LabelImport:
+    """How many labels were stored, how many rows had none, and which were refused."""
+
+    saved: int
+    blank: int
+    refused: list[Refusal]
+
+
+def write_labels(db: Database, answers: LabelledAnswers, path: Path, force: bool = False) -> int:
+    """Writes the answers that were drawn to a CSV or (by its name) JSON Lines file, with the labels that they have.
+
+    The judge's score is left out, so that it sways nobody. Returns the number of rows.
+
+    Raises:
+        TextsDeletedError: the evaluation's texts were deleted.
+        DatasetError: the file is there already or cannot be written.
+    """
+    results = dict(result_storage.load_results(db, answers.evaluation.id).values())
+    drawn = [name for name, each in answers.queue.items() if each.place is not None and name in results]
+    if any(results[name].texts_deleted for name in drawn):
+        raise texts_deleted(answers.evaluation.id, "answers")
+    order = sorted(drawn, key=lambda name: (name in answers.labels, answers.queue[name].place))
+    rows = [row for name in order for row in _rows(name, results[name], answers)]
+    with written_whole(path, force) as draft:
+        if path.suffix == ".jsonl":
+            write_json_lines(draft, rows)
+        else:
+            write_table(draft, COLUMNS, [{**row, "contexts": _joined(row["contexts"])} for row in rows])
+    return len(rows)
+
+
+def read_labels(db: Database, client_id: str, path: Path, person: str | None = None) -> LabelImport:
+    """Stores the labels of a CSV or JSON Lines file; the same file can be read again.
+
+    A value is a number from 0 to 1 or `cannot say`; a row without one is passed over. A row is refused, and the rest
+    goes on, for another value, for an answer that the client does not have, and where nobody says whose label it is.
+
+    Args:
+        person: who labelled the rows that do not say so.
+
+    Raises DatasetError for a file that cannot be read, or that lacks a column.
+    """
+    needed = (*COLUMNS[:2], "value")
+    is_json = path.suffix == ".jsonl"
+    rows = json_lines(path) if is_json else read_table(path, {}, needed, COLUMNS.__contains__, "export it anew").rows
+    read: list[tuple[int, Label]] = []
+    blank, refused = 0, []
+    for number, row in rows:
+        try:
+            label = _label(row, person)
+        except RowError as error:
+            refused.append(Refusal(path.name, number, error.field, error.reason))
+            continue
+        if label is None:
+            blank += 1
+        else:
+            read.append((number, label))
+    known = result_storage.known_results(db, client_id, [label.result_id for _, label in read])
+    refused += [
+        Refusal(path.name, number, "result_id", "is no answer of this client")
+        for number, label in read
+        if label.result_id not in known
+    ]
+    saved = {(each.result_id, each.metric_id, each.person): each for _, each in read if each.result_id in known}
+    label_storage.save_labels(db, client_id, list(saved.values()))
+    return LabelImport(len(saved), blank, sorted(refused, key=lambda each: each.row))
+
+
+def _rows(result_id: str, result: Result, answers: LabelledAnswers) -> Iterator[dict[str, Any]]:
+    row = {
+        "result_id": result_id,
+        "metric": answers.summary.metric_id,
+        "question": result.item.question,
+        "expected": _joined(result.item.answers) if result.item.answers else "",
+        "answer": result.answer_text or "",
+        "contexts": list(result.contexts),
+    }
+    labels: Sequence[Label | None] = answers.labels.get(result_id) or [None]
+    for each in labels:
+        said = "" if each is None else CANNOT_SAY if each.value is None else f"{each.value:g}"
+        yield {**row, "value": said, "note": (each and each.note) or "", "person": each.person if each else ""}
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else json.dumps(list(texts), ensure_ascii=False)
+
+
+def _label(row: Row | RowError, person: str | None) -> Label | None:
+    if isinstance(row, RowError):
+        raise row
+    said = row.get("value")
+    if said is None or not str(said).strip():
+        return None
+    text = str(said).strip().casefold()
+    value = None if text == CANNOT_SAY else finite_number(text)
+    if isinstance(said, bool) or (value is None and text != CANNOT_SAY) or not 0.0 <= (value or 0.0) <= 1.0:
+        raise RowError("value", f"takes a number from 0 to 1, or: {CANNOT_SAY}")
+    who = optional_text(row, "person") or person
+    if who is None:
+        raise RowError("person", "is missing: say who labelled with --person")
+    if len(who) > PERSON_LENGTH:
+        raise RowError("person", f"is longer than {PERSON_LENGTH} characters")
+    return Label(text_field(row, "result_id"), text_field(row, "metric"), who, value, optional_text(row, "note"))

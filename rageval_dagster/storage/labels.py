@@ -1,0 +1,98 @@
+"""What people say of answers, and which answers they are asked about."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.tables import answer_labels, label_queue
+from rageval_dagster.storage.types import utc_now
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a person says of an answer by one metric: a value in [0, 1], None where they cannot say; `note` is why."""
+
+    result_id: str
+    metric_id: str
+    person: str
+    value: float | None
+    note: str | None = None
+    labelled_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The stratum of a result, and its place in the queue; None where it was not drawn."""
+
+    stratum: str
+    place: int | None
+
+
+def save_labels(db: Database, client_id: str, labels: Sequence[Label]) -> None:
+    """Stores labels at once; a person's later label of the same answer takes the place of the earlier one."""
+    now = utc_now()
+    rows = [
+        {
+            "client_id": client_id,
+            "result_id": each.result_id,
+            "metric_id": each.metric_id,
+            "person": each.person,
+            "value": each.value,
+            "note": each.note,
+            "labelled_at": each.labelled_at or now,
+        }
+        for each in labels
+    ]
+    db.upsert(answer_labels, rows, update=["value", "note", "labelled_at"])
+
+
+def load_labels(db: Database, client_id: str, metric_id: str, result_ids: Iterable[str]) -> dict[str, list[Label]]:
+    """{result id: its labels by person} of those that have any."""
+    of = answer_labels.c
+    columns = [of[name] for name in Label.__dataclass_fields__]
+    query = sa.select(*columns).where(of.client_id == client_id, of.metric_id == metric_id)
+    found: dict[str, list[Label]] = {}
+    for row in db.rows_in(query, of.result_id, result_ids):
+        found.setdefault(row.result_id, []).append(Label(**row._mapping))
+    return {name: sorted(found[name], key=lambda each: each.person) for name in sorted(found)}
+
+
+def labelled_metrics(db: Database, client_id: str) -> dict[str, int]:
+    """{metric id: how many labels} of the client."""
+    of = answer_labels.c
+    query = sa.select(of.metric_id, sa.func.count()).where(of.client_id == client_id).group_by(of.metric_id)
+    return {row[0]: row[1] for row in sorted(map(tuple, db.rows(query)))}
+
+
+def load_queue(db: Database, client_id: str, metric_id: str, result_ids: Iterable[str]) -> dict[str, Queued]:
+    """{result id: its place} of those that have a stratum."""
+    of = label_queue.c
+    query = sa.select(of.result_id, of.stratum, of.place).where(of.client_id == client_id, of.metric_id == metric_id)
+    return {row.result_id: Queued(row.stratum, row.place) for row in db.rows_in(query, of.result_id, result_ids)}
+
+
+def save_queue(db: Database, client_id: str, metric_id: str, queued: Mapping[str, Queued]) -> None:
+    """Stores strata and places. A stratum stays as it was first; a place that was given stays."""
+    rows = [
+        {
+            "client_id": client_id,
+            "metric_id": metric_id,
+            "result_id": result_id,
+            "stratum": each.stratum,
+            "place": each.place,
+        }
+        for result_id, each in queued.items()
+    ]
+    db.upsert(
+        label_queue, rows, update=lambda new: {"place": sa.func.coalesce(label_queue.c.place, new.place)}, checked=False
+    )
+
+
+def last_place(db: Database, client_id: str, metric_id: str) -> int:
+    """The last place in the queue of a metric; 0 where it is empty."""
+    of = label_queue.c
+    query = sa.select(sa.func.max(of.place)).where(of.client_id == client_id, of.metric_id == metric_id)
+    return db.scalars(query)[0] or 0

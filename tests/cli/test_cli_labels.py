@@ -1,0 +1,66 @@
+"""`rageval labels`: drawn, exported, filled in, imported, and what they make of the judge."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from rageval_dagster.benchmark.formats.table import write_table
+from rageval_dagster.labels.files import COLUMNS
+from rageval_dagster.records import Outcome
+from tests.cli.running import Run, refused
+from tests.pipeline.small_project import Project
+from tests.storage.history_builder import answer_all, finish, make_dataset, make_items, open_run, score_all, summary
+
+FAITHFULNESS = "overlap.faithfulness"
+
+
+@pytest.fixture
+def evaluated(project: Project) -> Project:
+    """A run of 100 answers, of which the judge likes four in five."""
+    db, items = project.database(), make_items(100)
+    evaluation = open_run(db, make_dataset(db, "acme", items), "first")
+    outcomes = [Outcome.scored(float(number % 5 != 0)) for number in range(100)]
+    score_all(db, evaluation, answer_all(db, evaluation, items), FAITHFULNESS, outcomes)
+    finish(db, evaluation, {FAITHFULNESS: summary(FAITHFULNESS, 0.8, 100).mean})
+    return project
+
+
+def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run, tmp_path: Path) -> None:
+    refused(run("labels", "export", tmp_path / "l.csv", "--client", "acme"), "no answer was drawn yet")
+    drawn = run("labels", "queue", "--client", "acme", "--size", "30")
+    assert drawn.out.startswith(f"30 answers of run 1 wait for a label of {FAITHFULNESS}; 0 have one\n")
+    assert json.loads(run("labels", "queue", "--client", "acme", "--size", "30", "--json").out)["labelled"] == 0
+    empty = json.loads(run("labels", "show", "--client", "acme", "--json").out)
+    assert (empty["mean"], empty["lacking"], empty["waiting"]) == (None, "no label in 2 of the strata", 30)
+    path = tmp_path / "labels.csv"
+    assert run("labels", "export", path, "--client", "acme").out == f"30 rows written to {path}\n"
+    assert path.stat().st_mode & 0o077 == 0
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for number, row in enumerate(rows):
+        row["value"] = "2" if number == 0 else str(number % 2)
+    write_table(path, COLUMNS, rows)
+    ended = run("labels", "import", path, "--client", "acme", "--person", "ann")
+    assert ended.code == 4
+    assert "refused: labels.csv, row 2, field value: takes a number from 0 to 1, or: cannot say" in ended.err
+    assert ended.out == "29 labels stored, 0 rows without one\n"
+    shown = run("labels", "show", "--client", "acme").out.splitlines()
+    assert shown[0] == "run 1, faithfulness (overlap), 100 answers"
+    assert shown[1].split() == ["the", "judge's", "mean", ".80"]
+    assert shown[2].endswith(", 29 labels)")
+    assert shown[3].strip().startswith("the judge overrates by .")
+    assert shown[-1] == "  1 answer drawn and not labelled yet"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--client", "nobody"], ["nobody"]),
+        (["--client", "acme", "--run", "7"], ["7"]),
+        (["--client", "acme", "--metric", "judge.overall"], ["run 1 has no score of judge.overall", "--metric"]),
+    ],
+)
+def test_what_is_not_there_is_named(evaluated: Project, run: Run, arguments: list[str], words: list[str]) -> None:
+    refused(run("labels", "show", *arguments), *words)

@@ -68,7 +68,7 @@ def experiment_copies(
     _hold(context, experiment.number)
 
     def progress(done: int, total: int, what: str) -> None:
-        context.log.info(f"{done}/{total} {what}")
+        context.log.info(f"copies: {done}/{total} {what}".rstrip())
 
     return dg.MaterializeResult(metadata=_shown(prepare(db, load_settings(), experiment, progress)))
 
@@ -88,6 +88,7 @@ def experiment_trials(
 ) -> dg.MaterializeResult[Any]:
     """What a configuration comes to on some questions: ids and scores. Choose an experiment under Partitions."""
     from rageval_dagster.experiments.trial import run_trial
+    from rageval_dagster.report.experiment import so_far
     from rageval_dagster.storage.experiments import get_experiment
 
     db = rageval_database.open()
@@ -109,7 +110,9 @@ def experiment_trials(
         if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
             told = time.monotonic()
             context.log.info(f"answers of this round: {asked}/{total}")
-    return dg.MaterializeResult(metadata=_shown(report if len(config.batches) == 1 else {"asked": asked}))
+    told_of = _shown(report if len(config.batches) == 1 else {"asked": asked})
+    pictures = {name: dg.MetadataValue.md(text) for name, text in so_far(db, experiment.number).items()}
+    return dg.MaterializeResult(metadata={**told_of, **pictures})
 
 
 def _hold(context: dg.AssetExecutionContext, number: int) -> None:

@@ -1,5 +1,6 @@
 """The charts of the reports, as SVG within the page: the last runs, quality against cost, means with intervals."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -121,3 +122,13 @@ def bars(values: Sequence[Bar]) -> Markup:
     return Markup('<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
         width, line * len(values), said, rows
     )
+
+
+def address(picture: Markup) -> str:
+    """The address of a picture that stands alone, outside a page with its style."""
+    alone = str(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" width="480" ', 1)
+    styled = alone.replace("</svg>", f"<style>{_ALONE}</style></svg>")
+    return f"data:image/svg+xml;base64,{base64.b64encode(styled.encode()).decode()}"
+
+
+_ALONE = "text{font:12px sans-serif;fill:#777}.range{stroke:#2456b8;stroke-width:2;opacity:.5}.front{fill:#2456b8}"

@@ -4,19 +4,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from rageval_dagster.experiments.applying import command_for, lines_of, settings_for
 from rageval_dagster.experiments.copies import delete_copies, folder_of
 from rageval_dagster.experiments.definition import settings_of
 from rageval_dagster.experiments.opening import named
 from rageval_dagster.experiments.results import NO_WINNER, summary_of, verdict, write_results
 from rageval_dagster.experiments.standing import Standing, standing
-from rageval_dagster.report.charts import Bar, Dot, bars, scatter
+from rageval_dagster.markdown import escaped, table
+from rageval_dagster.report.charts import Bar, Dot, address, bars, scatter
 from rageval_dagster.report.files import write_whole
 from rageval_dagster.report.page import experiment_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import get_experiment
 from rageval_dagster.telling.words import capitalised, metric_name, number
+
+SHOWN_IN_DAGSTER = 5
+"""Configurations."""
 
 
 def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
@@ -80,5 +86,17 @@ def _front(rows: Sequence[Mapping[str, Any]], measure: str, unit: str, higher_is
     }
 
 
-def _effect(effect: Mapping[str, Any]) -> Any:
+def _effect(effect: Mapping[str, Any]) -> Markup:
     return bars([Bar(str(row["value"]), row["mean"], row["low"], row["high"]) for row in effect["values"]])
+
+
+def so_far(db: Database, experiment_number: int) -> dict[str, str]:
+    """Where an experiment stands, as Markdown for Dagster: the best so far, and a picture of each parameter."""
+    summary = summary_of(db, standing(db, get_experiment(db, experiment_number)))
+    rows = [
+        [str(row["number"]), escaped(named(row["configuration"])), number(row["mean"]), str(row["questions"])]
+        for row in summary["configurations"][:SHOWN_IN_DAGSTER]
+    ]
+    header = ["no.", "configuration", escaped(metric_name(summary["objective"])), "questions"]
+    pictures = {each["parameter"]: f"![{each['parameter']}]({address(_effect(each))})" for each in summary["effects"]}
+    return {"so far": f"{escaped(verdict(summary), 1_000)}\n\n{table(header, rows)}", **pictures}

@@ -84,9 +84,9 @@ def own(project: Project, *styles: str, more: str = "") -> Path:
     return definition(project.folder, OWN.format(styles=", ".join(map(json.dumps, styles)), more=more))
 
 
-def questions(topic: str = "lighthouse") -> list[dict[str, object]]:
+def questions(topic: str = "lighthouse") -> list[dict[str, Any]]:
     """Five questions on each of eight documents, each with its quote."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for number, place in enumerate(PLACES):
         document = f"{topic}-{place.lower()}"
         for asked, answer, quote in (

@@ -11,6 +11,7 @@ import pytest
 
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.experiments.copies import files_of
+from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.experiments import list_experiments
 from tests.cli.running import Run, refused
@@ -62,6 +63,10 @@ def test_chunkings_are_searched_in_copies_from_a_definition_to_a_decision(
     assert f"[clients.acme]\nk = {summary['recommended']['number_of_chunks']}" in applied
     assert f"# then: rageval ingest {documents} --client acme --chunk-size {size}" in applied
     assert "finished" in run("experiment", "list").out
+    assert run("experiment", "apply", 1, "--write").code == 0
+    own_settings = load_settings(answered.environment).for_client(CLIENT)
+    assert own_settings.k == summary["recommended"]["number_of_chunks"]
+    assert own_settings.system == ("bm25",)
 
 
 def test_minutes_that_are_over_end_it_with_what_is_known(varied: Project, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import resources
 
 import pytest
 
@@ -13,9 +14,10 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import list_experiments
-from tests.experiments.small import CHUNKINGS, CLIENT, OTHERS_WORDS, alike, calls_of, definition, driven, own
+from tests.experiments.small import CHUNKINGS, CLIENT, OTHERS_WORDS, alike, calls_of, definition, driven, own, questions
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, documents, holding
+from tests.rag.rag_server import Asked, RagServer, Reply, answering
 
 
 def add_client(project: Project, client: str, text: str) -> None:
@@ -147,6 +149,68 @@ dense_share = [0.7]
     effects = {each["parameter"]: each["values"] for each in summary["effects"]}
     assert {row["value"] for row in effects["retriever"]} == {"dense", "hybrid", "bm25"}
     assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for rows in effects.values() for row in rows)
+
+
+def test_models_and_prompts_are_tried_and_their_cost_is_told(answered: Project, server: ScriptedServer) -> None:
+    with (answered.folder / "rageval.toml").open("a") as toml:
+        toml.write("[prices]\nsmall = { in = 1, out = 1 }\nlarge = { in = 50, out = 50 }\n")
+    built_in = resources.files("rageval_dagster").joinpath("prompts", "answer.txt").read_text("utf-8")
+    for name in ("plain", "brief"):
+        (answered.folder / name).mkdir()
+        own_words = built_in.replace("[system]\n", f"[system]\nBe {name}. ", 1)
+        (answered.folder / name / "answer.txt").write_text(own_words, encoding="utf-8")
+    text = """
+[experiment]
+client = "acme"
+objective = "overlap.answer_correctness"
+budget = { cost_usd = 100 }
+[parameters]
+retriever = ["bm25"]
+answer_model = ["large", "small"]
+prompt = ["plain", "brief"]
+"""
+    summary = driven(answered, definition(answered.folder, text))
+    asked = {(request.body["model"], "Be brief." in request.text) for request in server.requests}
+    assert asked == {(model, brief) for model in ("large", "small") for brief in (False, True)}
+    costs = {row["configuration"]["answer_model"]: row["cost_usd"] for row in summary["configurations"]}
+    assert costs["large"] > 40 * costs["small"] > 0
+    assert summary["recommended"]["answer_model"] == "small", "as good, and cheaper"
+
+
+def test_a_system_behind_http_with_three_parameters(varied: Project) -> None:
+    known = {str(row["question"]): str(row["answers"][0]) for row in questions()}
+
+    def reply(asked: Asked) -> Reply:
+        if asked.path == "/v2/ask" and asked.body["rerank"] and asked.body["t"] == 0.2:
+            return answering(known[asked.question])
+        return Reply(status=400) if asked.path == "/v3/ask" else answering("I cannot tell")
+
+    with RagServer(reply) as server, (varied.folder / "rageval.toml").open("a") as toml:
+        toml.write(
+            f"""
+[clients.acme.systems.web]
+kind = "http"
+url = "{server.url}/{{param.index}}/ask"
+request = {{ question = "{{question}}", t = "{{param.temperature}}", rerank = "{{param.rerank}}" }}
+params = {{ index = "v1", temperature = 0.2, rerank = true }}
+version = "1"
+"""
+        )
+        toml.flush()
+        text = """
+[experiment]
+client = "acme"
+system = "web"
+objective = "overlap.answer_correctness"
+[parameters]
+index = ["v1", "v2", "v3"]
+temperature = [0.2, 0.9]
+rerank = [true, false]
+"""
+        summary = driven(varied, definition(varied.folder, text))
+    assert summary["recommended"] == {"index": "v2", "temperature": 0.2, "rerank": True}
+    left = {row["left_because"] for row in summary["configurations"] if row["configuration"]["index"] == "v3"}
+    assert left == {"failed on every question: http_status: 400"}
 
 
 def test_the_report_tells_what_is_recommended_what_each_parameter_does_and_what_left(varied: Project) -> None:

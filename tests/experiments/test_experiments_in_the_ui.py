@@ -46,6 +46,10 @@ def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project, run
             assert look_and_run(instance) or get_experiment(varied.database(), 1).status == "finished"
         made = instance.fetch_materializations(dg.AssetKey("experiment_trials"), limit=100).records
         assert {record.partition_key for record in made} == set(first)
+        newest = made[0].asset_materialization
+        assert newest is not None
+        assert "style" in str(newest.metadata["so far"].value)
+        assert str(newest.metadata["words"].value).startswith("![words](data:image/svg+xml;base64,")
     assert any(path.name == "experiment.json" for path in files_of(varied.settings, CLIENT))
     asked = len(calls_of(varied))
     summary = driven(varied, file)

@@ -1,6 +1,5 @@
 """Experiments: forecast, run, looked at, applied."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ def run(
     settings: Settings,
     db: Database,
     asked: Asked,
-    on_batch: Callable[[int, int], None],
+    on_round: Callable[[int, int], None],
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Runs an experiment to its end, or goes on with one of the same content; gives its `summary_of`.
@@ -75,15 +74,10 @@ def run(
     from rageval_dagster.definitions import defs
 
     experiment = opened(db, settings, asked, "command")
-    minutes, started = asked.definition.budget.minutes, time.monotonic()
-
-    def until() -> str | None:
-        over = minutes is not None and time.monotonic() - started >= 60 * minutes
-        return f"its {minutes:g} minutes are over" if over else None
 
     if experiment.ended_at is None:
         tell(f"experiment {experiment.number} of client {experiment.client_id}: {len(asked.space)} configurations")
-        run_experiment(defs, settings, db, experiment.number, on_batch, until)
+        run_experiment(defs, settings, db, experiment.number, on_round, asked.definition.budget.minutes)
         tell(f"report: {finish(db, settings, experiment.number)}")
     else:
         tell(f"experiment {experiment.number} was finished before; nothing of it has changed")

@@ -1,5 +1,6 @@
 """Experiment assets: copies of a client's documents in other chunkings, and the trials of configurations."""
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from rageval_dagster.assets.partitions import EXPERIMENTS_PARTITIONS, OWNERS
-from rageval_dagster.assets.step import SCHEMA
+from rageval_dagster.assets.step import SCHEMA, SECONDS_BETWEEN_LINES
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.resources import HistoryDatabase
@@ -34,11 +35,18 @@ def keys_of_client(keys: Iterable[str], client_id: str) -> list[str]:
     return [key for key in keys if key.partition(":")[2] == partition_key(client_id)]
 
 
-class Trials(dg.Config):
-    """Which questions a configuration is asked; by itself a run has none to ask."""
+class Batch(dg.Config):
+    """Questions by their ids, and the configuration that is asked them."""
 
-    configuration: dict[str, Any] = Field(default={})
-    questions: list[str] = Field(default=[])
+    configuration: dict[str, Any]
+    questions: list[str]
+
+
+class Trials(dg.Config):
+    """What is to be asked, one batch after another; `until` is a time (Unix) after which none is begun, 0: never."""
+
+    batches: list[Batch] = Field(default=[])
+    until: float = 0.0
 
 
 @dg.asset(
@@ -85,13 +93,23 @@ def experiment_trials(
     db = rageval_database.open()
     experiment = get_experiment(db, _number(context.partition_key))
     _hold(context, experiment.number)
-    if not config.questions:
+    if not config.batches:
         raise RagevalError(
             "which questions a configuration is asked is for the search to say: go on with the experiment by "
             "`rageval experiment run FILE`, or turn on the sensor rageval_experiments"
         )
-    report = run_trial(db, load_settings(), experiment, config.configuration, config.questions)
-    return dg.MaterializeResult(metadata=_shown(report))
+    settings = load_settings()
+    total, asked, told = sum(len(batch.questions) for batch in config.batches), 0, time.monotonic()
+    report: Mapping[str, Any] = {}
+    for batch in config.batches:
+        if config.until and time.time() >= config.until:
+            break
+        report = run_trial(db, settings, get_experiment(db, experiment.number), batch.configuration, batch.questions)
+        asked += len(batch.questions)
+        if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
+            told = time.monotonic()
+            context.log.info(f"answers of this round: {asked}/{total}")
+    return dg.MaterializeResult(metadata=_shown(report if len(config.batches) == 1 else {"asked": asked}))
 
 
 def _hold(context: dg.AssetExecutionContext, number: int) -> None:

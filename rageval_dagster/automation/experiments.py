@@ -1,6 +1,7 @@
 """Experiments in Dagster: their batches as runs, launched by a command here, or by a sensor for the run queue."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +47,14 @@ def run_experiment(
     settings: Settings,
     db: Database,
     number: int,
-    on_batch: Callable[[int, int], None],
-    until: Callable[[], str | None],
+    on_round: Callable[[int, int], None],
+    minutes: float | None,
 ) -> None:
-    """Launches an experiment's batches one after another in this process, until its search is done or it ends.
+    """Launches an experiment's rounds in this process, a run each, until its search is done or it ends.
 
     Args:
-        on_batch: called with the questions that were asked so far, and the budget of them.
-        until: why the experiment is to end now; None while it goes on.
+        on_round: called with the questions that were asked so far, and how many there can be.
+        minutes: after which no further batch is begun, and the experiment ends; None: never.
 
     Raises:
         InterruptedRunError: somebody stopped it.
@@ -64,36 +65,32 @@ def run_experiment(
 
     prepare_dagster_home(settings)
     experiment = get_experiment(db, number)
+    until = 0.0 if minutes is None else time.time() + 60 * minutes
+    key = experiment_key(experiment.client_id, number)
     copies, trials = defs.resolve_job_def(EXPERIMENT_COPIES_JOB), defs.resolve_job_def(EXPERIMENT_JOB)
     with dg.DagsterInstance.get() as instance:
         end_dead_runs(instance, number)
-        key = experiment_key(experiment.client_id, number)
+        _ensure_partition(instance, key)
         _execute(instance, copies, key, experiment, {})
         while (now := advance(db, settings, get_experiment(db, number))).batches:
-            done = now.evaluations
-            for batch in now.batches:
-                on_batch(done, now.most)
-                why = until()
-                if why is not None:
-                    end_experiment(db, number, why)
-                if get_experiment(db, number).ended_at is not None:
-                    break
-                key = experiment_key(experiment.client_id, number, batch.number)
-                _execute(instance, trials, key, experiment, trial_config(batch))
-                done += len(batch.questions)
-        on_batch(now.evaluations, now.most)
+            on_round(now.evaluations, now.most)
+            if until and time.time() >= until:
+                end_experiment(db, number, f"its {minutes:g} minutes are over")
+            else:
+                _execute(instance, trials, key, experiment, trial_config(now.batches, until))
+        on_round(now.evaluations, now.most)
 
 
-def trial_config(batch: "Batch") -> dict[str, Any]:
-    """The run configuration by which a batch is asked."""
-    config = {"configuration": dict(batch.configuration), "questions": list(batch.questions)}
+def trial_config(batches: "Sequence[Batch]", until: float = 0.0) -> dict[str, Any]:
+    """The run configuration by which batches are asked."""
+    asked = [{"configuration": dict(batch.configuration), "questions": list(batch.questions)} for batch in batches]
+    config: dict[str, Any] = {"batches": asked, **({"until": until} if until else {})}
     return {"ops": {experiment_trials.op.name: {"config": config}}}
 
 
 def _execute(
     instance: dg.DagsterInstance, job: dg.JobDefinition, key: str, experiment: Experiment, config: dict[str, Any]
 ) -> None:
-    _ensure_partition(instance, key)
     config = {**config, "loggers": {PROGRESS_LOGGER: {}}}
     launched: Launched = execute(instance, job, config, _tags(experiment, key), lambda _: None)
     if launched.failure is not None:
@@ -256,5 +253,5 @@ def _trial_request(
         job_name=EXPERIMENT_JOB,
         partition_key=key,
         tags=tags,
-        run_config=trial_config(batch),
+        run_config=trial_config([batch]),
     )

@@ -15,6 +15,8 @@ Number = Annotated[int, typer.Argument(help="The experiment's number; `rageval e
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 SHOWN = 20
+VALUE = 24
+"""Characters of a parameter's value."""
 STOPPED = 4
 """Exit code: the experiment ended before its end, such as at a budget."""
 
@@ -110,7 +112,6 @@ def apply(
 
 
 def _print(summary: dict[str, Any], as_json: bool) -> None:
-    from rageval_dagster.experiments.opening import named
     from rageval_dagster.experiments.results import verdict
 
     if as_json:
@@ -124,10 +125,11 @@ def _print(summary: dict[str, Any], as_json: bool) -> None:
     )
     if summary["ended_why"]:
         print(f"It ended early: {cell(summary['ended_why'])}.")
+    names = dict.fromkeys(name for row in summary["configurations"] for name in row["configuration"])
     rows = [
         {
             "number": row["number"],
-            "configuration": fitting(named(row["configuration"]), 60),
+            **{name: _value(row["configuration"].get(name)) for name in names},
             "mean": row["mean"],
             "asked": row["questions"],
             "held out": None if row["held_out"] is None else _told(row["held_out"]),
@@ -154,6 +156,12 @@ def _print(summary: dict[str, Any], as_json: bool) -> None:
         print(f"On questions that no choice was made by, the best has {_told(summary['estimate'])}.")
     if summary["recommended"] is not None:
         print(f"To use it: rageval experiment apply {summary['experiment']}")
+
+
+def _value(value: Any) -> str:
+    """A parameter's value; of a long one, such as a path, its end."""
+    text = "" if value is None else str(value)
+    return text if len(text) <= VALUE else f"...{text[3 - VALUE :]}"
 
 
 def _told(interval: dict[str, float]) -> str:

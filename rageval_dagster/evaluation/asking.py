@@ -74,8 +74,9 @@ def run_retrieval(
 
 @dataclass(frozen=True)
 class Asked:
-    """What one question came to when it was asked; `latency_s` is None where the answer is one of before.
+    """What one question came to when it was asked.
 
+    `latency_s` is None where the answer is one of before, or was not measured alone.
     `tokens` as of `AnswerOutcome`.
     """
 
@@ -110,13 +111,11 @@ def ask_once(
     # Where the system answered when it was asked, it saw all that it returned.
     seen = None if system.answers_at_once else k
     contexts = [[hit.text for hit in (place.hits or ())[:seen]] for place in placed]
-    started = time.monotonic()
     said = (
         with_owners(db, store, client_id, [each.answer for each in retrievals])
         if system.answers_at_once
         else system.answer(items, contexts)
     )
-    answered_s = time.monotonic() - started
     asked: list[Asked] = []
     for item, place, answer, retrieval in zip(items, placed, said, retrievals, strict=True):
         hits: tuple[Hit, ...] = tuple(place.hits or ())
@@ -125,10 +124,9 @@ def ask_once(
         # What was made from another client's words is nobody's to judge.
         own = all(each not in UNKEPT for each in (owner, *(hit.owner for hit in hits)))
         latency_s = answer and answer.latency_s
-        if not system.answers_at_once:
-            alone_s = answered_s / len(items) if latency_s is None else latency_s
+        if not system.answers_at_once and latency_s is not None:
             is_new = answer is not None and answer.made_at is None
-            latency_s = retrieved_s / len(items) + alone_s if is_new else None
+            latency_s = retrieved_s / len(items) + latency_s if is_new else None
         result = Result(
             item=item,
             relevant_chunks=None if chunks is None else frozenset(chunks),

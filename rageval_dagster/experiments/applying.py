@@ -16,6 +16,7 @@ from rageval_dagster.settings import Settings
 _SETTING_OF = {
     "retriever": "system",
     "number_of_chunks": "k",
+    "dense_share": "dense_share",
     "embedding_model": "embedding_model",
     "answer_model": "answer_model",
     "prompt": "prompts",

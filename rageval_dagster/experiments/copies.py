@@ -18,7 +18,13 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.cache import CachedEmbedder
 from rageval_dagster.embedding.models import Embedder, load_embedder
 from rageval_dagster.errors import EmbeddingError, IngestError
-from rageval_dagster.experiments.definition import CHUNK_OVERLAP, CHUNK_SIZE, Configuration, Definition
+from rageval_dagster.experiments.definition import (
+    CHUNK_OVERLAP,
+    CHUNK_SIZE,
+    Configuration,
+    Definition,
+    built_in_retriever,
+)
 from rageval_dagster.identity import digest_json
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database, open_database
@@ -60,13 +66,6 @@ def cut_of(definition: Definition, settings: Settings, configuration: Configurat
     if model == settings.embedding_model or set(retrievers) == {"bm25"}:
         return None
     return Cut(None, None, model)
-
-
-def built_in_retriever(settings: Settings) -> str:
-    """The built-in system that the client evaluates, else `dense`."""
-    from rageval_dagster.settings import BUILT_IN_SYSTEMS
-
-    return next((name for name in settings.system if name in BUILT_IN_SYSTEMS), "dense")
 
 
 def folder_of(settings: Settings, client_id: str, number: int | None = None) -> Path:

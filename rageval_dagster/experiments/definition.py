@@ -34,11 +34,18 @@ BUILT_IN_PARAMETERS: Mapping[str, str] = {
     "chunk_overlap": "a whole number of characters, 0 or more",
     "embedding_model": _A_NAME,
     "retriever": f"one of {', '.join(BUILT_IN_SYSTEMS)}",
+    "dense_share": "a number from 0 to 1",
     "number_of_chunks": "a whole number from 1 to 1000",
     "answer_model": _A_NAME,
     "prompt": "a folder with your own answer.txt, between quotes",
 }
 """The parameters of the built-in system, with what each takes."""
+
+_IDLE: Mapping[Value, frozenset[str]] = {
+    "bm25": frozenset({"embedding_model", "dense_share"}),
+    "dense": frozenset({"dense_share"}),
+}
+"""By retriever, the parameters that make no difference to it."""
 
 
 class ExperimentBudget(Table):
@@ -213,10 +220,19 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
                 fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
             elif name == "retriever":
                 fits = value in BUILT_IN_SYSTEMS
+            elif name == "dense_share":
+                fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
             else:
                 fits = isinstance(value, str) and bool(value.strip())
             if not fits:
                 raise SettingsError(f"{here}: takes {takes}, not {value!r}")
+    retrievers = definition.parameters.get("retriever", [built_in_retriever(settings)])
+    for name in definition.parameters:
+        if all(name in _IDLE.get(retriever, ()) for retriever in retrievers):
+            raise SettingsError(
+                f"{where} [parameters] {name}: makes no difference to {', '.join(map(str, retrievers))}; name a "
+                'retriever that it does, as in retriever = ["hybrid"]'
+            )
     if "answer_model" in definition.parameters and settings.llm == "forbidden":
         raise SettingsError(f"{where} [parameters] answer_model: llm is forbidden for client {definition.client!r}")
     if "prompt" in definition.parameters:
@@ -235,9 +251,20 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
     _check_count(definition, where)
 
 
+def built_in_retriever(settings: Settings) -> str:
+    """The built-in system that the client evaluates, else `dense`."""
+    return next((name for name in settings.system if name in BUILT_IN_SYSTEMS), "dense")
+
+
 def _check_count(definition: Definition, where: str) -> None:
     if definition.configurations < 2:
         raise SettingsError(f"{where} [parameters]: there is one configuration only: name more values to choose among")
+
+
+def without_idle(configuration: Configuration) -> dict[str, Value]:
+    """A configuration without the parameters that make no difference to its retriever."""
+    idle = _IDLE.get(configuration.get("retriever", ""), frozenset())
+    return {name: value for name, value in configuration.items() if name not in idle}
 
 
 def why_impossible(configuration: Configuration) -> str | None:

@@ -21,6 +21,7 @@ from rageval_dagster.experiments.definition import (
     parse_definition,
     settings_of,
     why_impossible,
+    without_idle,
 )
 from rageval_dagster.experiments.trial import (
     can_be_scored,
@@ -186,8 +187,7 @@ def space_of(definition: Definition) -> list[dict[str, Value]]:
     for values in product(*definition.parameters.values()):
         configuration = dict(zip(names, values, strict=True))
         if why_impossible(configuration) is None:
-            if configuration.get("retriever") == "bm25":
-                configuration.pop("embedding_model", None)
+            configuration = without_idle(configuration)
             found.setdefault(configuration_key(configuration), configuration)
     return list(found.values())
 

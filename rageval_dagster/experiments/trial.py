@@ -21,18 +21,23 @@ from rageval_dagster.evaluation.request import MINIMUM_DEPTH
 from rageval_dagster.evaluation.scoring import metric_embedder, tools_of
 from rageval_dagster.experiments.copies import (
     Cut,
-    built_in_retriever,
     copy_embedder,
     cut_of,
     open_copy,
 )
-from rageval_dagster.experiments.definition import Configuration, Definition, definition_of, settings_of
+from rageval_dagster.experiments.definition import (
+    Configuration,
+    Definition,
+    built_in_retriever,
+    definition_of,
+    settings_of,
+)
 from rageval_dagster.identity import digest_json
 from rageval_dagster.llm.budgets import cost_of
 from rageval_dagster.metrics.assessment import assess_answer
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, generic_id, options_of
-from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever
+from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever, dense_weights
 from rageval_dagster.rag.system import RagSystem
 from rageval_dagster.rag.systems import load_system
 from rageval_dagster.records import Item, Result
@@ -80,7 +85,7 @@ def setup_of(definition: Definition, settings: Settings, configuration: Configur
         varied = own.model_copy(update={"params": {**getattr(own, "params", {}), **params}})
         update["systems"] = {**settings.systems, definition.system: varied}
     else:
-        names = {"embedding_model": "embedding_model", "answer_model": "answer_model", "prompt": "prompts"}
+        names = {name: name for name in ("embedding_model", "dense_share", "answer_model")} | {"prompt": "prompts"}
         update |= {setting: configuration[name] for name, setting in names.items() if name in configuration}
     system = definition.system or str(configuration.get("retriever", built_in_retriever(settings)))
     cut = None if definition.system else cut_of(definition, settings, configuration)
@@ -99,9 +104,8 @@ def budget_spent(limit: float, spent: float) -> str:
 
 
 def configuration_key(configuration: Configuration) -> str:
-    """Of all that can make a difference: an embedding model makes none where nobody searches by vectors."""
-    without = {"embedding_model"} if configuration.get("retriever") == "bm25" else set[str]()
-    return digest_json({name: value for name, value in configuration.items() if name not in without})
+    """What a configuration's results are stored under."""
+    return digest_json(dict(configuration))
 
 
 def metrics_wanted(definition: Definition, objective: str) -> list[str]:
@@ -122,7 +126,7 @@ class Laboratory:
     settings: Settings
     experiment: Experiment
     definition: Definition
-    _retrievers: dict[tuple[str, Cut | None, str], Retriever] = field(default_factory=dict)
+    _retrievers: dict[tuple[object, ...], Retriever] = field(default_factory=dict)
     _corpora: dict[Cut | None, "_Corpus"] = field(default_factory=dict)
 
     @cached_property
@@ -229,10 +233,11 @@ class Laboratory:
         model, client_id = setup.settings.embedding_model, self.experiment.client_id
 
         def made(name: str) -> Retriever:
-            key = (name, setup.cut, "" if name == "bm25" else model)
+            share = setup.settings.dense_share
+            key = (name, setup.cut, *({"bm25": (), "dense": (model,)}.get(name, (model, share))))
             if key not in self._retrievers:
                 if name == "hybrid":
-                    found: Retriever = FusedRetriever([made("dense"), made("bm25")])
+                    found: Retriever = FusedRetriever([made("dense"), made("bm25")], dense_weights(share))
                 elif name == "bm25":
                     found = Bm25Retriever(corpus.store, client_id)
                 else:

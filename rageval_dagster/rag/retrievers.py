@@ -159,29 +159,41 @@ def _best(scores: "np.ndarray", order: "np.ndarray", depth: int) -> "np.ndarray"
 
 
 class FusedRetriever:
-    """Several retrievers in one ranking, by reciprocal rank fusion."""
+    """Several retrievers in one ranking, by reciprocal rank fusion; `weights` are how much each counts."""
 
-    def __init__(self, retrievers: Sequence[Retriever]) -> None:
+    def __init__(self, retrievers: Sequence[Retriever], weights: Sequence[float] | None = None) -> None:
         self._retrievers = retrievers
+        self._weights = weights or [1.0] * len(retrievers)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         fused = [dict(retriever.parameters) for retriever in self._retrievers]
-        return {"retriever": "fused", "k": FUSION_K, "depth": FUSION_DEPTH, "of": fused}
+        alike = len(set(self._weights)) == 1
+        weights = {} if alike else {"weights": list(self._weights)}
+        return {"retriever": "fused", "k": FUSION_K, "depth": FUSION_DEPTH, "of": fused, **weights}
 
     def search(self, questions: Sequence[str], depth: int) -> list[list[Hit]]:
         """As `Retriever.search`; the score is the fused one."""
         rankings = [retriever.search(questions, max(depth, FUSION_DEPTH)) for retriever in self._retrievers]
-        return [fuse(each, depth) for each in zip(*rankings, strict=True)]
+        return [fuse(each, depth, self._weights) for each in zip(*rankings, strict=True)]
 
 
-def fuse(rankings: Sequence[Sequence[Hit]], depth: int) -> list[Hit]:
-    """Reciprocal rank fusion: a chunk's score is the sum of 1 / (60 + rank) over the rankings that hold it."""
+def fuse(rankings: Sequence[Sequence[Hit]], depth: int, weights: Sequence[float] | None = None) -> list[Hit]:
+    """Reciprocal rank fusion: a chunk's score is the sum of 1 / (60 + rank) over the rankings that hold it.
+
+    Args:
+        weights: by which each ranking's part is multiplied; of weight 0 it brings no chunk.
+    """
     scores: dict[str, float] = {}
     hits: dict[str, Hit] = {}
-    for ranking in rankings:
-        for hit in ranking:
-            scores[hit.chunk_id] = scores.get(hit.chunk_id, 0.0) + 1 / (FUSION_K + hit.rank)
+    for ranking, weight in zip(rankings, weights or [1.0] * len(rankings), strict=True):
+        for hit in ranking if weight else ():
+            scores[hit.chunk_id] = scores.get(hit.chunk_id, 0.0) + weight / (FUSION_K + hit.rank)
             hits.setdefault(hit.chunk_id, hit)
     best = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))[:depth]
     return [replace(hits[chunk_id], rank=rank, score=scores[chunk_id]) for rank, chunk_id in enumerate(best, start=1)]
+
+
+def dense_weights(dense_share: float) -> list[float]:
+    """The weights of a dense and another ranking, of which the dense one counts so much; 1 and 1 where it is half."""
+    return [2 * dense_share, 2 * (1 - dense_share)]

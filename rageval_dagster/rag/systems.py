@@ -10,7 +10,7 @@ from rageval_dagster.embedding.models import TransformerEmbedder, load_embedder
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.external import load_external
-from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever
+from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever, dense_weights
 from rageval_dagster.rag.system import Answerer, AnswerOutcome, RagSystem, Retrieval
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.redaction import Redactor
@@ -165,7 +165,9 @@ def load_retriever(name: str, settings: Settings, db: Database, store: ChromaSto
     dense = DenseRetriever(
         store, client_id, CachedEmbedder(load_embedder(settings.embedding_model, settings), db, client_id)
     )
-    return dense if name == "dense" else FusedRetriever([dense, Bm25Retriever(store, client_id)])
+    if name == "dense":
+        return dense
+    return FusedRetriever([dense, Bm25Retriever(store, client_id)], dense_weights(settings.dense_share))
 
 
 def _load_answerer(

@@ -130,6 +130,7 @@ objective = "overlap.answer_correctness"
 [parameters]
 embedding_model = ["openai:one", "openai:two"]
 retriever = ["dense", "hybrid", "bm25"]
+dense_share = [0.7]
 """
     summary = driven(answered, definition(answered.folder, text))
     found = [

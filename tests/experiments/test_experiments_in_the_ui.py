@@ -10,6 +10,7 @@ from rageval_dagster.automation.launch import execute
 from rageval_dagster.definitions import defs
 from rageval_dagster.experiments.copies import files_of
 from rageval_dagster.storage.experiments import get_experiment, list_experiments
+from tests.cli.running import Run
 from tests.experiments.small import CLIENT, OWN, calls_of, driven, own
 from tests.pipeline.looks import look
 from tests.pipeline.small_project import Project
@@ -29,7 +30,7 @@ def look_and_run(instance: dg.DagsterInstance) -> list[str]:
     return [request.partition_key for request in asked.run_requests or []]
 
 
-def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project) -> None:
+def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project, run: Run) -> None:
     file = own(varied, "right", "broken")
     opening: Any = {"ops": {"rageval_experiment_open": {"config": {"file": str(file)}}}}
     with dg.DagsterInstance.get() as instance:
@@ -50,6 +51,11 @@ def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project) -> 
     summary = driven(varied, file)
     assert (summary["experiment"], summary["recommended"]["style"]) == (1, "right")
     assert len([call for call in calls_of(varied)[asked:] if "broken" not in call]) == 0
+    assert run("forget", "--client", CLIENT, "--yes").code == 0
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_dynamic_partitions("rageval_experiments") == []
+        # That which opened it is of no single client, and goes too.
+        assert instance.get_runs_count() == 0
 
 
 def test_a_wrong_definition_fails_its_run_with_one_clear_error(varied: Project) -> None:

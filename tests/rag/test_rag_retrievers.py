@@ -10,7 +10,7 @@ from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import EmbeddingError, RagevalError
 from rageval_dagster.metrics.assessment import assess_answer
-from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, fuse
+from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, dense_weights, fuse
 from rageval_dagster.rag.systems import check_system_name, load_retriever, load_system
 from rageval_dagster.records import Chunk, Hit, Item
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, DEFAULT_EMBEDDING_MODEL, Settings, load_settings
@@ -101,6 +101,27 @@ def test_fusion_by_hand() -> None:
     assert [one.rank for one in fused] == [1, 2, 3]
     assert [one.score for one in fused] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
     assert ids(fuse([[hit("z", 1)], [hit("b", 1)], [hit("k", 1)]], depth=5)) == ["b", "k", "z"]
+
+
+def test_rankings_count_by_their_weights() -> None:
+    rankings = [[hit("a", 1), hit("b", 2)], [hit("b", 1), hit("c", 2)]]
+    assert ids(fuse(rankings, 3, [1.8, 0.2])) == ["b", "a", "c"]
+    assert ids(fuse(rankings, 3, [1.98, 0.02])) == ["a", "b", "c"]
+    assert [one.score for one in fuse(rankings, 1, [1.8, 0.2])] == pytest.approx([1.8 / 62 + 0.2 / 61])
+    assert ids(fuse(rankings, 3, [2.0, 0.0])) == ["a", "b"]
+    assert fuse(rankings, 3, dense_weights(0.5)) == fuse(rankings, 3)
+
+
+def test_a_share_of_the_dense_ranking_that_is_not_half_is_another_system(
+    store: ChromaStore, settings: Settings, sqlite_db: Database
+) -> None:
+    def version(share: float) -> str:
+        own = settings.model_copy(update={"dense_share": share})
+        return load_system("hybrid", own, sqlite_db, store, "acme", assess_answer).retrieval_version
+
+    plain = load_system("hybrid", settings, sqlite_db, store, "acme", assess_answer).retrieval_version
+    assert version(0.5) == plain
+    assert version(0.7) != plain
 
 
 @pytest.mark.parametrize("name", BUILT_IN_SYSTEMS)

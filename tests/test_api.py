@@ -175,7 +175,7 @@ def killed(*_: object) -> None:
 
 
 def test_a_process_that_dies_over_a_request_is_said(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rageval_dagster.api.evaluate", killed)
+    monkeypatch.setattr("rageval_dagster.api.evaluate_clients", killed)
     answer = client.post(f"{PREFIX}/runs", json={"dataset_id": 1})
     assert (answer.status_code, "died" in answer.json()["detail"]) == (503, True)
 

@@ -104,7 +104,9 @@ def changes(db: Database, pair: Pair) -> list[Change]:
         found.append(Change("index", "re-embedded"))
     if before.versions.dataset != now.versions.dataset:
         shared = len(pair.shared)
-        detail = f"{shared} shared questions, {pair.now_count - shared} new, {pair.before_count - shared} gone"
+        detail = (
+            f"{plural(shared, 'shared question')}, {pair.now_count - shared} new, {pair.before_count - shared} gone"
+        )
         found.append(Change("dataset", detail))
     if system := _system(before, now):
         found.append(Change("system", system))

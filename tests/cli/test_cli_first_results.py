@@ -27,13 +27,24 @@ context = {{ text = "body", id = "ref", document_id = "source" }}
 """
 
 
+def defining(topic: str) -> list[dict[str, str]]:
+    """The documents of a topic, each with an entry, so that a question can be made of it by rule."""
+    return [
+        {
+            **row,
+            "text": f"{row['text']}\n\n{row['id']}_key\n\nOpens the northern gate of {row['title'][4:]} at night.",
+        }
+        for row in documents(topic)
+    ]
+
+
 def their_store(folder: Path, topics: tuple[str, ...]) -> None:
     embedder = load_embedder(DEFAULT_EMBEDDING_MODEL, load_settings({}, folder / "none.env"))
     with their_chroma(folder) as client:
         for topic in topics:
-            rows = documents(topic)
-            texts = [part for row in rows for part in row["text"].split("\n\n")]
-            files = [f"{row['id']}.md" for row in rows for _ in row["text"].split("\n\n")]
+            rows = defining(topic)
+            texts = [part for row in rows for part in row["text"].split("\n\n", 2)]
+            files = [f"{row['id']}.md" for row in rows for _ in row["text"].split("\n\n", 2)]
             ids = [f"{number:08x}" for number in range(len(texts))]
             metadatas = [{"file_name": file, "len": len(text)} for file, text in zip(files, texts, strict=True)]
             replace_collection(client, f"kb_{topic}", ids, texts, embedder.encode(texts), metadatas)
@@ -61,7 +72,7 @@ def test_from_init_to_scores(project: Project, run: Run, monkeypatch: pytest.Mon
     assert "file_name" in began.out, "the field that names the document is found"
     listed = json.loads(run("clients", "list", "--json").out)
     assert "kb_lighthouse" in json.dumps(listed)
-    with serving(OtherRag(documents("lighthouse"))) as assistant:
+    with serving(OtherRag(defining("lighthouse"))) as assistant:
         written = Path("rageval.toml").read_text(encoding="utf-8")
         named = written.replace('\nsystem = "dense"', '\nsystem = "assistant"')
         assert named != written

@@ -13,7 +13,7 @@ from rageval_dagster.experiments.opening import Asked, characters_of, checked, o
 from rageval_dagster.experiments.results import summary_of
 from rageval_dagster.experiments.standing import standing
 from rageval_dagster.llm.endpoints import Role
-from rageval_dagster.report.experiment import finish
+from rageval_dagster.report.experiment import finish, is_finished
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, get_experiment, list_experiments
@@ -78,6 +78,7 @@ def run(
     if experiment.ended_at is None:
         tell(f"experiment {experiment.number} of client {experiment.client_id}: {len(asked.space)} configurations")
         run_experiment(defs, settings, db, experiment.number, on_round, asked.definition.budget.minutes)
+    if not is_finished(settings, get_experiment(db, experiment.number)):
         tell(f"report: {finish(db, settings, experiment.number)}")
     else:
         tell(f"experiment {experiment.number} was finished before; nothing of it has changed")

@@ -175,11 +175,15 @@ def experiment_sensor() -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase
     ) -> dg.SensorResult | dg.SkipReason:
         from rageval_dagster.experiments.standing import advance
-        from rageval_dagster.report.experiment import finish
+        from rageval_dagster.report.experiment import finish, is_finished
         from rageval_dagster.storage.experiments import list_experiments
 
         db, settings = rageval_database.open(), load_settings()
-        running = [each for each in list_experiments(db, running=True) if each.opened_by == "launchpad"]
+        ours = [each for each in list_experiments(db) if each.opened_by == "launchpad"]
+        running = [each for each in ours if each.ended_at is None]
+        for experiment in ours:
+            if experiment.ended_at is not None and not is_finished(settings, experiment):
+                finish(db, settings, experiment.number)  # a run of it ended it, such as at a budget
         requests: list[dg.RunRequest] = []
         for experiment in running:
             end_dead_runs(context.instance, experiment.number)

@@ -18,7 +18,7 @@ from rageval_dagster.report.files import write_whole
 from rageval_dagster.report.page import experiment_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.experiments import get_experiment
+from rageval_dagster.storage.experiments import Experiment, get_experiment
 from rageval_dagster.telling.words import capitalised, metric_name, number
 
 SHOWN_IN_DAGSTER = 5
@@ -34,6 +34,13 @@ def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
     write_whole(path, experiment_page(contents_of(db, settings, now)))
     delete_copies(settings, experiment)
     return path
+
+
+def is_finished(settings: Settings, experiment: Experiment) -> bool:
+    """Whether what is left to do was done since the experiment ended: whoever ended it may have been killed before."""
+    path = folder_of(settings, experiment.client_id, experiment.number) / "report.html"
+    ended = experiment.ended_at
+    return ended is not None and path.exists() and path.stat().st_mtime >= ended.timestamp()
 
 
 def contents_of(db: Database, settings: Settings, now: Standing) -> dict[str, Any]:

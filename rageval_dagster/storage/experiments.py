@@ -129,13 +129,11 @@ def get_experiment(db: Database, number: int) -> Experiment:
     return Experiment(**rows[0]._mapping)
 
 
-def list_experiments(db: Database, client_id: str | None = None, running: bool = False) -> list[Experiment]:
-    """The experiments of a client or (None) of all, newest first; with `running` those that are not ended."""
+def list_experiments(db: Database, client_id: str | None = None) -> list[Experiment]:
+    """The experiments of a client or (None) of all, newest first."""
     query = sa.select(*_COLUMNS).order_by(experiments.c.number.desc())
     if client_id is not None:
         query = query.where(experiments.c.client_id == client_id)
-    if running:
-        query = query.where(experiments.c.ended_at.is_(None))
     return [Experiment(**row._mapping) for row in db.rows(query)]
 
 

@@ -9,7 +9,9 @@ import pytest
 from rageval_dagster.automation.launch import execute
 from rageval_dagster.definitions import defs
 from rageval_dagster.experiments.copies import files_of
-from rageval_dagster.storage.experiments import get_experiment, list_experiments
+from rageval_dagster.experiments.definition import read_definition
+from rageval_dagster.experiments.opening import checked, opened
+from rageval_dagster.storage.experiments import end_experiment, get_experiment, list_experiments
 from tests.cli.running import Run
 from tests.experiments.small import CLIENT, OWN, calls_of, driven, own
 from tests.pipeline.looks import look
@@ -35,8 +37,8 @@ def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project, run
     opening: Any = {"ops": {"rageval_experiment_open": {"config": {"file": str(file)}}}}
     with dg.DagsterInstance.get() as instance:
         assert look_and_run(instance) == []
-        opened = execute(instance, defs.resolve_job_def("rageval_experiment_open"), opening, {}, lambda _: None)
-        assert opened.failure is None
+        launched = execute(instance, defs.resolve_job_def("rageval_experiment_open"), opening, {}, lambda _: None)
+        assert launched.failure is None
         [experiment] = list_experiments(varied.database())
         assert (experiment.opened_by, experiment.status) == ("launchpad", "running")
         assert look_and_run(instance) == ["1:acme"]
@@ -60,6 +62,21 @@ def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project, run
         assert instance.get_dynamic_partitions("rageval_experiments") == []
         # That which opened it is of no single client, and goes too.
         assert instance.get_runs_count() == 0
+
+
+def test_one_that_a_run_ended_gets_its_report_too(varied: Project) -> None:
+    settings, db = varied.settings, varied.database()
+    file = own(varied, "right")
+    experiment = opened(db, settings, checked(db, settings, read_definition(file), file.name), "launchpad")
+    end_experiment(db, experiment.number, "its budget is spent")
+    with dg.DagsterInstance.get() as instance:
+        assert look_and_run(instance) == []
+    report = next(path for path in files_of(settings, CLIENT) if path.name == "report.html")
+    assert "its budget is spent" in report.read_text(encoding="utf-8")
+    made = report.stat().st_mtime_ns
+    with dg.DagsterInstance.get() as instance:
+        assert look_and_run(instance) == []
+    assert report.stat().st_mtime_ns == made
 
 
 def test_a_wrong_definition_fails_its_run_with_one_clear_error(varied: Project) -> None:

@@ -130,9 +130,11 @@ class Opening(dg.Config):
     parameters: dict[str, Any] = Field(default={})
 
 
-@dg.op(name=OPEN_JOB, out=dg.Out(dg.Nothing))
+@dg.op(out=dg.Out(dg.Nothing))
 @without_texts
-def _open(context: dg.OpExecutionContext, config: Opening, rageval_database: HistoryDatabase) -> Iterator[dg.Output]:
+def rageval_definition(
+    context: dg.OpExecutionContext, config: Opening, rageval_database: HistoryDatabase
+) -> Iterator[dg.Output]:
     """Checks a definition and opens the experiment; the sensor rageval_experiments then launches its runs."""
     from pathlib import Path
 
@@ -157,7 +159,7 @@ def _open(context: dg.OpExecutionContext, config: Opening, rageval_database: His
     executor_def=dg.in_process_executor,
 )
 def experiment_open_job() -> None:
-    _open()
+    rageval_definition()
 
 
 def experiment_sensor() -> dg.SensorDefinition:

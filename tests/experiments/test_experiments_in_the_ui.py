@@ -34,7 +34,7 @@ def look_and_run(instance: dg.DagsterInstance) -> list[str]:
 
 def test_one_that_a_run_opens_is_gone_on_with_by_the_sensor(varied: Project, run: Run) -> None:
     file = own(varied, "right", "broken")
-    opening: Any = {"ops": {"rageval_experiment_open": {"config": {"file": str(file)}}}}
+    opening: Any = {"ops": {"rageval_definition": {"config": {"file": str(file)}}}}
     with dg.DagsterInstance.get() as instance:
         assert look_and_run(instance) == []
         launched = execute(instance, defs.resolve_job_def("rageval_experiment_open"), opening, {}, lambda _: None)
@@ -84,7 +84,7 @@ def test_a_wrong_definition_fails_its_run_with_one_clear_error(varied: Project) 
     assert "stile" not in OWN
     with dg.DagsterInstance.get() as instance:
         job = defs.resolve_job_def("rageval_experiment_open")
-        config = {"ops": {"rageval_experiment_open": {"config": tables}}}
+        config = {"ops": {"rageval_definition": {"config": tables}}}
         failed = execute(instance, job, config, {}, lambda _: None)
     assert failed.message is not None
     assert "the run's configuration [parameters] stile: system 'mine' has no such parameter (style is meant?)" in (

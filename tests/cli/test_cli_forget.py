@@ -48,7 +48,7 @@ def test_what_will_be_deleted_is_shown_and_what_was_not_is_said(known: Project, 
     assert shown["Dagster partitions"] == "1"
     assert "acme: forgotten" in ended.out
     assert "document store is yours and was not touched" in ended.out
-    assert "Backups" in ended.out
+    assert "backups of the database" in ended.out
     assert CANARY not in ended.out + ended.err
     assert rows_of(known.database(), "acme") == {}
     assert run("status").out.startswith("no clients yet")

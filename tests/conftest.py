@@ -34,6 +34,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Workers of pytest-xdist are told a width, though nobody looks at what they print.
+os.environ.pop("COLUMNS", None)
+
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 _VARIABLES = {"postgresql": "RAGEVAL_TEST_POSTGRES_URL", "mariadb": "RAGEVAL_TEST_MYSQL_URL"}
 

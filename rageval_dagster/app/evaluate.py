@@ -19,6 +19,7 @@ from rageval_dagster.evaluation.leaks import Stray, stray_chunks
 from rageval_dagster.evaluation.request import check_metrics, check_systems
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, metric_failures, reports_of
 from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds, with_too_many_errors
+from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.rag.external import check_access
@@ -30,7 +31,8 @@ from rageval_dagster.storage.benchmark import current_datasets, get_dataset, rem
 from rageval_dagster.storage.caches import Usage, model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_evaluation
+from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
+from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.run_requests import freeze, requested
 
 if TYPE_CHECKING:
@@ -240,6 +242,18 @@ def rescore(
             failed += 1
             tell(f"{client_id}: {error}")
     return reports, failed
+
+
+def accept_run(settings: Settings, db: Database, run_id: int, by: str, tell: Tell = untold) -> Evaluation:
+    """Makes a run the baseline, see `gate.baselines.accept`, and ends the alerts that it ends; gives the evaluation."""
+    evaluation = get_evaluation(db, run_id)
+    accept(db, evaluation, by)
+    if open_incidents(db, [evaluation.client_id]):
+        from rageval_dagster.automation.alerts import after_acceptance
+
+        if trouble := after_acceptance(db, settings, evaluation.client_id):
+            tell(trouble)
+    return evaluation
 
 
 def look_at(settings: Settings, db: Database, report: EvaluationReport, just_made: bool = False) -> Found:

@@ -4,7 +4,7 @@ A run that failed or died cannot report itself. `note_runs` does for it: called 
 the sensor for runs of the daemon, and by the next command for those that nobody saw end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -76,6 +76,17 @@ def alert_sensor() -> dg.SensorDefinition:
 
 def after_run(instance: dg.DagsterInstance, db: Database, settings: Settings, client_id: str) -> str | None:
     """Opens, closes and tells what a run of the command line brought; gives a line on what could not be done."""
+    return _reviewed(
+        db, settings, client_id, lambda: note_runs(instance, db, {client_id} | _end_left_behind(instance, db))
+    )
+
+
+def after_acceptance(db: Database, settings: Settings, client_id: str) -> str | None:
+    """Closes and tells what an acceptance ended; gives a line on what could not be done."""
+    return _reviewed(db, settings, client_id, lambda: None)
+
+
+def _reviewed(db: Database, settings: Settings, client_id: str, note: Callable[[], None]) -> str | None:
     from rageval_dagster.gate.incidents import review
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.types import utc_now
@@ -84,7 +95,7 @@ def after_run(instance: dg.DagsterInstance, db: Database, settings: Settings, cl
     try:
         before = open_incidents(db)
         review(db, settings, {client_id}, utc_now())
-        note_runs(instance, db, {client_id} | _end_left_behind(instance, db))
+        note()
         unmade = _renew_pages(db, settings, before)
         return "; ".join(filter(None, [unmade, tell(db, settings).trouble])) or None
     except RagevalError as error:

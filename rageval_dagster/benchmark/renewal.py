@@ -317,7 +317,8 @@ def _write(
 
 def shortage(db: Database, dataset: Dataset) -> str | None:
     """Why a generated dataset has fewer questions than it was to have; None where it has as many, or was imported."""
-    if dataset.kind != "generated" or dataset.qa_count >= planned_size(dataset) or "passages" not in dataset.stats:
+    # What others wrote, or an earlier version, says nothing of the passages.
+    if dataset.kind != "generated" or "passages" not in dataset.stats or dataset.qa_count >= planned_size(dataset):
         return None
     found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
     reasons = _commonest(each for each in found if each.status in ("failed", "rejected"))

@@ -105,12 +105,10 @@ def accept(
     by: Annotated[str | None, typer.Option(help="Who accepts it; you, by your login name.")] = None,
 ) -> None:
     """Makes an evaluation the baseline: later ones of its dataset and system are compared with it."""
-    from rageval_dagster.gate.baselines import accept as accept_run
-    from rageval_dagster.storage.evaluations import get_evaluation
+    from rageval_dagster.app.evaluate import accept_run
 
-    _, db = open_all()
-    evaluation = get_evaluation(db, run_id)
-    accept_run(db, evaluation, by or getpass.getuser())
+    settings, db = open_all()
+    evaluation = accept_run(settings, db, run_id, by or getpass.getuser(), say)
     print(
         f"run {run_id} is the baseline of {cell(evaluation.client_id)} / {cell(evaluation.dataset_name)} / "
         f"{cell(evaluation.system)} from now on"

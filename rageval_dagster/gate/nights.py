@@ -188,6 +188,10 @@ class Course:
         """Whether a night has the very scores of the night before."""
         return self._scored[night] == self._scored[night - 1]
 
+    def _is_as_at_first(self, night: int) -> bool:
+        """Whether each question of a night was in the reference, and has the very score that it had there."""
+        return self._scored[night].items() <= self._scored[0].items()
+
     def _is_still(self, night: int) -> bool:
         """Whether nothing is known to have changed since the night before, so that it takes no look."""
         return self.looks > 1 and self.unchanged is not None and self.unchanged[night]
@@ -202,6 +206,9 @@ class Course:
             {0: -1.0, **dict.fromkeys(recent, 1.0 / len(recent))},
         )
         variances = spread.variances(known)
+        if tonight is not None and self._is_as_at_first(night):
+            # Whatever happened in between: each question that is asked scores what it did.
+            tonight = replace(tonight, change=0.0)
         if tonight is None:
             return NightVerdict("unclear", None, None, None, None, None, variances)
         still, questions = self._is_still(night), len(self._scored[night])

@@ -60,6 +60,14 @@ def test_few_questions_that_stayed_do_not_pass_for_the_many_that_left() -> None:
     assert found[-1].decision == "unclear"
 
 
+def test_questions_that_score_what_they_did_show_no_change_whatever_others_did_before_they_left() -> None:
+    before = night([1.0] * 30 + [0.5] * 3)
+    worse = {name: 0.0 if place % 2 else score for place, (name, score) in enumerate(before.items())}
+    stayed = dict(list(before.items())[14:])
+    found = verdicts([before, worse, stayed], looks=1)
+    assert (found[-1].decision, found[-1].fall) == ("passed", 0.0)
+
+
 @settings(deadline=None)
 @given(nights_of_few, st.lists(st.booleans(), min_size=7, max_size=7), st.integers(1, 7))
 def test_a_night_is_judged_by_the_nights_up_to_it(nights: Nights, unchanged: list[bool], until: int) -> None:

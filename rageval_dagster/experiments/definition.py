@@ -25,6 +25,8 @@ Configuration = Mapping[str, Value]
 CHUNKING = ("chunk_size", "chunk_overlap")
 """The parameters that cut the documents anew."""
 
+COUNT_OF_CHUNKS = (1, 1000)
+
 CHUNK_SIZE, CHUNK_OVERLAP = 800, 120
 """As `rageval ingest` cuts where nothing is said."""
 
@@ -63,8 +65,8 @@ class Definition(Table):
     budget: ExperimentBudget = ExperimentBudget()
     require: dict[str, _Share] = Field(default={})
     tolerance: _Share = 0.01
-    documents: str | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
+    documents: Annotated[str, Field(min_length=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     parameters: dict[str, list[Value]]
 
     @property
@@ -103,7 +105,7 @@ def read_definition(path: Path, documents: Path | None = None) -> dict[str, Any]
     experiment = tables.get("experiment")
     if isinstance(experiment, dict):
         own = experiment.get("documents")
-        if isinstance(own, str):
+        if isinstance(own, str) and own:
             experiment["documents"] = str((path.absolute().parent / Path(own).expanduser()).resolve())
         if documents is not None:
             experiment["documents"] = str(documents.expanduser().resolve())
@@ -139,6 +141,9 @@ def parse_definition(tables: Mapping[str, Any], where: str) -> Definition:
             raise SettingsError(f"{here}: takes a list of values, such as [3, 5], not {values!r}")
         if not all(isinstance(value, str | int | float | bool) for value in values):
             raise SettingsError(f"{here}: values are texts, numbers, true or false")
+        unfit = next((each for each in values if isinstance(each, float) and not math.isfinite(each)), None)
+        if unfit is not None:
+            raise SettingsError(f"{here}: {unfit} is no number that can be compared; leave it out")
         if len({(type(value), value) for value in values}) < len(values):
             raise SettingsError(f"{here}: names a value twice")
     try:
@@ -195,6 +200,10 @@ def _check_own(definition: Definition, settings: Settings, where: str) -> None:
                 f"{_nearest(name, known)}; its own are named in rageval.toml: params = {{ {name} = ... }}, and used as "
                 f"{{param.{name}}} or as an argument of the function"
             )
+    for value in definition.parameters.get("number_of_chunks", []):
+        if not _is_whole(value, *COUNT_OF_CHUNKS):
+            takes = BUILT_IN_PARAMETERS["number_of_chunks"]
+            raise SettingsError(f"{where} [parameters] number_of_chunks: takes {takes}, not {value!r}")
     _check_count(definition, where)
 
 
@@ -209,8 +218,7 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
         takes = BUILT_IN_PARAMETERS[name]
         for value in values:
             if name in (*CHUNKING, "number_of_chunks"):
-                least, most = (1, 1000) if name == "number_of_chunks" else (0, 10_000_000)
-                fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+                fits = _is_whole(value, *(COUNT_OF_CHUNKS if name == "number_of_chunks" else (0, 10_000_000)))
             elif name == "retriever":
                 fits = value in BUILT_IN_SYSTEMS
             else:
@@ -233,6 +241,10 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
     if definition.cuts_documents and not any(_possible(size, overlap) for size in sizes for overlap in overlaps):
         raise SettingsError(f"{where} [parameters] chunk_overlap: none is less than a chunk_size, as it has to be")
     _check_count(definition, where)
+
+
+def _is_whole(value: Value, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _check_count(definition: Definition, where: str) -> None:

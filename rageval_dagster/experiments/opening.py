@@ -10,7 +10,7 @@ from typing import Any
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.changes import scan_client
-from rageval_dagster.experiments.copies import Cut, cut_of, make_copies
+from rageval_dagster.experiments.copies import Cut, cut_of, make_copies, writing_files
 from rageval_dagster.experiments.definition import (
     Configuration,
     Definition,
@@ -164,18 +164,20 @@ def prepare(
     Raises:
         LeaseHeldError: the client's documents have to be scanned, and somebody works on it for longer than a minute.
         StoreError: the document store does not answer.
+        RagevalError: the experiment was deleted meanwhile, as with its client; no file of it stays.
     """
     definition, own = definition_of(experiment), settings_of(db, settings, experiment)
     cuts = [None if definition.system else cut_of(definition, own, each) for each in space_of(definition)]
-    if None in cuts:
-        store = open_store(own)
-        client = ensure_client(db, experiment.client_id)
-        if client.corpus_version is None or client.probe != store.probe(experiment.client_id):
-            holder = lease_holder(f"experiment {experiment.number}")
-            with keep_lease(db, experiment.client_id, holder, wait_s=LEASE_WAIT_S):
-                scan_client(db, store, experiment.client_id, own.system)
     wanted = [cut for cut in dict.fromkeys(cuts) if cut is not None]
-    failed = make_copies(own, db, experiment, definition.documents, wanted, progress)
+    with writing_files(own, db, experiment):
+        if None in cuts:
+            store = open_store(own)
+            client = ensure_client(db, experiment.client_id)
+            if client.corpus_version is None or client.probe != store.probe(experiment.client_id):
+                holder = lease_holder(f"experiment {experiment.number}")
+                with keep_lease(db, experiment.client_id, holder, wait_s=LEASE_WAIT_S):
+                    scan_client(db, store, experiment.client_id, own.system)
+        failed = make_copies(own, db, experiment, definition.documents, wanted, progress)
     return {"copies": len(wanted) - len(failed), "failed": sorted(set(failed.values()))}
 
 

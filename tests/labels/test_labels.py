@@ -172,20 +172,22 @@ def test_labels_go_out_and_come_back_in_a_file(db: Database, tmp_path: Path, nam
     rows[2]["value"] = "1.5"
     rows[3]["result_id"] = "0" * 64
     rows[4]["person"] = "bob"
+    rows[5]["metric"] = "overlap.faithfullness" * 20
     if name.endswith(".csv"):
         write_table(path, COLUMNS, rows)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for _ in range(2):  # again: the same
         found = read_labels(db, "acme", path, "ann")
-        assert (found.saved, found.blank) == (17, 1)
+        assert (found.saved, found.blank) == (16, 1)
         assert [(each.field, each.reason) for each in found.refused] == [
             ("value", "takes a number from 0 to 1, or: cannot say"),
             ("result_id", "is no answer of this client"),
+            ("metric", "is none that this client's answers were scored by"),
         ]
     after = labelled_answers(db, answers.evaluation)
-    assert len(after.values) == 16
-    assert len(after.waiting) == 3
+    assert len(after.values) == 15
+    assert len(after.waiting) == 4
     assert {label.person for labels in after.labels.values() for label in labels} == {"ann", "bob"}
     assert estimate(after).unsure == 1
     anonymous = read_labels(db, "acme", path)

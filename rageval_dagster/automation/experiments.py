@@ -19,7 +19,7 @@ from rageval_dagster.automation.jobs import (
 )
 from rageval_dagster.automation.launch import Launched, execute
 from rageval_dagster.automation.progress import PROGRESS_LOGGER
-from rageval_dagster.errors import InterruptedRunError, RagevalError
+from rageval_dagster.errors import InterruptedRunError, LeaseHeldError, RagevalError
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import textless_errors, without_texts
@@ -57,6 +57,7 @@ def run_experiment(
 
     Raises:
         InterruptedRunError: somebody stopped it.
+        LeaseHeldError: runs of it are at work.
         RagevalError: a run failed; what was asked is kept.
     """
     from rageval_dagster.experiments.standing import advance
@@ -67,6 +68,9 @@ def run_experiment(
     copies, trials = defs.resolve_job_def(EXPERIMENT_COPIES_JOB), defs.resolve_job_def(EXPERIMENT_JOB)
     with dg.DagsterInstance.get() as instance:
         end_dead_runs(instance, number)
+        at_work = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
+        if instance.get_runs_count(at_work):
+            raise LeaseHeldError(f"experiment {number} is at work in Dagster; wait for its runs to end, then run again")
         key = experiment_key(experiment.client_id, number)
         _execute(instance, copies, key, experiment, {})
         while (now := advance(db, settings, get_experiment(db, number))).batches:

@@ -18,7 +18,7 @@ from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.cache import CachedEmbedder
 from rageval_dagster.embedding.models import Embedder, load_embedder
-from rageval_dagster.errors import EmbeddingError, IngestError
+from rageval_dagster.errors import EmbeddingError, IngestError, LeaseHeldError
 from rageval_dagster.experiments.definition import CHUNK_OVERLAP, CHUNK_SIZE, Configuration, Definition
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.settings import Settings
@@ -95,6 +95,27 @@ def delete_files(settings: Settings, client_id: str) -> None:
     """Deletes all files of all of a client's experiments: copies, results and reports."""
     close_copies()
     shutil.rmtree(folder_of(settings, client_id), ignore_errors=True)
+
+
+@contextmanager
+def run_alone(settings: Settings, experiment: Experiment) -> Iterator[None]:
+    """For the length of a block no other command runs the experiment: both would write to its copies.
+
+    Raises:
+        LeaseHeldError: another command runs it.
+    """
+    import fcntl
+
+    folder = folder_of(settings, experiment.client_id, experiment.number)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / ".lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LeaseHeldError(
+                f"experiment {experiment.number} is being run by another command; wait for it to end, then run again"
+            ) from None
+        yield  # closing the file gives the lock back
 
 
 @contextmanager

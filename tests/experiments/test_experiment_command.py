@@ -10,7 +10,9 @@ import dagster as dg
 import pytest
 
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.experiments.copies import files_of
+from rageval_dagster.experiments.copies import files_of, run_alone
+from rageval_dagster.experiments.definition import read_definition
+from rageval_dagster.experiments.opening import checked, opened
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.experiments import list_experiments
 from tests.cli.running import Run, refused
@@ -68,6 +70,15 @@ def test_minutes_that_are_over_end_it_with_what_is_known(varied: Project, run: R
     done = run("experiment", "run", own(varied, "right", "vague", more="budget = { minutes = 0.0001 }"))
     assert done.code == 4
     assert "It ended early: its 0.0001 minutes are over." in done.out
+
+
+def test_two_commands_do_not_run_one_experiment_at_once(varied: Project, run: Run) -> None:
+    file, db, settings = own(varied, "right", "silent"), varied.database(), varied.settings
+    experiment = opened(db, settings, checked(db, settings, read_definition(file), file.name), "command")
+    with run_alone(settings, experiment):
+        refused(run("experiment", "run", file), "experiment 1 is being run by another command; wait for it to end")
+    assert calls_of(varied) == []
+    assert run("experiment", "run", file).code == 0
 
 
 @pytest.mark.slow

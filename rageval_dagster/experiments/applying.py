@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +123,17 @@ def _with(text: str, path: tuple[str, ...], values: Mapping[str, Any]) -> str:
     # Not splitlines: TOML has a line end after `\n` only, and comments may hold the others.
     lines = text.removesuffix("\n").replace("\r\n", "\n").removesuffix("\r").split("\n") if text else []
     start = next((row for row, line in enumerate(lines) if _path_of(line.removeprefix(_BOM)) == path), None)
+    if start is None and (row := _inline_row(lines, path)) is not None:
+        inline = {**tomllib.loads(lines[row])[path[-1]], **values}
+        said = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in inline.items())
+        lines[row] = f"{_key(path[-1])} = {{ {said} }}{_comment_of(lines[row])}"
+        return newline.join([*lines, ""])
     if start is None:
         gap = [""] if lines and lines[-1].strip() else []
         return newline.join([*lines, *gap, *lines_of({path: dict(values)}).split("\n"), ""])
-    end = next((row for row in range(start + 1, len(lines)) if lines[row].lstrip().startswith("[")), len(lines))
+    end = _end_of(lines, start)
     for name, value in values.items():
-        assignment = re.compile(rf"\s*(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')\s*=")
-        row = next((row for row in range(start + 1, end) if assignment.match(lines[row])), None)
+        row = _row_of(lines, name, start, end)
         said = f"{_key(name)} = {_value(value)}"
         if row is None:
             lines.insert(start + 1, said)
@@ -137,6 +141,28 @@ def _with(text: str, path: tuple[str, ...], values: Mapping[str, Any]) -> str:
         else:
             lines[row] = said + _comment_of(lines[row])
     return newline.join([*lines, ""])
+
+
+def _end_of(lines: Sequence[str], start: int) -> int:
+    return next((row for row in range(start + 1, len(lines)) if lines[row].lstrip().startswith("[")), len(lines))
+
+
+def _row_of(lines: Sequence[str], name: str, start: int, end: int) -> int | None:
+    """The row that sets a name in the table whose header is at `start`."""
+    assignment = re.compile(rf"\s*(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')\s*=")
+    return next((row for row in range(start + 1, end) if assignment.match(lines[row])), None)
+
+
+def _inline_row(lines: Sequence[str], path: tuple[str, ...]) -> int | None:
+    """The row that has the table of that path between braces, as `params = { k = 3 }`; None where there is none."""
+    parent = next((row for row, line in enumerate(lines) if _path_of(line.removeprefix(_BOM)) == path[:-1]), None)
+    row = None if parent is None else _row_of(lines, path[-1], parent, _end_of(lines, parent))
+    try:
+        [(_, found)] = tomllib.loads("" if row is None else lines[row]).items()
+    except (tomllib.TOMLDecodeError, ValueError):
+        return None
+    is_plain = isinstance(found, dict) and all(isinstance(each, str | int | float) for each in found.values())
+    return row if is_plain else None
 
 
 def _comment_of(line: str) -> str:

@@ -87,6 +87,14 @@ def test_lines_end_and_links_point_as_they_did_and_the_changed_line_keeps_its_co
     assert own.read_bytes().decode() == wanted
 
 
+def test_parameters_between_braces_are_set_there(tmp_path: Path) -> None:
+    file = tmp_path / "rageval.toml"
+    before = '[clients.acme.systems.mine]\nparams = { style = "a", words = 1 } # of every day\nkind = "http"\n'
+    file.write_text(before, encoding="utf-8")
+    write_into(file, {("clients", "acme", "systems", "mine", "params"): {"style": "b"}})
+    assert file.read_text(encoding="utf-8") == before.replace('"a"', '"b"')
+
+
 def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "rageval.toml"
     file.write_text(BEFORE, encoding="utf-8")

@@ -59,6 +59,14 @@ def test_a_requirement_that_is_surely_missed_takes_a_configuration_out(varied: P
     assert summary["status"] == "stopped"
 
 
+def test_one_and_true_are_two_values(varied: Project) -> None:
+    file = own(varied, "right")
+    text = file.read_text(encoding="utf-8").replace("words = [1, 4]", "words = [1, true, 4]")
+    summary = driven(varied, definition(varied.folder, text))
+    [words] = [each["values"] for each in summary["effects"] if each["parameter"] == "words"]
+    assert sorted((str(each["value"]), each["configurations"]) for each in words) == [("1", 1), ("4", 1), ("True", 1)]
+
+
 def test_where_every_configuration_fails_nothing_is_recommended_and_all_is_asked_again(varied: Project) -> None:
     file = own(varied, "broken")
     for _ in range(2):

@@ -106,16 +106,30 @@ def read_definition(path: Path, documents: Path | None = None) -> dict[str, Any]
     if isinstance(experiment, dict):
         own = experiment.get("documents")
         if isinstance(own, str) and own:
-            experiment["documents"] = str((path.absolute().parent / Path(own).expanduser()).resolve())
+            experiment["documents"] = _resolved(own, path.absolute().parent, f"{path.name} [experiment] documents")
         if documents is not None:
-            experiment["documents"] = str(documents.expanduser().resolve())
+            experiment["documents"] = _resolved(str(documents), Path.cwd(), "--documents")
     parameters = tables.get("parameters")
-    if isinstance(parameters, dict) and isinstance(parameters.get("prompt"), list):
+    # A system of the user's own knows what its prompt is; it need not be a folder.
+    is_own = isinstance(experiment, dict) and experiment.get("system")
+    if not is_own and isinstance(parameters, dict) and isinstance(parameters.get("prompt"), list):
+        where = f"{path.name} [parameters] prompt"
         parameters["prompt"] = [
-            str((path.absolute().parent / Path(each).expanduser()).resolve()) if isinstance(each, str) else each
+            _resolved(each, path.absolute().parent, where) if isinstance(each, str) and each.strip() else each
             for each in parameters["prompt"]
         ]
     return tables
+
+
+def _resolved(name: str, folder: Path, where: str) -> str:
+    """The absolute path of a file or folder that is there."""
+    try:
+        found = (folder / Path(name).expanduser()).resolve()
+        if found.exists():
+            return str(found)
+    except (OSError, ValueError, RuntimeError):  # too long, no file's name, a user that is not there
+        found = name
+    raise SettingsError(f"{where}: there is no file or folder {str(found)[:200]!r}")
 
 
 def parse_definition(tables: Mapping[str, Any], where: str) -> Definition:

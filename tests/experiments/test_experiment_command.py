@@ -131,6 +131,16 @@ def test_forgetting_a_client_takes_its_experiments_files_partitions_and_runs(var
         (("words = [1, 4]", 'number_of_chunks = ["all"]'), ["number_of_chunks: takes a whole number", "not 'all'"]),
         (('system = "mine"', 'system = "mine"\nseed = 2147483648'), ["seed", "less than 2147483648"]),
         (('system = "mine"', 'system = "mine"\ndocuments = ""'), ["documents", "at least 1 character"]),
+        (('system = "mine"', 'system = "mine"\ndocuments = "~nobody-here/x"'), ["documents", "no file or folder"]),
+        (('system = "mine"', 'system = "mine"\ndocuments = "a\\u0000b"'), ["documents", "no file or folder"]),
+        (('system = "mine"', f'system = "mine"\ndocuments = "{"x" * 5000}"'), ["documents", "no file or folder"]),
+        (
+            (
+                'system = "mine"\nobjective = "overlap.answer_correctness"\n\n[parameters]',
+                '[parameters]\nprompt = ["nowhere"]',
+            ),
+            ["prompt", "no file or folder", "nowhere"],
+        ),
         (("words = [1, 4]", "words = [1]"), ["one configuration only"]),
         (('system = "mine"', 'system = "main"'), ["no system 'main' (mine is meant?)"]),
         (('system = "mine"', 'system = "bm25"'), ["'bm25' is built in", 'retriever = ["bm25"]']),

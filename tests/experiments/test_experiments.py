@@ -9,6 +9,7 @@ from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.experiments.copies import WithoutVectors
+from rageval_dagster.experiments.definition import read_definition
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
@@ -57,6 +58,12 @@ def test_a_requirement_that_is_surely_missed_takes_a_configuration_out(varied: P
         "overlap.answer_correctness is surely below 0.99"
     }
     assert summary["status"] == "stopped"
+
+
+def test_a_prompt_of_one_s_own_system_is_no_folder(varied: Project) -> None:
+    file = own(varied, "right")
+    file.write_text(file.read_text(encoding="utf-8").replace("words = [1, 4]", 'prompt = ["short", "long"]'))
+    assert read_definition(file)["parameters"]["prompt"] == ["short", "long"]
 
 
 def test_one_and_true_are_two_values(varied: Project) -> None:

@@ -134,9 +134,12 @@ def _label(row: Row | RowError, person: str | None) -> Label | None:
     value = None if text == CANNOT_SAY else finite_number(text)
     if isinstance(said, bool) or (value is None and text != CANNOT_SAY) or not 0.0 <= (value or 0.0) <= 1.0:
         raise RowError("value", f"takes a number from 0 to 1, or: {CANNOT_SAY}")
-    who = optional_text(row, "person") or person
-    if who is None:
+    # One person, also where a cell has a space too many.
+    who = (optional_text(row, "person") or person or "").strip()
+    if not who:
         raise RowError("person", "is missing: say who labelled with --person")
     if len(who) > PERSON_LENGTH:
         raise RowError("person", f"is longer than {PERSON_LENGTH} characters")
+    if not who.isprintable():
+        raise RowError("person", "has a control character")
     return Label(text_field(row, "result_id"), text_field(row, "metric"), who, value, optional_text(row, "note"))

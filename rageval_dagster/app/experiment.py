@@ -7,7 +7,7 @@ from typing import Any
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.forecast import Calls, judge_calls_of, work_of
 from rageval_dagster.experiments.applying import Tables, command_for, settings_for, write_into
-from rageval_dagster.experiments.copies import forecast_copies
+from rageval_dagster.experiments.copies import forecast_copies, run_alone
 from rageval_dagster.experiments.definition import definition_of, read_definition, settings_of
 from rageval_dagster.experiments.opening import Asked, characters_of, checked, opened
 from rageval_dagster.experiments.results import summary_of
@@ -68,6 +68,7 @@ def run(
 
     Raises:
         InterruptedRunError: somebody stopped it.
+        LeaseHeldError: somebody else runs it.
         RagevalError: a run failed; what was asked is kept.
     """
     from rageval_dagster.automation.experiments import run_experiment
@@ -77,9 +78,11 @@ def run(
 
     if experiment.ended_at is None:
         tell(f"experiment {experiment.number} of client {experiment.client_id}: {len(asked.space)} configurations")
-        run_experiment(defs, settings, db, experiment.number, on_round, asked.definition.budget.minutes)
+        with run_alone(settings, experiment):
+            run_experiment(defs, settings, db, experiment.number, on_round, asked.definition.budget.minutes)
     if not is_finished(settings, get_experiment(db, experiment.number)):
-        tell(f"report: {finish(db, settings, experiment.number)}")
+        with run_alone(settings, experiment):
+            tell(f"report: {finish(db, settings, experiment.number)}")
     else:
         tell(f"experiment {experiment.number} was finished before; nothing of it has changed")
     return summary(db, experiment.number)

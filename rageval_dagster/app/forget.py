@@ -71,8 +71,9 @@ def forget(settings: Settings, db: Database, held: Held) -> list[str]:
     client = held.client
     with keep_lease(db, client, lease_holder("forget")) if "clients" in held.rows else nullcontext():
         kept = forget_in_dagster(settings, client)
-        delete_files(settings, client)
         delete_rows(db, client)
+        # Who still writes files of an experiment looks for its row at the end, see `writing_files`.
+        delete_files(settings, client)
     if held.rows or held.forgotten_at is None:
         bury(db, client, held.rows)
     kept += delete_reports(db, settings, client)

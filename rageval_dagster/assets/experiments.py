@@ -14,6 +14,8 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.experiments import Experiment, get_experiment
 from rageval_dagster.storage.tables import experiment_results
 
 experiments_partitions = dg.DynamicPartitionsDefinition(name=EXPERIMENTS_PARTITIONS)
@@ -61,10 +63,9 @@ def experiment_copies(
 ) -> dg.MaterializeResult[Any]:
     """A client's documents as the configurations of an experiment cut and embed them; deleted with its end."""
     from rageval_dagster.experiments.opening import prepare
-    from rageval_dagster.storage.experiments import get_experiment
 
     db = rageval_database.open()
-    experiment = get_experiment(db, _number(context.partition_key))
+    experiment = _experiment(db, context.partition_key)
     _hold(context, experiment.number)
 
     def progress(done: int, total: int, what: str) -> None:
@@ -89,10 +90,9 @@ def experiment_trials(
     """What a configuration comes to on some questions: ids and scores. Choose an experiment under Partitions."""
     from rageval_dagster.experiments.trial import run_trial
     from rageval_dagster.report.experiment import so_far
-    from rageval_dagster.storage.experiments import get_experiment
 
     db = rageval_database.open()
-    experiment = get_experiment(db, _number(context.partition_key))
+    experiment = _experiment(db, context.partition_key)
     _hold(context, experiment.number)
     if not config.batches:
         raise RagevalError(
@@ -122,12 +122,13 @@ def _hold(context: dg.AssetExecutionContext, number: int) -> None:
     context.instance.add_run_tags(context.run.run_id, {HOLDER_TAG: holder})
 
 
-def _number(key: str) -> int:
-    """The experiment's number in the key of a partition."""
+def _experiment(db: Database, key: str) -> Experiment:
+    """The experiment that a partition is of; another client's of the same number is not meant."""
     number = key.partition(":")[0].partition(".")[0]
-    if not number.isdecimal():
+    experiment = get_experiment(db, int(number)) if number.isdecimal() else None
+    if experiment is None or not keys_of_client([key], experiment.client_id):
         raise RagevalError(f"{key!r} is the partition of no experiment")
-    return int(number)
+    return experiment
 
 
 def _shown(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from rageval_dagster.automation.jobs import (
 )
 from rageval_dagster.automation.launch import Launched, execute
 from rageval_dagster.automation.progress import PROGRESS_LOGGER
-from rageval_dagster.errors import InterruptedRunError, RagevalError
+from rageval_dagster.errors import InterruptedRunError, LeaseHeldError, RagevalError
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
-from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.resources.textless import textless_errors, without_texts
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment
@@ -58,6 +58,7 @@ def run_experiment(
 
     Raises:
         InterruptedRunError: somebody stopped it.
+        LeaseHeldError: runs of it are at work.
         RagevalError: a run failed; what was asked is kept.
     """
     from rageval_dagster.experiments.standing import advance
@@ -71,6 +72,9 @@ def run_experiment(
     with dg.DagsterInstance.get() as instance:
         end_dead_runs(instance, number)
         _ensure_partition(instance, key)
+        at_work = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
+        if instance.get_runs_count(at_work):
+            raise LeaseHeldError(f"experiment {number} is at work in Dagster; wait for its runs to end, then run again")
         _execute(instance, copies, key, experiment, {})
         while (now := advance(db, settings, get_experiment(db, number))).batches:
             on_round(now.evaluations, now.most)
@@ -187,21 +191,29 @@ def experiment_sensor() -> dg.SensorDefinition:
             if experiment.ended_at is not None and not is_finished(settings, experiment):
                 finish(db, settings, experiment.number)  # a run of it ended it, such as at a budget
         requests: list[dg.RunRequest] = []
-        for experiment in running:
+
+        def go_on(experiment: Experiment) -> None:
             end_dead_runs(context.instance, experiment.number)
             at_work = partitions_at_work(context.instance, EXPERIMENT_JOB)
             copies = _copies_request(context.instance, experiment)
             if copies is not None:
-                requests += copies
-                continue
+                requests.extend(copies)
+                return
             now = advance(db, settings, experiment)
             if not now.batches:
                 finish(db, settings, now.experiment.number)
-                continue
+                return
             for batch in now.batches:
                 key = experiment_key(experiment.client_id, experiment.number, batch.number)
                 if key not in at_work and len(requests) < REQUESTS:
                     requests.append(_trial_request(context.instance, db, experiment, key, batch))
+
+        for experiment in running:
+            try:
+                with textless_errors():
+                    go_on(experiment)
+            except RagevalError as error:  # the others go on
+                context.log.warning(f"experiment {experiment.number} cannot go on: {error}")
         keys = [str(request.partition_key) for request in requests]
         known = set(context.instance.get_dynamic_partitions(EXPERIMENTS_PARTITIONS))
         to_add = [key for key in dict.fromkeys(keys) if key not in known]

@@ -165,8 +165,12 @@ def _lines(answers: "LabelledAnswers", found: "Estimate") -> list[str]:
     else:
         between = f"95 %: {number(corrected.low)} to {number(corrected.high)}"
         lines.append(f"  corrected mean     {number(corrected.mean)} ({between}, {plural(corrected.labels, 'label')})")
-        verb = "overrates" if (corrected.bias or 0.0) > 0.0 else "underrates"
-        lines.append(f"  the judge {verb} by {number(abs(corrected.bias or 0.0))}")
+        bias = corrected.bias or 0.0
+        by = number(abs(bias))
+        is_off = by != number(0.0)
+        lines.append(
+            f"  the judge {'over' if bias > 0.0 else 'under'}rates by {by}" if is_off else "  the judge is not off"
+        )
         lines.append(f"  labels alone would be {corrected.gain or 1.0:.2f} times as wide")
     if found.agreement is not None:
         beyond = "" if found.kappa is None else f", kappa {signed(found.kappa)}"

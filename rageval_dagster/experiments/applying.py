@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ _SETTING_OF = {
     "prompt": "prompts",
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BOM = "\ufeff"
+_BY_HAND = "change it yourself by the lines that `rageval experiment apply` prints without --write"
 
 Tables = dict[tuple[str, ...], dict[str, Any]]
 """Settings by the path of their table in rageval.toml."""
@@ -74,52 +76,105 @@ def write_into(file: Path, tables: Tables) -> None:
     """Sets the values in a rageval.toml, whose other lines and comments stay as they are; makes it where there is none.
 
     Raises:
-        SettingsError: the file has them in a form that is not safe to change line by line; it is left as it was.
+        SettingsError: the file has them in a form that is not safe to change line by line, or cannot be written; it is
+            left as it was.
     """
-    before = file.read_text(encoding="utf-8-sig") if file.exists() else ""
-    text = before
-    for path, values in tables.items():
-        text = _with(text, path, values)
-    wanted = tomllib.loads(before)
-    for path, values in tables.items():
-        table = wanted
-        for name in path:
-            table = table.setdefault(name, {})
-        table.update(values)
+    here = file.resolve()  # a link stays one
+    exists = here.exists()
     try:
-        written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        written = None
+        if exists and not here.stat().st_mode & 0o222:
+            raise SettingsError(f"{file} is read-only: make it writable, or {_BY_HAND}")
+        before = here.read_bytes().decode() if exists else ""
+        wanted, text = tomllib.loads(before.removeprefix(_BOM).replace("\r\n", "\n")), before
+        for path, values in tables.items():
+            text = _with(text, path, values)
+            _table_of(wanted, path).update(values)
+        written = tomllib.loads(text.removeprefix(_BOM).replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError):
+        wanted, written, text = None, {}, ""
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read ({error.strerror})") from None
     if written != wanted:
         raise SettingsError(
-            f"{file}: it has {_header(next(iter(tables)))} in a form that cannot be changed safely: change it yourself "
-            "by the lines that `rageval experiment apply` prints without --write"
+            f"{file}: it has {_header(next(iter(tables)))} in a form that cannot be changed safely: {_BY_HAND}"
         )
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    if file.exists():
-        draft.chmod(file.stat().st_mode)
-    draft.replace(file)
+    draft = here.with_name(f".{here.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(text.encode())
+        if exists:
+            draft.chmod(here.stat().st_mode)
+        draft.replace(here)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise SettingsError(f"{file} cannot be written ({error.strerror}): {_BY_HAND}") from None
+
+
+def _table_of(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The table of that path, made where there is none; raises TypeError where something else stands there."""
+    for name in path:
+        tables = tables.setdefault(name, {})
+        if not isinstance(tables, dict):
+            raise TypeError(name)
+    return tables
 
 
 def _with(text: str, path: tuple[str, ...], values: Mapping[str, Any]) -> str:
     """The text with the values in the table of that path, which is added at the end where there is none."""
-    lines = text.splitlines()
-    start = next((row for row, line in enumerate(lines) if _path_of(line) == path), None)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    # Not splitlines: TOML has a line end after `\n` only, and comments may hold the others.
+    lines = text.removesuffix("\n").replace("\r\n", "\n").removesuffix("\r").split("\n") if text else []
+    start = next((row for row, line in enumerate(lines) if _path_of(line.removeprefix(_BOM)) == path), None)
+    if start is None and (row := _inline_row(lines, path)) is not None:
+        inline = {**tomllib.loads(lines[row])[path[-1]], **values}
+        said = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in inline.items())
+        lines[row] = f"{_key(path[-1])} = {{ {said} }}{_comment_of(lines[row])}"
+        return newline.join([*lines, ""])
     if start is None:
         gap = [""] if lines and lines[-1].strip() else []
-        return "\n".join([*lines, *gap, lines_of({path: dict(values)})]) + "\n"
-    end = next((row for row in range(start + 1, len(lines)) if lines[row].lstrip().startswith("[")), len(lines))
+        return newline.join([*lines, *gap, *lines_of({path: dict(values)}).split("\n"), ""])
+    end = _end_of(lines, start)
     for name, value in values.items():
-        assignment = re.compile(rf"\s*(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')\s*=")
-        row = next((row for row in range(start + 1, end) if assignment.match(lines[row])), None)
+        row = _row_of(lines, name, start, end)
         said = f"{_key(name)} = {_value(value)}"
         if row is None:
             lines.insert(start + 1, said)
             end += 1
         else:
-            lines[row] = said
-    return "\n".join(lines) + "\n"
+            lines[row] = said + _comment_of(lines[row])
+    return newline.join([*lines, ""])
+
+
+def _end_of(lines: Sequence[str], start: int) -> int:
+    return next((row for row in range(start + 1, len(lines)) if lines[row].lstrip().startswith("[")), len(lines))
+
+
+def _row_of(lines: Sequence[str], name: str, start: int, end: int) -> int | None:
+    """The row that sets a name in the table whose header is at `start`."""
+    assignment = re.compile(rf"\s*(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')\s*=")
+    return next((row for row in range(start + 1, end) if assignment.match(lines[row])), None)
+
+
+def _inline_row(lines: Sequence[str], path: tuple[str, ...]) -> int | None:
+    """The row that has the table of that path between braces, as `params = { k = 3 }`; None where there is none."""
+    parent = next((row for row, line in enumerate(lines) if _path_of(line.removeprefix(_BOM)) == path[:-1]), None)
+    row = None if parent is None else _row_of(lines, path[-1], parent, _end_of(lines, parent))
+    try:
+        [(_, found)] = tomllib.loads("" if row is None else lines[row]).items()
+    except (tomllib.TOMLDecodeError, ValueError):
+        return None
+    is_plain = isinstance(found, dict) and all(isinstance(each, str | int | float) for each in found.values())
+    return row if is_plain else None
+
+
+def _comment_of(line: str) -> str:
+    """The comment at the end of a line that sets one value, with the blanks before it."""
+    for found in re.finditer(r"\s*#", line):
+        try:
+            tomllib.loads(line[: found.start()])
+        except tomllib.TOMLDecodeError:
+            continue  # it stands in a text
+        return line[found.start() :]
+    return ""
 
 
 def _path_of(line: str) -> tuple[str, ...] | None:

@@ -4,20 +4,21 @@ They live in a folder of the experiment below RAGEVAL_HOME, each a document stor
 chunks. Nothing else reads them, and the folder goes with the experiment.
 """
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rageval_dagster.corpus.ingest import Progress, ingest
-from rageval_dagster.corpus.names import collection_name
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.cache import CachedEmbedder
 from rageval_dagster.embedding.models import Embedder, load_embedder
-from rageval_dagster.errors import EmbeddingError, IngestError
+from rageval_dagster.errors import EmbeddingError, IngestError, LeaseHeldError
 from rageval_dagster.experiments.definition import (
     CHUNK_OVERLAP,
     CHUNK_SIZE,
@@ -25,15 +26,17 @@ from rageval_dagster.experiments.definition import (
     Definition,
     built_in_retriever,
 )
-from rageval_dagster.identity import digest_json
+from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database, open_database
-from rageval_dagster.storage.experiments import Experiment, list_experiments
+from rageval_dagster.storage.experiments import Experiment, list_experiments, while_known
 
 if TYPE_CHECKING:
     import numpy as np
 
 _MADE, _FAILED = "made", "failed"
+_PLAIN = re.compile(r"(?!.*-[0-9a-f]{12}$)[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
+"""Names that are folders as they are. Others get a hash: no two are one folder, even where case makes no difference."""
 _NUMBERS_PER_VECTOR = 384
 """Of the default model; of others nobody knows before they are loaded."""
 _BYTES_PER_CHUNK = 2_500
@@ -70,7 +73,9 @@ def cut_of(definition: Definition, settings: Settings, configuration: Configurat
 
 def folder_of(settings: Settings, client_id: str, number: int | None = None) -> Path:
     """Where an experiment has its files, or (None) all of a client's experiments."""
-    folder = settings.home / "experiments" / collection_name(client_id)
+    plain = _PLAIN.fullmatch(client_id) is not None
+    slug = re.sub(r"[^a-z0-9]+", "-", client_id.lower())[:40].strip("-") or "client"
+    folder = settings.home / "experiments" / (client_id if plain else f"{slug}-{digest(client_id)[:12]}")
     return folder if number is None else folder / str(number)
 
 
@@ -89,6 +94,43 @@ def delete_files(settings: Settings, client_id: str) -> None:
     """Deletes all files of all of a client's experiments: copies, results and reports."""
     close_copies()
     shutil.rmtree(folder_of(settings, client_id), ignore_errors=True)
+
+
+@contextmanager
+def run_alone(settings: Settings, experiment: Experiment) -> Iterator[None]:
+    """For the length of a block no other command runs the experiment: both would write to its copies.
+
+    Raises:
+        LeaseHeldError: another command runs it.
+    """
+    import fcntl
+
+    folder = folder_of(settings, experiment.client_id, experiment.number)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / ".lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LeaseHeldError(
+                f"experiment {experiment.number} is being run by another command; wait for it to end, then run again"
+            ) from None
+        yield  # closing the file gives the lock back
+
+
+@contextmanager
+def writing_files(settings: Settings, db: Database, experiment: Experiment) -> Iterator[None]:
+    """For who writes files of an experiment: where it was deleted meanwhile, as with its client, none of them stays.
+
+    Raises:
+        RagevalError: it was deleted.
+    """
+    try:
+        with while_known(db, experiment):
+            yield
+    finally:
+        if all(each.number != experiment.number for each in list_experiments(db, experiment.client_id)):
+            close_copies()
+            shutil.rmtree(folder_of(settings, experiment.client_id, experiment.number), ignore_errors=True)
 
 
 def delete_leftovers(settings: Settings, db: Database) -> None:

@@ -25,6 +25,8 @@ Configuration = Mapping[str, Value]
 CHUNKING = ("chunk_size", "chunk_overlap")
 """The parameters that cut the documents anew."""
 
+COUNT_OF_CHUNKS = (1, 1000)
+
 CHUNK_SIZE, CHUNK_OVERLAP = 800, 120
 """As `rageval ingest` cuts where nothing is said."""
 
@@ -70,8 +72,8 @@ class Definition(Table):
     budget: ExperimentBudget = ExperimentBudget()
     require: dict[str, _Share] = Field(default={})
     tolerance: _Share = 0.01
-    documents: str | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
+    documents: Annotated[str, Field(min_length=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     parameters: dict[str, list[Value]]
 
     @property
@@ -110,17 +112,31 @@ def read_definition(path: Path, documents: Path | None = None) -> dict[str, Any]
     experiment = tables.get("experiment")
     if isinstance(experiment, dict):
         own = experiment.get("documents")
-        if isinstance(own, str):
-            experiment["documents"] = str((path.absolute().parent / Path(own).expanduser()).resolve())
+        if isinstance(own, str) and own:
+            experiment["documents"] = _resolved(own, path.absolute().parent, f"{path.name} [experiment] documents")
         if documents is not None:
-            experiment["documents"] = str(documents.expanduser().resolve())
+            experiment["documents"] = _resolved(str(documents), Path.cwd(), "--documents")
     parameters = tables.get("parameters")
-    if isinstance(parameters, dict) and isinstance(parameters.get("prompt"), list):
+    # A system of the user's own knows what its prompt is; it need not be a folder.
+    is_own = isinstance(experiment, dict) and experiment.get("system")
+    if not is_own and isinstance(parameters, dict) and isinstance(parameters.get("prompt"), list):
+        where = f"{path.name} [parameters] prompt"
         parameters["prompt"] = [
-            str((path.absolute().parent / Path(each).expanduser()).resolve()) if isinstance(each, str) else each
+            _resolved(each, path.absolute().parent, where) if isinstance(each, str) and each.strip() else each
             for each in parameters["prompt"]
         ]
     return tables
+
+
+def _resolved(name: str, folder: Path, where: str) -> str:
+    """The absolute path of a file or folder that is there."""
+    try:
+        found = (folder / Path(name).expanduser()).resolve()
+        if found.exists():
+            return str(found)
+    except (OSError, ValueError, RuntimeError):  # too long, no file's name, a user that is not there
+        found = name
+    raise SettingsError(f"{where}: there is no file or folder {str(found)[:200]!r}")
 
 
 def parse_definition(tables: Mapping[str, Any], where: str) -> Definition:
@@ -146,6 +162,9 @@ def parse_definition(tables: Mapping[str, Any], where: str) -> Definition:
             raise SettingsError(f"{here}: takes a list of values, such as [3, 5], not {values!r}")
         if not all(isinstance(value, str | int | float | bool) for value in values):
             raise SettingsError(f"{here}: values are texts, numbers, true or false")
+        unfit = next((each for each in values if isinstance(each, float) and not math.isfinite(each)), None)
+        if unfit is not None:
+            raise SettingsError(f"{here}: {unfit} is no number that can be compared; leave it out")
         if len({(type(value), value) for value in values}) < len(values):
             raise SettingsError(f"{here}: names a value twice")
     try:
@@ -202,6 +221,10 @@ def _check_own(definition: Definition, settings: Settings, where: str) -> None:
                 f"{_nearest(name, known)}; its own are named in rageval.toml: params = {{ {name} = ... }}, and used as "
                 f"{{param.{name}}} or as an argument of the function"
             )
+    for value in definition.parameters.get("number_of_chunks", []):
+        if not _is_whole(value, *COUNT_OF_CHUNKS):
+            takes = BUILT_IN_PARAMETERS["number_of_chunks"]
+            raise SettingsError(f"{where} [parameters] number_of_chunks: takes {takes}, not {value!r}")
     _check_count(definition, where)
 
 
@@ -216,8 +239,7 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
         takes = BUILT_IN_PARAMETERS[name]
         for value in values:
             if name in (*CHUNKING, "number_of_chunks"):
-                least, most = (1, 1000) if name == "number_of_chunks" else (0, 10_000_000)
-                fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+                fits = _is_whole(value, *(COUNT_OF_CHUNKS if name == "number_of_chunks" else (0, 10_000_000)))
             elif name == "retriever":
                 fits = value in BUILT_IN_SYSTEMS
             elif name == "dense_share":
@@ -254,6 +276,10 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
 def built_in_retriever(settings: Settings) -> str:
     """The built-in system that the client evaluates, else `dense`."""
     return next((name for name in settings.system if name in BUILT_IN_SYSTEMS), "dense")
+
+
+def _is_whole(value: Value, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _check_count(definition: Definition, where: str) -> None:

@@ -7,10 +7,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from rageval_dagster.corpus.evidence import names_pages, resolve
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.changes import scan_client
-from rageval_dagster.experiments.copies import Cut, cut_of, make_copies
+from rageval_dagster.experiments.copies import Cut, cut_of, make_copies, writing_files
 from rageval_dagster.experiments.definition import (
     Configuration,
     Definition,
@@ -92,6 +93,8 @@ def checked(db: Database, settings: Settings, tables: Mapping[str, Any], where: 
     objective = _check_metrics(db, definition, own, objective_id, where)
     known = list(experiment_items(db, [dataset.id for dataset in datasets]).values())
     items = [item for item in known if can_be_scored(objective, item)]
+    if "evidence" in objective.needs and definition.documents is None:
+        items = _with_evidence(db, own, definition.client, items)
     if not items:
         raise DatasetError(
             f"{where}: none of the {plural(len(known), 'question')} can be scored by {objective_id}; choose another "
@@ -165,18 +168,20 @@ def prepare(
     Raises:
         LeaseHeldError: the client's documents have to be scanned, and somebody works on it for longer than a minute.
         StoreError: the document store does not answer.
+        RagevalError: the experiment was deleted meanwhile, as with its client; no file of it stays.
     """
     definition, own = definition_of(experiment), settings_of(db, settings, experiment)
     cuts = [None if definition.system else cut_of(definition, own, each) for each in space_of(definition)]
-    if None in cuts:
-        store = open_store(own)
-        client = ensure_client(db, experiment.client_id)
-        if client.corpus_version is None or client.probe != store.probe(experiment.client_id):
-            holder = lease_holder(f"experiment {experiment.number}")
-            with keep_lease(db, experiment.client_id, holder, wait_s=LEASE_WAIT_S):
-                scan_client(db, store, experiment.client_id, own.system)
     wanted = [cut for cut in dict.fromkeys(cuts) if cut is not None]
-    failed = make_copies(own, db, experiment, definition.documents, wanted, progress)
+    with writing_files(own, db, experiment):
+        if None in cuts:
+            store = open_store(own)
+            client = ensure_client(db, experiment.client_id)
+            if client.corpus_version is None or client.probe != store.probe(experiment.client_id):
+                holder = lease_holder(f"experiment {experiment.number}")
+                with keep_lease(db, experiment.client_id, holder, wait_s=LEASE_WAIT_S):
+                    scan_client(db, store, experiment.client_id, own.system)
+        failed = make_copies(own, db, experiment, definition.documents, wanted, progress)
     return {"copies": len(wanted) - len(failed), "failed": sorted(set(failed.values()))}
 
 
@@ -198,6 +203,14 @@ def has_changed(settings: Settings, experiment: Experiment) -> bool:
     if definition.documents is not None:
         return False  # it has copies of them
     return digest(open_store(settings).probe(experiment.client_id)) != experiment.corpus
+
+
+def _with_evidence(db: Database, settings: Settings, client_id: str, items: Sequence[Item]) -> list[Item]:
+    """Those whose evidence the client's documents hold, as far as its last scan tells; without any scan all."""
+    if ensure_client(db, client_id).corpus_version is None:
+        return list(items)
+    found = resolve(items, db, open_store(settings), client_id, names_pages(items))
+    return [item for item in items if found[item.item_id].chunks or found[item.item_id].documents]
 
 
 def _datasets(db: Database, definition: Definition, where: str) -> list[Dataset]:

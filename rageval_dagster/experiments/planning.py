@@ -9,11 +9,12 @@ recommendation stands, the finalists are asked those, which tells how good they 
 import math
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.experiments.bets import evidence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Direction = Literal["higher", "lower"]
 QuestionId = Hashable
+Clusters = Sequence[Hashable] | Mapping[Any, Hashable]
+"""The cluster of each question: in their order, or by their ids."""
 
 HELD_OUT = 1 / 3
 LEAST_HELD_OUT = 30
@@ -95,7 +98,7 @@ def search(
     space: Space,
     evaluate: Callable[[Configuration, list[Any]], Sequence[float | None]],
     questions: Sequence[QuestionId],
-    clusters: Sequence[Hashable] | None = None,
+    clusters: Clusters | None = None,
     budget: int = 1000,
     tolerance: float = 0.01,
     direction: Direction = "higher",
@@ -106,7 +109,8 @@ def search(
     `space` has the values of each parameter, or is a list of configurations. `evaluate(configuration, question_ids)`
     returns a score for each question, None where it failed, which counts as the worst score: 0, or the worst one seen
     if that is worse (for `direction="lower"`: 1, or the highest one seen). `clusters` names the cluster of each
-    question, such as its document: questions of one cluster are held out together. With one question the score of a
+    question, such as its document, in the questions' order or as {question: cluster}: questions of one cluster are held
+    out together. With one question the score of a
     configuration is its mean, and nothing is held out.
 
     Raises SettingsError for a space, questions, budget, tolerance or direction that cannot be used, and where
@@ -135,28 +139,34 @@ class Plan:
         self,
         space: Space,
         questions: Sequence[QuestionId],
-        clusters: Sequence[Hashable] | None = None,
+        clusters: Clusters | None = None,
         *,
         budget: int,
         tolerance: float = 0.01,
         direction: Direction = "higher",
         seed: int = 0,
     ) -> None:
+        if isinstance(questions, str | Mapping | AbstractSet):
+            raise SettingsError(f"questions are a list of their ids, in an order that stays, not {questions!r:.60}")
+        questions = list(questions)
+        if isinstance(clusters, Mapping):
+            clusters = _of_each(questions, clusters)
         _check(questions, clusters, budget, tolerance, direction, seed)
+        seed = int(seed)
         self._space = configurations_of(space, seed)
         self._tolerance = tolerance
         self._lower = direction == "lower"
         self._seed = seed
-        self._budget = budget
+        self._budget = int(budget)
         self._cluster_of = dict(zip(questions, questions if clusters is None else clusters, strict=True))
         self._choosing, self._held = _split(questions, self._cluster_of, seed)
         self._place = {question: place for place, question in enumerate(self._choosing + self._held)}
-        share = int(budget * HELD_OUT_BUDGET)
+        share = int(self._budget * HELD_OUT_BUDGET)
         if share < LEAST_HELD_OUT <= len(self._held):
             self._choosing, self._held = self._choosing + self._held, []
         self._held = self._held[:share]
         reserved = len(self._held) and len(self._held) * max(1, min(FINALISTS, share // 2 // len(self._held)))
-        self._for_choosing = budget - reserved
+        self._for_choosing = self._budget - reserved
         count = len(self._space.all)
         self._depth = max(1, min(len(self._choosing), self._for_choosing // min(count, TARGET)))
         # The union over all pairs that may ever be compared is taken over so many.
@@ -188,6 +198,11 @@ class Plan:
         """
         if all(batch != other for other in self._round) or self._is_told(batch):
             raise SettingsError("these scores are of a batch that the plan does not ask for now; tell those of next()")
+        if isinstance(scores, str | Mapping) or not hasattr(scores, "__len__"):
+            raise SettingsError(
+                f"the scores of {batch.configuration} are {scores!r:.60}; give a list with one for each question, in "
+                "the order of the questions"
+            )
         if len(scores) != len(batch.questions):
             raise SettingsError(
                 f"there are {len(scores)} scores for {len(batch.questions)} questions to {batch.configuration}; "
@@ -456,6 +471,13 @@ def _split(
     return choosing, held
 
 
+def _of_each(questions: Sequence[QuestionId], clusters: Mapping[QuestionId, Hashable]) -> list[Hashable]:
+    lacking = next((question for question in questions if question not in clusters), None)
+    if lacking is not None:
+        raise SettingsError(f"the question {lacking!r} has no cluster; give one for each")
+    return [clusters[question] for question in questions]
+
+
 def _check(
     questions: Sequence[QuestionId],
     clusters: Sequence[Hashable] | None,
@@ -464,14 +486,18 @@ def _check(
     direction: str,
     seed: int,
 ) -> None:
-    if not len(questions):
+    if not questions:
         raise SettingsError("there are no questions; give at least one question id")
+    for what, names in (("question id", questions), ("cluster", clusters or ())):
+        unfit = next((name for name in names if not isinstance(name, Hashable)), None)
+        if unfit is not None:
+            raise SettingsError(f"the {what} {unfit!r:.60} cannot be a name; give a text or a number")
     if len(set(questions)) < len(questions):
-        twice = next(question for question in questions if list(questions).count(question) > 1)
+        twice = next(question for question in questions if questions.count(question) > 1)
         raise SettingsError(f"the question id {twice!r} is there twice; give each question an id of its own")
     if clusters is not None and len(clusters) != len(questions):
         raise SettingsError(f"there are {len(questions)} questions and {len(clusters)} clusters; give one for each")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+    if isinstance(budget, bool) or not isinstance(budget, SupportsIndex) or int(budget) < 1:
         raise SettingsError(f"the budget counts questions to ask: give a whole number of at least 1, not {budget!r}")
     if not _is_number(tolerance) or tolerance < 0:
         raise SettingsError(f"the tolerance is a difference of scores: give a number of at least 0, not {tolerance!r}")

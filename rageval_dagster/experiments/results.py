@@ -11,6 +11,7 @@ from rageval_dagster.experiments.copies import folder_of
 from rageval_dagster.experiments.definition import Value
 from rageval_dagster.experiments.opening import named
 from rageval_dagster.experiments.standing import Measured, Standing
+from rageval_dagster.experiments.trial import configuration_key
 from rageval_dagster.metrics.registry import SHORT_NAMES
 from rageval_dagster.records import Interval
 from rageval_dagster.settings import Settings
@@ -30,7 +31,8 @@ def summary_of(db: Database, now: Standing) -> dict[str, Any]:
     """
     experiment, found = now.experiment, now.found
     numbers = {trial.number: trial for trial in found.trials}
-    tied = [trial.number for trial in found.trials if trial.configuration in found.tied]
+    as_good = set(map(configuration_key, found.tied))
+    tied = [trial.number for trial in found.trials if configuration_key(trial.configuration) in as_good]
     rows = [
         {
             "number": number,
@@ -106,12 +108,13 @@ def effects_of(now: Standing) -> list[dict[str, Any]]:
     worst = 0.0 if now.experiment.higher_is_better else 1.0
     found: list[dict[str, Any]] = []
     for name in now.definition.parameters:
-        by_value: dict[Value, dict[str, list[float]]] = {}
-        counts: Counter[Value] = Counter()
+        # 1 and true are two values.
+        by_value: dict[tuple[type, Value], dict[str, list[float]]] = {}
+        counts: Counter[tuple[type, Value]] = Counter()
         for trial in kept:
             if name not in trial.configuration:
                 continue
-            value = trial.configuration[name]
+            value = type(trial.configuration[name]), trial.configuration[name]
             counts[value] += 1
             scores = now.measured[trial.number].question_scores[now.experiment.objective]
             for item_id, score in scores.items():
@@ -124,7 +127,7 @@ def effects_of(now: Standing) -> list[dict[str, Any]]:
         for value, by_item in by_value.items():
             means = [sum(by_item[item_id]) / len(by_item[item_id]) for item_id in questions]
             interval = mean_interval(means, [clusters[item_id] for item_id in questions])
-            rows.append({"value": value, "configurations": counts[value], **asdict(interval)})
+            rows.append({"value": value[1], "configurations": counts[value], **asdict(interval)})
         spread = max(row["mean"] for row in rows) - min(row["mean"] for row in rows)
         found.append({"parameter": name, "spread": spread, "questions": len(questions), "values": rows})
     return sorted(found, key=lambda each: -each["spread"])

@@ -2,6 +2,7 @@
 
 import math
 import random
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -41,6 +42,11 @@ def configurations_of(space: Space, seed: int) -> Configurations:
     if isinstance(space, Mapping):
         found = _combinations(space, seed)
     else:
+        if isinstance(space, str) or not isinstance(space, Sequence) or not all(isinstance(e, Mapping) for e in space):
+            raise SettingsError(
+                "the space is the values of each parameter, as in {'k': [3, 5]}, or a list of configurations, as in "
+                f"[{{'k': 3}}, {{'k': 5}}], not {space!r:.60}"
+            )
         found = [dict(each) for each in space]
         if len(found) > LARGEST:
             found = [found[place] for place in sorted(random.Random(seed).sample(range(len(found)), LARGEST))]  # noqa: S311
@@ -70,13 +76,24 @@ def _combinations(space: Mapping[str, Sequence[Any]], seed: int) -> list[Configu
     if total <= LARGEST:
         return [dict(zip(space, values, strict=True)) for values in product(*space.values())]
     found = []
-    for number in sorted(random.Random(seed).sample(range(total), LARGEST)):  # noqa: S311
+    for number in _sample(total, seed):
         left, chosen = number, {}
         for name, values in space.items():
             left, place = divmod(left, len(values))
             chosen[name] = values[place]
         found.append(chosen)
     return found
+
+
+def _sample(total: int, seed: int) -> list[int]:
+    """`LARGEST` different numbers below `total`, in ascending order."""
+    drawing = random.Random(seed)  # noqa: S311
+    if total <= sys.maxsize:
+        return sorted(drawing.sample(range(total), LARGEST))
+    found = set[int]()
+    while len(found) < LARGEST:
+        found.add(drawing.randrange(total))
+    return sorted(found)
 
 
 def _levels(values: Sequence[Any]) -> tuple[list[int], int, bool]:
@@ -94,4 +111,9 @@ def _levels(values: Sequence[Any]) -> tuple[list[int], int, bool]:
 
 def _equal(one: Any, other: Any) -> bool:
     """1 and True are two values, and so are 1 and 1.0."""
-    return one is other or (type(one) is type(other) and bool(one == other))
+    if one is other or type(one) is not type(other):
+        return one is other
+    try:
+        return bool(one == other)
+    except ValueError:  # arrays
+        return repr(one) == repr(other)

@@ -52,6 +52,7 @@ from rageval_dagster.storage.experiments import (
     load_results,
     save_results,
     spent_usd,
+    while_known,
 )
 
 SHOWN = (
@@ -340,11 +341,13 @@ def run_trial(
 
     Raises:
         StoreError: the document store does not answer.
+        RagevalError: the experiment was deleted meanwhile, as with its client.
     """
     if experiment.ended_at is not None:
         return {"ended": experiment.ended_why or "it is finished"}
     try:
-        results = _laboratory(db, settings, experiment).run(configuration, item_ids)
+        with while_known(db, experiment):
+            results = _laboratory(db, settings, experiment).run(configuration, item_ids)
     except LanguageModelError as error:
         why = str(error)
         limit = cost_limit(definition_of(experiment), settings_of(db, settings, experiment))

@@ -22,6 +22,7 @@ from rageval_dagster.labels.answers import LabelledAnswers
 from rageval_dagster.records import Result
 from rageval_dagster.storage import labels as label_storage
 from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.labels import Label
 from rageval_dagster.storage.tables import PERSON_LENGTH
@@ -67,7 +68,8 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
     """Stores the labels of a CSV or JSON Lines file; the same file can be read again.
 
     A value is a number from 0 to 1 or `cannot say`; a row without one is passed over. A row is refused, and the rest
-    goes on, for another value, for an answer that the client does not have, and where nobody says whose label it is.
+    goes on, for another value, for an answer or a metric that the client does not have, and where nobody says whose
+    label it is.
 
     Args:
         person: who labelled the rows that do not say so.
@@ -90,12 +92,15 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
         else:
             read.append((number, label))
     known = result_storage.known_results(db, client_id, [label.result_id for _, label in read])
-    refused += [
-        Refusal(path.name, number, "result_id", "is no answer of this client")
-        for number, label in read
-        if label.result_id not in known
-    ]
-    saved = {(each.result_id, each.metric_id, each.person): each for _, each in read if each.result_id in known}
+    metrics = score_storage.metrics_of_client(db, client_id)
+    saved: dict[tuple[str, str, str], Label] = {}
+    for number, label in read:
+        if label.result_id not in known:
+            refused.append(Refusal(path.name, number, "result_id", "is no answer of this client"))
+        elif label.metric_id not in metrics:
+            refused.append(Refusal(path.name, number, "metric", "is none that this client's answers were scored by"))
+        else:
+            saved[label.result_id, label.metric_id, label.person] = label
     label_storage.save_labels(db, client_id, list(saved.values()))
     return LabelImport(len(saved), blank, sorted(refused, key=lambda each: each.row))
 
@@ -129,9 +134,12 @@ def _label(row: Row | RowError, person: str | None) -> Label | None:
     value = None if text == CANNOT_SAY else finite_number(text)
     if isinstance(said, bool) or (value is None and text != CANNOT_SAY) or not 0.0 <= (value or 0.0) <= 1.0:
         raise RowError("value", f"takes a number from 0 to 1, or: {CANNOT_SAY}")
-    who = optional_text(row, "person") or person
-    if who is None:
+    # One person, also where a cell has a space too many.
+    who = (optional_text(row, "person") or person or "").strip()
+    if not who:
         raise RowError("person", "is missing: say who labelled with --person")
     if len(who) > PERSON_LENGTH:
         raise RowError("person", f"is longer than {PERSON_LENGTH} characters")
+    if not who.isprintable():
+        raise RowError("person", "has a control character")
     return Label(text_field(row, "result_id"), text_field(row, "metric"), who, value, optional_text(row, "note"))

@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from rageval_dagster.experiments.applying import command_for, lines_of, settings_for
-from rageval_dagster.experiments.copies import delete_copies, folder_of
+from rageval_dagster.experiments.copies import delete_copies, folder_of, writing_files
 from rageval_dagster.experiments.definition import settings_of
 from rageval_dagster.experiments.opening import named
 from rageval_dagster.experiments.results import NO_WINNER, summary_of, verdict, write_results
@@ -29,10 +29,11 @@ def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
     """Writes the results and the report of an experiment that has ended, and deletes its copies; gives the report."""
     experiment = get_experiment(db, experiment_number)
     now = standing(db, experiment)
-    write_results(settings, db, now)
     path = folder_of(settings, experiment.client_id, experiment_number) / "report.html"
-    write_whole(path, experiment_page(contents_of(db, settings, now)))
-    delete_copies(settings, experiment)
+    with writing_files(settings, db, experiment):
+        write_results(settings, db, now)
+        write_whole(path, experiment_page(contents_of(db, settings, now)))
+        delete_copies(settings, experiment)
     return path
 
 

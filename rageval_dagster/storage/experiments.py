@@ -1,11 +1,13 @@
 """Experiments and what their questions came to: names and numbers, no text of documents, questions or answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.storage.database import Database, retried, upsert
@@ -129,6 +131,28 @@ def get_experiment(db: Database, number: int) -> Experiment:
     return Experiment(**rows[0]._mapping)
 
 
+@contextmanager
+def while_known(db: Database, experiment: Experiment) -> Iterator[None]:
+    """In the block nothing is written any more once the experiment was deleted, as with its client.
+
+    Raises:
+        RagevalError: it was deleted.
+    """
+    here = (experiments.c.number == experiment.number, experiments.c.client_id == experiment.client_id)
+    known = sa.select(experiments.c.number).where(*here)
+    deleted = f"experiment {experiment.number} was deleted"
+
+    def check(connection: Connection) -> None:
+        # Nobody deletes it before the transaction ends.
+        if connection.execute(known.with_for_update(read=True)).first() is None:
+            raise RagevalError(deleted)
+
+    with db.checking(check):
+        yield
+    if not db.rows(known):
+        raise RagevalError(deleted)
+
+
 def list_experiments(db: Database, client_id: str | None = None) -> list[Experiment]:
     """The experiments of a client or (None) of all, newest first."""
     query = sa.select(*_COLUMNS).order_by(experiments.c.number.desc())
@@ -145,16 +169,9 @@ def end_experiment(db: Database, number: int, why: str | None = None) -> None:
 
 @retried
 def save_results(db: Database, experiment: Experiment, results: Sequence[QuestionResult]) -> None:
-    """Keeps results in one transaction; those that are there stay.
-
-    Raises:
-        RagevalError: the experiment was deleted, as with its client.
-    """
+    """Keeps results in one transaction; those that are there stay."""
     rows = [{"number": experiment.number, "client_id": experiment.client_id, **asdict(each)} for each in results]
     with db.begin() as connection:
-        known = sa.select(experiments.c.number).where(experiments.c.number == experiment.number).with_for_update()
-        if connection.execute(known).first() is None:
-            raise RagevalError(f"experiment {experiment.number} was deleted")
         upsert(connection, experiment_results, rows)
 
 

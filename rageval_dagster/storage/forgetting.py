@@ -13,14 +13,29 @@ import sqlalchemy as sa
 from rageval_dagster.errors import DatabaseError, LeaseHeldError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, delete_batch, retried, rows_in, upsert
-from rageval_dagster.storage.tables import clients, forgotten_clients, metadata, word_hashes
+from rageval_dagster.storage.tables import (
+    clients,
+    experiment_results,
+    experiments,
+    forgotten_clients,
+    metadata,
+    word_hashes,
+)
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.word_hashes import count_hashes, delete_hashes, forget_look, hash_key, holder_of
 
 _BUSY_TIMEOUT_S = 30
 
 # What hangs on other rows goes before them; `clients`, whose row has the lease, goes last.
-_TABLES = [table for table in reversed(metadata.sorted_tables) if "client_id" in table.c and table is not clients]
+# Those of experiments go first: who works on one writes no more once it is gone.
+_TABLES = [
+    *(experiment_results, experiments),
+    *(
+        table
+        for table in reversed(metadata.sorted_tables)
+        if "client_id" in table.c and table not in (clients, experiments, experiment_results)
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -60,13 +60,6 @@ def load_labels(db: Database, client_id: str, metric_id: str, result_ids: Iterab
     return {name: sorted(found[name], key=lambda each: each.person) for name in sorted(found)}
 
 
-def labelled_metrics(db: Database, client_id: str) -> dict[str, int]:
-    """{metric id: how many labels} of the client."""
-    of = answer_labels.c
-    query = sa.select(of.metric_id, sa.func.count()).where(of.client_id == client_id).group_by(of.metric_id)
-    return {row[0]: row[1] for row in sorted(map(tuple, db.rows(query)))}
-
-
 def load_queue(db: Database, client_id: str, metric_id: str, result_ids: Iterable[str]) -> dict[str, Queued]:
     """{result id: its place} of those that have a stratum."""
     of = label_queue.c

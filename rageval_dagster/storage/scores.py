@@ -164,6 +164,12 @@ def load_summaries(db: Database, evaluation_id: int) -> list[Summary]:
     return [Summary(**row._mapping) for row in db.rows(query)]
 
 
+def metrics_of_client(db: Database, client_id: str) -> set[str]:
+    """The ids of all metrics that any of the client's evaluations has."""
+    of = metric_summaries.c
+    return set(db.scalars(sa.select(of.metric_id).where(of.client_id == client_id).distinct()))
+
+
 def means(db: Database, metric_id: str, evaluation_ids: Iterable[int]) -> dict[int, float]:
     """{evaluation: its mean of the metric}, of those that have one."""
     query = sa.select(metric_summaries.c.evaluation_id, metric_summaries.c.mean).where(

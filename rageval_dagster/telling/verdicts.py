@@ -208,7 +208,7 @@ def sentence(found: Verdict) -> str:
     against = f"against run {judgement.baseline_id}"
     moved = ", ".join(map(movement, rows))
     if found.scores == "worse":
-        said = f"regressed {against}: {moved}"
+        said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.lost_evidence]))
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
         sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if seen else ""

@@ -61,6 +61,10 @@ def test_a_table_or_a_file_that_is_not_there_is_made(tmp_path: Path) -> None:
         'clients.acme = { system = "dense" }\n',
         "[clients]\nacme.k = 3\n",
         '[clients.acme]\nlanguage = """\nsystem = "x"\n"""\n',
+        '[[clients.acme]]\nsystem = "dense"\n',
+        "[[clients]]\nk = 3\n",
+        "clients = 3\n",
+        "[clients.acme\n",
     ],
 )
 def test_a_file_that_cannot_be_changed_safely_is_left_as_it_was(tmp_path: Path, before: str) -> None:
@@ -70,6 +74,34 @@ def test_a_file_that_cannot_be_changed_safely_is_left_as_it_was(tmp_path: Path, 
         write_into(file, {("clients", "acme"): {"system": "bm25"}})
     assert file.read_text(encoding="utf-8") == before
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_lines_end_and_links_point_as_they_did_and_the_changed_line_keeps_its_comment(tmp_path: Path) -> None:
+    own, file = tmp_path / "own.toml", tmp_path / "rageval.toml"
+    file.symlink_to(own)
+    before = '\ufeff# a\u2028b\r\n[clients.acme]\r\nsystem = "a#b" # why "#"\r\n'
+    own.write_bytes(before.encode())
+    write_into(file, {("clients", "acme"): {"system": "bm25"}, ("clients", "new"): {"k": 1}})
+    wanted = before.replace('"a#b"', '"bm25"') + "\r\n[clients.new]\r\nk = 1\r\n"
+    assert file.is_symlink()
+    assert own.read_bytes().decode() == wanted
+
+
+def test_parameters_between_braces_are_set_there(tmp_path: Path) -> None:
+    file = tmp_path / "rageval.toml"
+    before = '[clients.acme.systems.mine]\nparams = { style = "a", words = 1 } # of every day\nkind = "http"\n'
+    file.write_text(before, encoding="utf-8")
+    write_into(file, {("clients", "acme", "systems", "mine", "params"): {"style": "b"}})
+    assert file.read_text(encoding="utf-8") == before.replace('"a"', '"b"')
+
+
+def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "rageval.toml"
+    file.write_text(BEFORE, encoding="utf-8")
+    file.chmod(0o444)
+    with pytest.raises(SettingsError, match=r"rageval.toml is read-only: make it writable, or change it yourself"):
+        write_into(file, {("clients", "acme"): {"k": 4}})
+    assert file.read_text(encoding="utf-8") == BEFORE
 
 
 def test_what_a_configuration_means_for_the_settings(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import dagster as dg
 import pytest
 
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.experiments.copies import files_of
+from rageval_dagster.experiments.copies import files_of, run_alone
+from rageval_dagster.experiments.definition import read_definition
+from rageval_dagster.experiments.opening import checked, opened
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.experiments import list_experiments
@@ -75,6 +77,15 @@ def test_minutes_that_are_over_end_it_with_what_is_known(varied: Project, run: R
     assert "It ended early: its 0.0001 minutes are over." in done.out
 
 
+def test_two_commands_do_not_run_one_experiment_at_once(varied: Project, run: Run) -> None:
+    file, db, settings = own(varied, "right", "silent"), varied.database(), varied.settings
+    experiment = opened(db, settings, checked(db, settings, read_definition(file), file.name), "command")
+    with run_alone(settings, experiment):
+        refused(run("experiment", "run", file), "experiment 1 is being run by another command; wait for it to end")
+    assert calls_of(varied) == []
+    assert run("experiment", "run", file).code == 0
+
+
 @pytest.mark.slow
 def test_killed_three_times_it_comes_to_what_an_undisturbed_one_comes_to(varied: Project, run: Run) -> None:
     file = own(varied, "right", "vague", "broken")
@@ -120,6 +131,21 @@ def test_forgetting_a_client_takes_its_experiments_files_partitions_and_runs(var
         (('style = ["right"]', 'stile = ["right"]'), ["system 'mine' has no such parameter (style is meant?)"]),
         (("words = [1, 4]", "words = 4"), ["words: takes a list of values, such as [3, 5], not 4"]),
         (("words = [1, 4]", "words = [1, 1]"), ["words: names a value twice"]),
+        (("words = [1, 4]", "words = [1, nan]"), ["words: nan is no number that can be compared"]),
+        (("words = [1, 4]", "number_of_chunks = [1, -4]"), ["number_of_chunks: takes a whole number", "not -4"]),
+        (("words = [1, 4]", 'number_of_chunks = ["all"]'), ["number_of_chunks: takes a whole number", "not 'all'"]),
+        (('system = "mine"', 'system = "mine"\nseed = 2147483648'), ["seed", "less than 2147483648"]),
+        (('system = "mine"', 'system = "mine"\ndocuments = ""'), ["documents", "at least 1 character"]),
+        (('system = "mine"', 'system = "mine"\ndocuments = "~nobody-here/x"'), ["documents", "no file or folder"]),
+        (('system = "mine"', 'system = "mine"\ndocuments = "a\\u0000b"'), ["documents", "no file or folder"]),
+        (('system = "mine"', f'system = "mine"\ndocuments = "{"x" * 5000}"'), ["documents", "no file or folder"]),
+        (
+            (
+                'system = "mine"\nobjective = "overlap.answer_correctness"\n\n[parameters]',
+                '[parameters]\nprompt = ["nowhere"]',
+            ),
+            ["prompt", "no file or folder", "nowhere"],
+        ),
         (("words = [1, 4]", "words = [1]"), ["one configuration only"]),
         (('system = "mine"', 'system = "main"'), ["no system 'main' (mine is meant?)"]),
         (('system = "mine"', 'system = "bm25"'), ["'bm25' is built in", 'retriever = ["bm25"]']),

@@ -10,6 +10,8 @@ from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.experiments.copies import WithoutVectors
+from rageval_dagster.experiments.definition import read_definition
+from rageval_dagster.experiments.opening import checked
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
@@ -59,6 +61,33 @@ def test_a_requirement_that_is_surely_missed_takes_a_configuration_out(varied: P
         "overlap.answer_correctness is surely below 0.99"
     }
     assert summary["status"] == "stopped"
+
+
+def test_questions_whose_evidence_left_the_documents_are_left_out_and_counted(varied: Project) -> None:
+    settings, db = varied.settings, varied.database()
+    store = open_store(settings)
+    gone = [each.chunk_id for page in store.scan(CLIENT) for each in page.chunks if "caldera" in each.document_id]
+    assert gone
+    store.delete(CLIENT, gone)
+    scan_client(db, store, CLIENT, ["mine"])
+    file = own(varied, "right", "silent")
+    file.write_text(file.read_text().replace("overlap.answer_correctness", "retrieval.mrr"), encoding="utf-8")
+    asked = checked(db, settings, read_definition(file), file.name)
+    assert (len(asked.items), asked.left_out) == (35, 5)
+
+
+def test_a_prompt_of_one_s_own_system_is_no_folder(varied: Project) -> None:
+    file = own(varied, "right")
+    file.write_text(file.read_text(encoding="utf-8").replace("words = [1, 4]", 'prompt = ["short", "long"]'))
+    assert read_definition(file)["parameters"]["prompt"] == ["short", "long"]
+
+
+def test_one_and_true_are_two_values(varied: Project) -> None:
+    file = own(varied, "right")
+    text = file.read_text(encoding="utf-8").replace("words = [1, 4]", "words = [1, true, 4]")
+    summary = driven(varied, definition(varied.folder, text))
+    [words] = [each["values"] for each in summary["effects"] if each["parameter"] == "words"]
+    assert sorted((str(each["value"]), each["configurations"]) for each in words) == [("1", 1), ("4", 1), ("True", 1)]
 
 
 def test_where_every_configuration_fails_nothing_is_recommended_and_all_is_asked_again(varied: Project) -> None:

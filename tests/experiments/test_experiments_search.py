@@ -201,6 +201,15 @@ BAD = {
     "a whole number from 0": {"seed": -1},
     "3 scores for 2 questions": {"evaluate": lambda _configuration, ids: [0.5] * (len(ids) + 1)},
     "give a finite number or None": {"evaluate": lambda _configuration, ids: [math.nan] * len(ids)},
+    "not 'ab'": {"questions": "ab"},
+    "the question id ['a'] cannot be a name": {"questions": [["a"], ["b"]]},
+    "the question 'b' has no cluster": {"clusters": {"a": "x"}},
+    "the cluster ['x'] cannot be a name": {"clusters": {"a": ["x"], "b": ["x"]}},
+    "the space is the values of each parameter": {"space": ["k", "j"]},
+    "a list of configurations, as in": {"space": None},
+    "are None; give a list": {"evaluate": lambda _configuration, _ids: None},
+    "are 0.5; give a list": {"evaluate": lambda _configuration, _ids: 0.5},
+    "in the order of the questions": {"evaluate": lambda _configuration, ids: dict.fromkeys(ids, 0.5)},
     "is 'good'": {"evaluate": lambda _configuration, ids: ["good"] * len(ids)},
 }
 
@@ -217,6 +226,35 @@ def test_what_cannot_be_used_is_one_sentence(said: str) -> None:
         search(**{**arguments, **BAD[said]})
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_clusters_by_question_are_those_in_order() -> None:
+    questions = list(range(120))
+    documents = [question // 10 for question in questions]
+    one, other = (
+        search(SPACE, scores_of(with_effects(3)), questions, clusters, budget=400, seed=3)
+        for clusters in (documents, dict(reversed([*zip(questions, documents, strict=True), ("unused", 0)])))
+    )
+    assert one == other
+    assert one.estimate is not None
+
+
+def test_numbers_and_questions_may_be_numpy_s() -> None:
+    table = with_effects(5)
+    wanted = search(SPACE, scores_of(table), list(range(90)), budget=200, seed=5)
+    found = search(
+        SPACE,
+        lambda configuration, ids: np.array(scores_of(table)(configuration, ids)),  # pyright: ignore[reportArgumentType]
+        np.arange(90),  # pyright: ignore[reportArgumentType]
+        budget=np.int64(200),  # pyright: ignore[reportArgumentType]
+        seed=np.int64(5),  # pyright: ignore[reportArgumentType]
+    )
+    assert found == wanted
+
+
+def test_a_space_beyond_all_numbers_is_searched() -> None:
+    space = {f"p{place}": list(range(10)) for place in range(30)}
+    assert search(space, lambda _configuration, ids: [0.5] * len(ids), [0], budget=3).evaluations == 3
 
 
 def test_importing_it_loads_nothing_heavy() -> None:

@@ -21,7 +21,8 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
-from rageval_dagster.telling.verdicts import finding_of, in_short, verdict_of, what_settles
+from rageval_dagster.telling.junit import junit_xml
+from rageval_dagster.telling.verdicts import finding_of, in_short, sentence, verdict_of, what_settles
 from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, other_judge, ranks, saying_the_same
 from tests.gate.planted_incidents import settings_with
 from tests.storage.history_builder import MRR, make_dataset, make_items
@@ -307,6 +308,20 @@ def test_where_a_fifth_of_the_questions_lost_their_evidence_the_gate_does_not_pa
     accept(db, gone.evaluation, "ann")
     assert open_kinds() == []
     assert night(7, lost=20).judgement.verdict == "passed"
+
+
+def test_a_regression_does_not_hide_that_evidence_was_lost(db: Database, tmp_path: Path) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "schedule:1", without_evidence(0)))
+    both = {name: value and value * 0.2 for name, value in without_evidence(20).items()}
+    [judged] = held(db, evaluated(db, dataset, "schedule:2", both))
+    assert judged.judgement.verdict == "regressed"
+    lost = "20 of 60 questions lost their evidence: 20 documents left the store"
+    verdict = verdict_of(db, judged, 0.1)
+    assert sentence(verdict).startswith("regressed against run 1: ")
+    assert sentence(verdict).count(lost) == junit_xml([verdict]).decode().count(lost) == 1
+    review(db, settings_with(None, tmp_path), {"acme"}, utc_now())
+    assert {each.kind for each in open_incidents(db)} == {"regression", "lost_evidence"}
 
 
 def test_questions_that_failed_did_not_lose_their_evidence(db: Database) -> None:

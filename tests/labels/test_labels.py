@@ -172,25 +172,30 @@ def test_labels_go_out_and_come_back_in_a_file(db: Database, tmp_path: Path, nam
     rows[2]["value"] = "1.5"
     rows[3]["result_id"] = "0" * 64
     rows[4]["person"] = "bob"
+    rows[6]["person"] = "ann "
+    rows[7]["person"] = "\x1b[31mann"
+    rows[5]["metric"] = "overlap.faithfullness" * 20
     if name.endswith(".csv"):
         write_table(path, COLUMNS, rows)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for _ in range(2):  # again: the same
         found = read_labels(db, "acme", path, "ann")
-        assert (found.saved, found.blank) == (17, 1)
+        assert (found.saved, found.blank) == (15, 1)
         assert [(each.field, each.reason) for each in found.refused] == [
             ("value", "takes a number from 0 to 1, or: cannot say"),
             ("result_id", "is no answer of this client"),
+            ("metric", "is none that this client's answers were scored by"),
+            ("person", "has a control character"),
         ]
     after = labelled_answers(db, answers.evaluation)
-    assert len(after.values) == 16
-    assert len(after.waiting) == 3
+    assert len(after.values) == 14
+    assert len(after.waiting) == 5
     assert {label.person for labels in after.labels.values() for label in labels} == {"ann", "bob"}
     assert estimate(after).unsure == 1
     anonymous = read_labels(db, "acme", path)
     assert anonymous.refused[0].reason == "is missing: say who labelled with --person"
-    assert anonymous.saved == 1
+    assert anonymous.saved == 2
 
 
 def test_two_people_who_labelled_the_same_answers_are_held_against_each_other(db: Database) -> None:

@@ -66,7 +66,7 @@ def test_a_requirement_that_is_surely_missed_takes_a_configuration_out(varied: P
 def test_questions_whose_evidence_left_the_documents_are_left_out_and_counted(varied: Project) -> None:
     settings, db = varied.settings, varied.database()
     store = open_store(settings)
-    gone = [each.chunk_id for page in store.scan(CLIENT) for each in page.chunks if "caldera" in each.document_id]
+    gone = [each.id for page in store.scan(CLIENT) for each in page.chunks if "caldera" in each.document_id]
     assert gone
     store.delete(CLIENT, gone)
     scan_client(db, store, CLIENT, ["mine"])

@@ -196,12 +196,27 @@ def check_definition(definition: Definition, settings: Settings, where: str) -> 
     pattern = definition.documents
     if pattern is not None and not Path(pattern).exists():
         raise SettingsError(f"{where} [experiment] documents: there is no file or folder {pattern}")
+    for folder in (settings.home, settings.report_dir):
+        if pattern is not None and _reaches(Path(pattern).resolve(), folder.resolve()):
+            raise SettingsError(
+                f"{where} [experiment] documents: {pattern} reaches into {folder}, where the texts of all clients are; "
+                "name a folder with this client's documents only"
+            )
     if definition.cuts_documents and pattern is None:
         name = next(name for name in CHUNKING if name in definition.parameters)
         raise SettingsError(
             f"{where} [parameters] {name}: documents are cut anew for each value, so name the files that they are in: "
             'documents = "PATH" under [experiment], or --documents PATH'
         )
+
+
+def _reaches(documents: Path, folder: Path) -> bool:
+    """Whether reading documents would read files of a folder; what is hidden is not read."""
+    if documents.is_relative_to(folder):
+        return True
+    return folder.is_relative_to(documents) and not any(
+        part.startswith(".") for part in folder.relative_to(documents).parts
+    )
 
 
 def _check_own(definition: Definition, settings: Settings, where: str) -> None:

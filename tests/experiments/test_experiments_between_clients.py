@@ -1,5 +1,7 @@
 """Experiments beside other clients, and beside `rageval forget`: nothing of one is left, lost or read in another."""
 
+import shutil
+
 import dagster as dg
 import pytest
 import sqlalchemy as sa
@@ -9,7 +11,7 @@ from rageval_dagster.assets.experiments import experiment_key
 from rageval_dagster.automation.jobs import EXPERIMENT_COPIES_JOB
 from rageval_dagster.automation.launch import execute
 from rageval_dagster.definitions import defs
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.experiments.copies import delete_files, files_of, folder_of
 from rageval_dagster.experiments.definition import read_definition
 from rageval_dagster.experiments.opening import checked, opened, prepare
@@ -89,6 +91,17 @@ def test_no_name_is_the_folder_of_another_client(varied: Project, name: str) -> 
     kept.touch()
     delete_files(settings, name)
     assert kept.exists()
+
+
+@pytest.mark.parametrize("documents", [".", "home", "home/reports"])
+def test_no_reports_of_other_clients_are_read_as_documents(varied: Project, documents: str) -> None:
+    (varied.settings.home / "reports").mkdir(parents=True, exist_ok=True)
+    with pytest.raises(SettingsError, match="where the texts of all clients are"):
+        begun(varied, CHUNKINGS.replace("acme.jsonl", documents))
+    (varied.folder / "acme").mkdir()
+    shutil.copy(varied.folder / "acme.jsonl", varied.folder / "acme")
+    _, _, experiment = begun(varied, CHUNKINGS.replace("acme.jsonl", "acme"))
+    assert experiment.status == "running"
 
 
 def test_the_partition_of_another_client_s_experiment_is_refused(varied: Project) -> None:

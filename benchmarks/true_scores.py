@@ -142,12 +142,9 @@ def differences(judge: str, scores: Values, truth: Values, by_question: Mapping[
                 one[question], other[question] = rng.choice(by_question[question], 2, replace=False)
             difference = float(np.mean([truth[other[each]] - truth[one[each]] for each in asked]))
             picked = list(rng.choice(asked, size, replace=False))
-            tables = [
-                {each: table[names[each]] for each in which}
-                for names in (one, other)
-                for table, which in ((truth, picked), (scores, asked))
-            ]
-            found = corrected_difference(*tables)
+            labels_before, labels_after = ({each: truth[of[each]] for each in picked} for of in (one, other))
+            judge_before, judge_after = ({each: scores[of[each]] for each in asked} for of in (one, other))
+            found = corrected_difference(labels_before, judge_before, labels_after, judge_after)
             if found.gain is None:
                 continue
             low, high = interval(found)

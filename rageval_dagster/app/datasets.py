@@ -112,7 +112,7 @@ def retire(settings: Settings, db: Database, client: str, name: str, undo: bool 
     automatic = settings.for_client(client).auto_generate_datasets
     if dataset.kind == "generated" and automatic and not others and not undo:
         raise RagevalError(
-            f"{name!r} is the only generated one, and the next evaluation would write another: set "
-            "EVALUATION_AUTO_GENERATE_DATASETS=false for this client first"
+            f"{name!r} is the only generated one, and the next evaluation would write another: first set "
+            f"auto_generate_datasets = false under [clients.{client}] in rageval.toml"
         )
     retire_dataset(db, dataset, retired=not undo)

@@ -106,7 +106,7 @@ def test_a_generated_dataset_that_would_come_back_is_not_retired(
     items = [Item(question="Who?", answers=("Ann.",))]
     save_dataset(db, "acme", "synthetic", "generated", items, "extractive", None, True, {}, {})
     arguments = ["datasets", "retire", "synthetic", "--client", "acme"]
-    refused(run(*arguments), "EVALUATION_AUTO_GENERATE_DATASETS=false")
+    refused(run(*arguments), "auto_generate_datasets = false under [clients.acme]")
     monkeypatch.setenv("EVALUATION_AUTO_GENERATE_DATASETS", "false")
     assert run(*arguments).code == 0
 

@@ -114,7 +114,7 @@ class Experiment:
 
     def _search(self, folder: Path) -> Pattern:
         # Endpoints and models are the user's own; where things are kept is not.
-        elsewhere = {"RAGEVAL_HOME": str(folder), **dict.fromkeys(_PLACES, "")}
+        elsewhere = {"RAGEVAL_HOME": str(folder / "home"), **dict.fromkeys(_PLACES, "")}
         settings = load_settings({**os.environ, **elsewhere}, folder / ".env", _written(folder / "rageval.toml", ""))
         documents, benchmark = self._documents(folder), self._benchmark(folder)
         settings.ensure_home()

@@ -34,6 +34,11 @@ def planted(numbrel: int) -> str:
     )
 
 
+def defining(name: str) -> str:
+    """An entry, so that a question can be made of it by rule."""
+    return f"\n\n{name}_key\n\nOpens the northern gate of {name} at night for its keeper and nobody else."
+
+
 @pytest.mark.slow
 def test_of_twenty_clients_not_a_word_reaches_another_and_none_is_left_when_one_is_forgotten(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -48,9 +53,10 @@ def test_of_twenty_clients_not_a_word_reaches_another_and_none_is_left_when_one_
         'kind = "callable"\nfunction = "leaky:answer"\n',
         encoding="utf-8",
     )
-    project.ingest("acme", documents("castle", count=3))
+    project.ingest("acme", [{**row, "text": row["text"] + defining(row["id"])} for row in documents("castle", count=3)])
     for numbrel, secret in enumerate(secrets, 1):
-        project.ingest(f"c{numbrel}", [{"id": "ledger", "title": "Ledger", "text": f"{secret} So it stays."}])
+        text = f"{secret} So it stays.{defining(secret.split()[1])}"
+        project.ingest(f"c{numbrel}", [{"id": "ledger", "title": "Ledger", "text": text}])
     assert run("evaluate", "--client", "c1").code in (0, 4)
     ended = run("evaluate", "--client", "acme")
     assert ended.code == 1

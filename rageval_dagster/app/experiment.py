@@ -75,16 +75,14 @@ def run(
     from rageval_dagster.definitions import defs
 
     experiment = opened(db, settings, asked, "command")
-
-    if experiment.ended_at is None:
-        tell(f"experiment {experiment.number} of client {experiment.client_id}: {len(asked.space)} configurations")
-        with run_alone(settings, experiment):
+    with run_alone(settings, experiment):
+        if experiment.ended_at is None:
+            tell(f"experiment {experiment.number} of client {experiment.client_id}: {len(asked.space)} configurations")
             run_experiment(defs, settings, db, experiment.number, on_round, asked.definition.budget.minutes)
-    if not is_finished(settings, get_experiment(db, experiment.number)):
-        with run_alone(settings, experiment):
+        if not is_finished(settings, get_experiment(db, experiment.number)):
             tell(f"report: {finish(db, settings, experiment.number)}")
-    else:
-        tell(f"experiment {experiment.number} was finished before; nothing of it has changed")
+        else:
+            tell(f"experiment {experiment.number} was finished before; nothing of it has changed")
     return summary(db, experiment.number)
 
 

@@ -62,10 +62,14 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     still asked had it in the baseline; those that were retired since, and may have been replaced, had it in the last
     good evaluation.
     """
-    (accepted, _), (had, _), (_, lacking) = (_by_evidence(db, each) for each in (baseline, good, now))
+    _, lacking = _by_evidence(db, now)
     gone = {each.item.item_id for each in gone_items(db, good, now) if each.why == LEFT_DOCUMENTS}
+    if not lacking and not gone:  # as on most nights, which need not read the others' scores
+        return None
+    had, _ = _by_evidence(db, good)
+    accepted = had if good.id == baseline.id else _by_evidence(db, baseline)[0]
     lost = (accepted & lacking) | (had & gone)
-    had |= lost
+    had = had | lost
     if len(lost) < max(MOST_LOST * len(had), 2):
         return None
     items = [item for each in (baseline, good) for item in benchmark_storage.remaining_items(db, each.dataset_id)]
@@ -73,6 +77,11 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     absent = len(documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys())
     why = f"{plural(absent, 'document')} left the store" if absent else "the text of their documents changed"
     return Change(LOST_EVIDENCE, f"{len(lost)} of {plural(len(had), 'question')} lost their evidence: {why}")
+
+
+def lost_in(changes: Iterable[Change]) -> str | None:
+    """How many questions lost their evidence, as `lost_evidence` found it among these changes; None: it did not."""
+    return next((each.detail for each in changes if each.what == LOST_EVIDENCE), None)
 
 
 def _by_evidence(db: Database, evaluation: Evaluation) -> tuple[set[str], set[str]]:

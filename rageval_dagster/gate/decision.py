@@ -160,17 +160,18 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     verdict = verdict_of([row for row in rows if row.gated], failed)
     asked_again = evaluation.system not in context.recorded
     failing = held.newly_failing(asked_again)
-    since, good = pair, comparison_storage.last_good(db, evaluation)
+    since, last_good = pair, before
+    good = comparison_storage.last_good(db, evaluation)
     if good is not None and good != before.id:
         # What changed is told since the last evaluation that was good, if it shares any question with this one.
-        recent = side_by_side(db, get_evaluation(db, good), evaluation)
+        last_good = get_evaluation(db, good)
+        recent = side_by_side(db, last_good, evaluation)
         since = recent if recent.shared else pair
     found = changes(db, since)
     if not found and verdict == "regressed" and since is not pair:
         since, found = pair, changes(db, pair)
     worse = [name for name in held.gated if name in since.scores]
     told = blamed(db, since, found, dict.fromkeys(each for name in worse for each in since.scores[name].worse()))
-    last_good = before if good is None else get_evaluation(db, good)
     if not failed and (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
         told = [lost, *told]
         verdict = "unclear" if verdict == "passed" else verdict

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.evaluation.verdict import too_many_errors
-from rageval_dagster.gate.causes import LOST_EVIDENCE
+from rageval_dagster.gate.causes import lost_in
 from rageval_dagster.rag.failures import kind_of
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
@@ -202,7 +202,7 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
         metrics = {} if failed else {name: found.erring[name][0] for name in erring}
         details = {**names, "questions": found.item_count, "failed": found.error_count, "metrics": metrics}
         yield Finding(found.client_id, "errors", place, **where, details=details)
-    lost = next((each.detail for each in found.changes if each.what == LOST_EVIDENCE), None)
+    lost = lost_in(found.changes)
     if lost is not None and found.verdict in ("unclear", "regressed"):
         yield Finding(found.client_id, "lost_evidence", place, **where, details={**names, "lost": lost})
     fallen = [row for row in found.gated if row.decision == "regressed"] if found.verdict == "regressed" else []

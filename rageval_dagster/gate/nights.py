@@ -206,11 +206,11 @@ class Course:
             {0: -1.0, **dict.fromkeys(recent, 1.0 / len(recent))},
         )
         variances = spread.variances(known)
-        if tonight is not None and self._is_as_at_first(night):
-            # Whatever happened in between: each question that is asked scores what it did.
-            tonight = replace(tonight, change=0.0)
         if tonight is None:
             return NightVerdict("unclear", None, None, None, None, None, variances)
+        if self._is_as_at_first(night):
+            # Whatever happened in between: each question that is asked scores what it did.
+            tonight = replace(tonight, change=0.0)
         still, questions = self._is_still(night), len(self._scored[night])
         chances = 1.0, 1.0
         if self.confirmed is not None and (confirmed := self.confirmed[night]) is not None:

@@ -18,7 +18,7 @@ from rageval_dagster.evaluation.verdict import (
     is_scored,
     too_many_errors,
 )
-from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED
+from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED, lost_in
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
@@ -66,7 +66,7 @@ class Verdict:
     @property
     def lost_evidence(self) -> str | None:
         """That many questions lost their evidence, as a clause; None where they did not."""
-        return next((each.detail for each in self.judged.judgement.changes if each.what == LOST_EVIDENCE), None)
+        return lost_in(self.judged.judgement.changes)
 
     @property
     def can_prove(self) -> bool:

@@ -30,6 +30,7 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, place
 from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.network import TooDeepError, parsed_json
+from rageval_dagster.report.labelling import LabelPages
 from rageval_dagster.report.page import served_page
 from rageval_dagster.report.serving import ReportPages, html
 from rageval_dagster.settings import Settings, load_settings
@@ -353,7 +354,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
         redirect_slashes=False,  # to an address with the host: behind a proxy, another one than people open
     )
     app.include_router(routes)
-    app.router.routes.extend(ReportPages(settings, db, token, clock).routes())
+    reports = ReportPages(settings, db, token, clock)
+    app.router.routes.extend([*reports.routes(), *LabelPages(db, reports).routes()])
     app.add_middleware(_Guard, token=token, most_bytes=settings.serve_max_body_mb * _MB)
 
     @app.exception_handler(RequestValidationError)

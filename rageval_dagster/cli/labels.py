@@ -13,9 +13,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
-    from rageval_dagster.labels.answers import LabelledAnswers
     from rageval_dagster.labels.estimates import Estimate
-    from rageval_dagster.storage.database import Database
 
 app = typer.Typer(help="Labels of people, which correct a judge: queue, export, import, show.", no_args_is_help=True)
 
@@ -39,10 +37,11 @@ def queue(
 
     An answer that stays the same keeps its label from run to run. Write the answers to a file with `labels export`.
     """
+    from rageval_dagster.labels.answers import labelled_run
     from rageval_dagster.labels.queue import draw
 
     _, db = open_all()
-    answers = draw(db, _evaluation(db, client, run), metric, size)
+    answers = draw(db, labelled_run(db, client, run), metric, size)
     known, waiting = len(answers.values), len(answers.waiting)
     width = _width(known + waiting)
     if as_json:
@@ -76,11 +75,11 @@ def export(
 
     The judge's scores are left out. The file holds people's texts: only you may read it.
     """
-    from rageval_dagster.labels.answers import labelled_answers
+    from rageval_dagster.labels.answers import labelled_answers, labelled_run
     from rageval_dagster.labels.files import write_labels
 
     _, db = open_all()
-    answers = labelled_answers(db, _evaluation(db, client, run), metric)
+    answers = labelled_answers(db, labelled_run(db, client, run), metric)
     if not answers.queue:
         raise RagevalError(f"no answer was drawn yet: rageval labels queue --client {client}")
     print(f"{plural(write_labels(db, answers, file, force), 'row')} written to {file}")
@@ -113,34 +112,21 @@ def read(
 @app.command("show")
 def show(client: ClientOption, run: RunOption = None, metric: MetricOption = None, as_json: JsonOption = False) -> None:
     """Shows what people would say of all answers: the mean corrected by their labels, and how far the judge is off."""
-    from rageval_dagster.labels.answers import labelled_answers
+    from rageval_dagster.labels.answers import labelled_answers, labelled_run
     from rageval_dagster.labels.estimates import estimate
+    from rageval_dagster.telling.labels import what_comes_of
+    from rageval_dagster.telling.words import metric_name
 
     _, db = open_all()
-    answers = labelled_answers(db, _evaluation(db, client, run), metric)
+    answers = labelled_answers(db, labelled_run(db, client, run), metric)
     found = estimate(answers)
     if as_json:
         print_json({"run_id": answers.evaluation.id, "waiting": len(answers.waiting), **_json(found)})
         return
-    print("\n".join(_lines(answers, found)))
-
-
-def _evaluation(db: "Database", client: str, run: int | None) -> Any:
-    """The evaluation that is meant: of the newest ones that with most questions."""
-    from rageval_dagster.storage.clients import get_client
-    from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_evaluation, list_evaluations
-
-    get_client(db, client)
-    if run is not None:
-        evaluation = get_evaluation(db, run)
-        if evaluation.client_id != client or evaluation.status != "complete":
-            raise RagevalError(f"run {run} is no complete run of client {client}: rageval runs list --client {client}")
-        return evaluation
-    newest = [each for each in evaluations_of_trigger(db, client) if each.status == "complete"]
-    newest = newest or list_evaluations(db, client, status="complete")[:1]
-    if not newest:
-        raise RagevalError(f"client {client} has no complete run: rageval evaluate --client {client}")
-    return max(newest, key=lambda each: (each.item_count, each.id))
+    print(f"run {answers.evaluation.id}, {metric_name(found.metric_id)}, {plural(len(answers.judge), 'answer')}")
+    print("\n".join(f"  {line}" for line in what_comes_of(found)))
+    if answers.waiting:
+        print(f"  {plural(len(answers.waiting), 'answer')} drawn and not labelled yet")
 
 
 def _width(labels: int) -> float:
@@ -150,35 +136,3 @@ def _width(labels: int) -> float:
 
 def _json(found: "Estimate") -> dict[str, Any]:
     return {**asdict(found), **asdict(found.corrected), "corrected": found.corrected.mean}
-
-
-def _lines(answers: "LabelledAnswers", found: "Estimate") -> list[str]:
-    from rageval_dagster.telling.words import metric_name, number, signed
-
-    corrected = found.corrected
-    lines = [
-        f"run {answers.evaluation.id}, {metric_name(found.metric_id)}, {plural(len(answers.judge), 'answer')}",
-        f"  the judge's mean   {number(corrected.judge)}",
-    ]
-    if corrected.mean is None:
-        lines.append(f"  not calibrated: {corrected.lacking}")
-    else:
-        between = f"95 %: {number(corrected.low)} to {number(corrected.high)}"
-        lines.append(f"  corrected mean     {number(corrected.mean)} ({between}, {plural(corrected.labels, 'label')})")
-        bias = corrected.bias or 0.0
-        by = number(abs(bias))
-        is_off = by != number(0.0)
-        lines.append(
-            f"  the judge {'over' if bias > 0.0 else 'under'}rates by {by}" if is_off else "  the judge is not off"
-        )
-        lines.append(f"  labels alone would be {corrected.gain or 1.0:.2f} times as wide")
-    if found.agreement is not None:
-        beyond = "" if found.kappa is None else f", kappa {signed(found.kappa)}"
-        lines.append(f"  judge and people agree on {found.agreement:.0%} of the answers{beyond}")
-    if found.between is not None:
-        lines.append(f"  two people agree with kappa {signed(found.between)}, which bounds what a judge can reach")
-    if found.unsure:
-        lines.append(f"  of {plural(found.unsure, 'answer')} people could not say anything")
-    if answers.waiting:
-        lines.append(f"  {plural(len(answers.waiting), 'answer')} drawn and not labelled yet")
-    return lines

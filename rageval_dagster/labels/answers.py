@@ -10,8 +10,14 @@ from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import labels as label_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.clients import get_client
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.evaluations import (
+    Evaluation,
+    evaluations_of_trigger,
+    get_evaluation,
+    list_evaluations,
+)
 from rageval_dagster.storage.labels import Label, Queued
 from rageval_dagster.storage.scores import Summary
 
@@ -48,10 +54,45 @@ class LabelledAnswers:
         return {result_id: fmean(values) for result_id, values in said.items() if values}
 
     @property
+    def drawn(self) -> list[str]:
+        """The result ids that were drawn, in the order of the queue."""
+        places = {name: each.place for name, each in self.queue.items() if each.place is not None}
+        return sorted(places, key=lambda name: places[name])
+
+    @property
     def waiting(self) -> list[str]:
-        """The result ids that were drawn and nobody said anything of, in the order of the queue."""
-        drawn = {name: each.place for name, each in self.queue.items() if each.place is not None}
-        return sorted((name for name in drawn if name not in self.labels), key=lambda name: drawn[name])
+        """Those of `drawn` that nobody said anything of."""
+        return [name for name in self.drawn if name not in self.labels]
+
+
+def labelled_run(db: Database, client_id: str, run: int | None = None) -> Evaluation:
+    """The complete evaluation of a client that is meant: of the newest ones that with most questions.
+
+    Raises:
+        RagevalError: there is no such client, or no such run of it.
+    """
+    get_client(db, client_id)
+    if run is not None:
+        evaluation = get_evaluation(db, run)
+        if evaluation.client_id != client_id or evaluation.status != "complete":
+            raise RagevalError(
+                f"run {run} is no complete run of client {client_id}: rageval runs list --client {client_id}"
+            )
+        return evaluation
+    return max(newest_runs(db, client_id), key=lambda each: (each.item_count, each.id))
+
+
+def newest_runs(db: Database, client_id: str) -> list[Evaluation]:
+    """The complete evaluations of the client's newest run, else the newest complete one.
+
+    Raises:
+        RagevalError: there is none.
+    """
+    newest = [each for each in evaluations_of_trigger(db, client_id) if each.status == "complete"]
+    newest = newest or list_evaluations(db, client_id, status="complete")[:1]
+    if not newest:
+        raise RagevalError(f"client {client_id} has no complete run: rageval evaluate --client {client_id}")
+    return newest
 
 
 def labelled_answers(db: Database, evaluation: Evaluation, metric_id: str | None = None) -> LabelledAnswers:

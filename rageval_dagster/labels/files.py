@@ -1,6 +1,5 @@
 """Labels in files: what people are asked about, as a table to fill in, and what they filled in."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from rageval_dagster.benchmark.formats.rows import (
 from rageval_dagster.benchmark.formats.table import read_table, write_table
 from rageval_dagster.evaluation.breakdown import texts_deleted
 from rageval_dagster.labels.answers import LabelledAnswers
+from rageval_dagster.labels.meaning import what_is_good
 from rageval_dagster.records import Result
 from rageval_dagster.storage import labels as label_storage
 from rageval_dagster.storage import results as result_storage
@@ -28,7 +28,7 @@ from rageval_dagster.storage.labels import Label
 from rageval_dagster.storage.tables import PERSON_LENGTH
 from rageval_dagster.text import finite_number
 
-COLUMNS = ("result_id", "metric", "question", "expected", "answer", "contexts", "value", "note", "person")
+COLUMNS = ("result_id", "metric", "question", "expected", "answer", "contexts", "good", "value", "note", "person")
 CANNOT_SAY = "cannot say"
 
 
@@ -44,7 +44,8 @@ class LabelImport:
 def write_labels(db: Database, answers: LabelledAnswers, path: Path, force: bool = False) -> int:
     """Writes the answers that were drawn to a CSV or (by its name) JSON Lines file, with the labels that they have.
 
-    The judge's score is left out, so that it sways nobody. Returns the number of rows.
+    The judge's score is left out, so that it sways nobody; `good` says what a good answer is. In CSV the contexts are
+    one text, each under its number. Returns the number of rows.
 
     Raises:
         TextsDeletedError: the evaluation's texts were deleted.
@@ -60,7 +61,7 @@ def write_labels(db: Database, answers: LabelledAnswers, path: Path, force: bool
         if path.suffix == ".jsonl":
             write_json_lines(draft, rows)
         else:
-            write_table(draft, COLUMNS, [{**row, "contexts": _joined(row["contexts"])} for row in rows])
+            write_table(draft, COLUMNS, [{**row, "contexts": _numbered(row["contexts"])} for row in rows])
     return len(rows)
 
 
@@ -83,7 +84,7 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
     blank, refused = 0, []
     for number, row in rows:
         try:
-            label = _label(row, person)
+            label = label_of(row, person)
         except RowError as error:
             refused.append(Refusal(path.name, number, error.field, error.reason))
             continue
@@ -110,9 +111,10 @@ def _rows(result_id: str, result: Result, answers: LabelledAnswers) -> Iterator[
         "result_id": result_id,
         "metric": answers.summary.metric_id,
         "question": result.item.question,
-        "expected": _joined(result.item.answers) if result.item.answers else "",
-        "answer": result.answer_text or "",
+        "expected": "\n".join(result.item.answers),
+        "answer": result.answer_text,
         "contexts": list(result.contexts),
+        "good": what_is_good(answers.summary.metric_id),
     }
     labels: Sequence[Label | None] = answers.labels.get(result_id) or [None]
     for each in labels:
@@ -120,11 +122,16 @@ def _rows(result_id: str, result: Result, answers: LabelledAnswers) -> Iterator[
         yield {**row, "value": said, "note": (each and each.note) or "", "person": each.person if each else ""}
 
 
-def _joined(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else json.dumps(list(texts), ensure_ascii=False)
+def _numbered(contexts: Sequence[str]) -> str:
+    return "\n\n".join(f"[{number}] {text}" for number, text in enumerate(contexts, start=1))
 
 
-def _label(row: Row | RowError, person: str | None) -> Label | None:
+def label_of(row: Row | RowError, person: str | None) -> Label | None:
+    """The label that a row of `COLUMNS` holds, by `person` where it names none; None where it has no value.
+
+    Raises:
+        RowError: of the first field that is wrong, what it takes.
+    """
     if isinstance(row, RowError):
         raise row
     said = row.get("value")
@@ -134,12 +141,21 @@ def _label(row: Row | RowError, person: str | None) -> Label | None:
     value = None if text == CANNOT_SAY else finite_number(text)
     if isinstance(said, bool) or (value is None and text != CANNOT_SAY) or not 0.0 <= (value or 0.0) <= 1.0:
         raise RowError("value", f"takes a number from 0 to 1, or: {CANNOT_SAY}")
-    # One person, also where a cell has a space too many.
-    who = (optional_text(row, "person") or person or "").strip()
+    who = person_of(optional_text(row, "person") or person or "")
+    return Label(text_field(row, "result_id"), text_field(row, "metric"), who, value, optional_text(row, "note"))
+
+
+def person_of(name: str) -> str:
+    """A person's name as it is stored: one person, also where a cell has a space too many.
+
+    Raises:
+        RowError: it is empty, too long, or has what cannot be printed.
+    """
+    who = name.strip()
     if not who:
         raise RowError("person", "is missing: say who labelled with --person")
     if len(who) > PERSON_LENGTH:
         raise RowError("person", f"is longer than {PERSON_LENGTH} characters")
     if not who.isprintable():
         raise RowError("person", "has a control character")
-    return Label(text_field(row, "result_id"), text_field(row, "metric"), who, value, optional_text(row, "note"))
+    return who

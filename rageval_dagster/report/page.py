@@ -117,12 +117,12 @@ def served_page(
     *,
     form: str = "",
     form_token: str = "",
-    report: str = "",
+    after: str = "",
     from_elsewhere: bool = False,
 ) -> str:
     """A page that `rageval serve` shows beside the reports: a form, `login` or `logout`, or what is not there.
 
-    After the form comes the report of that file name. `from_elsewhere` is whether a link on another site led here.
+    `after` is the address to which the form leads. `from_elsewhere` is whether a link on another site led here.
     """
     return _rendered(
         "served",
@@ -131,9 +131,14 @@ def served_page(
         command=command,
         form=form,
         form_token=form_token,
-        report=report,
+        after=after,
         from_elsewhere=from_elsewhere,
     )
+
+
+def label_page(kind: str, **values: Any) -> str:
+    """A page where people label; `report.labelling` has the kinds and what each takes."""
+    return _rendered("label", kind=kind, **values)
 
 
 def _rendered(page: str, **values: Any) -> str:

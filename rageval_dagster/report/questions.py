@@ -256,12 +256,12 @@ def _reasons(scores: Mapping[str, Outcome], metric_ids: Sequence[str]) -> dict[s
     found = {
         str(number): said
         for number, name in enumerate(metric_ids)
-        if (outcome := scores.get(name)) is not None and outcome.detail and (said := _said(outcome.detail))
+        if (outcome := scores.get(name)) is not None and outcome.detail and (said := said_in(outcome.detail))
     }
     return {"j": found} if found else {}
 
 
-def _said(detail: Mapping[str, Any]) -> list[str]:
+def said_in(detail: Mapping[str, Any]) -> list[str]:
     """The reasoning, and each entry of the lists beside it, as lines."""
     lines = [cut(str(detail["reasoning"]))] if detail.get("reasoning") else []
     for name, value in detail.items():

@@ -24,9 +24,12 @@ SESSION_S = 12 * 3600
 MOST_FAILURES = 10
 FAILURES_S = 60
 """An address that gave so many wrong tokens within so many seconds waits until the first of them is that old."""
-_MOST_BYTES = 10_000
+_MOST_BYTES = 50_000
 _SESSION, _FORM = "rageval_session", "rageval_form"
+PERSON = "rageval_person"
+"""The cookie with the name of who labels; it ends with the browser, and with a logout."""
 _NAME = re.compile(r"[a-z0-9-]+(\.redacted)?\.html")
+_LABEL = re.compile(r"label(\?[\w.~%+=&-]*)?", re.ASCII)
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -96,9 +99,9 @@ class ReportPages:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", lambda _: _redirect(f"reports/{FLEET_FILE}")),
-            Route("/reports", lambda _: _redirect(f"reports/{FLEET_FILE}")),
-            Route("/reports/", lambda _: _redirect(FLEET_FILE)),
+            Route("/", lambda _: redirect(f"reports/{FLEET_FILE}")),
+            Route("/reports", lambda _: redirect(f"reports/{FLEET_FILE}")),
+            Route("/reports/", lambda _: redirect(FLEET_FILE)),
             Route("/reports/{name}", self._report),
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["GET", "POST"]),
@@ -106,8 +109,8 @@ class ReportPages:
 
     def _report(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if not self._is_logged_in(request):
-            return _redirect(f"../login?next={name}" if _NAME.fullmatch(name) else "../login")
+        if not self.is_logged_in(request):
+            return redirect(f"../login?next={name}" if _NAME.fullmatch(name) else "../login")
         if not _NAME.fullmatch(name):
             return html(served_page("There is no such report"), 404)
         try:
@@ -118,7 +121,8 @@ class ReportPages:
             return html(served_page("The report cannot be read", f"{self._folder / name}: {error.strerror}"), 503)
         except UnicodeDecodeError:
             return html(served_page("The report is damaged", "This command makes all anew:", "rageval report"), 503)
-        return html(page.replace("</header>", '<a href="../logout">Log out</a></header>', 1))
+        links = '<a href="../label">Label answers</a><a href="../logout">Log out</a></header>'
+        return html(page.replace("</header>", links, 1))
 
     def _missing(self, name: str) -> Response:
         """What is asked for may be a client's that has none yet: the page says which command makes it."""
@@ -138,9 +142,9 @@ class ReportPages:
 
     async def _login(self, request: Request) -> Response:
         if request.method != "POST":
-            return self._to_reports(request) if self._is_logged_in(request) else self._form(request, "login")
-        fields = await _fields(request)
-        if problem := self._problem_of_form(request, fields):
+            return redirect(_next(request)) if self.is_logged_in(request) else self._form(request, "login")
+        fields = await fields_of(request)
+        if problem := self.problem_of_form(request, fields):
             return self._form(request, "login", 403, problem)
         address = request.client.host if request.client else ""
         if seconds := self._sessions.must_wait_s(address):
@@ -150,40 +154,47 @@ class ReportPages:
         secret = self._sessions.open(fields.get("token", ""), address)
         if secret is None:
             return self._form(request, "login", 403, "That is not the token.")
-        answer = self._to_reports(request)
-        self._set_cookie(request, answer, _SESSION, secret, SESSION_S)
+        answer = redirect(_next(request))
+        self.set_cookie(request, answer, _SESSION, secret, SESSION_S)
         return answer
 
     async def _logout(self, request: Request) -> Response:
-        if not self._is_logged_in(request):
-            return _redirect("login")
+        if not self.is_logged_in(request):
+            return redirect("login")
         if request.method != "POST":
             return self._form(request, "logout")
-        if problem := self._problem_of_form(request, await _fields(request)):
+        if problem := self.problem_of_form(request, await fields_of(request)):
             return self._form(request, "logout", 403, problem)
         self._sessions.close(request.cookies[_SESSION])
-        answer = _redirect("login")
-        self._set_cookie(request, answer, _SESSION, "", 0)
+        answer = redirect("login")
+        for name in (_SESSION, PERSON):
+            self.set_cookie(request, answer, name, "", 0)
         return answer
 
-    def _is_logged_in(self, request: Request) -> bool:
+    def is_logged_in(self, request: Request) -> bool:
         return self._sessions.is_open(request.cookies.get(_SESSION, ""))
 
     def _form(self, request: Request, form: str, status: int = 200, said: str = "") -> Response:
+        def page(form_token: str) -> str:
+            return served_page(
+                "Log in to see the reports" if form == "login" else "Log out?",
+                said,
+                form=form,
+                form_token=form_token,
+                after=_next(request),
+                from_elsewhere=request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site",
+            )
+
+        return self.with_form(request, page, status)
+
+    def with_form(self, request: Request, page: Callable[[str], str], status: int = 200) -> Response:
+        """What `page` makes of the token by which `problem_of_form` knows this server's forms again."""
         form_token = request.cookies.get(_FORM) or secrets.token_urlsafe(32)
-        page = served_page(
-            "Log in to see the reports" if form == "login" else "Log out?",
-            said,
-            form=form,
-            form_token=form_token,
-            report=_next(request),
-            from_elsewhere=request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site",
-        )
-        answer = html(page, status)
-        self._set_cookie(request, answer, _FORM, form_token)
+        answer = html(page(form_token), status)
+        self.set_cookie(request, answer, _FORM, form_token)
         return answer
 
-    def _problem_of_form(self, request: Request, fields: dict[str, str]) -> str | None:
+    def problem_of_form(self, request: Request, fields: dict[str, str]) -> str | None:
         """Why a form is refused that a page of this server did not send, as far as browsers tell."""
         ours = {request.headers.get("host", "").lower(), urlsplit(self._base_url).netloc.lower()} - {""}
         if _host(request.headers.get("origin") or request.headers.get("referer") or "") not in ours:
@@ -196,23 +207,20 @@ class ReportPages:
             return "This page was out of date, or the browser keeps no cookies. Try again."
         return None
 
-    def _set_cookie(
+    def set_cookie(
         self, request: Request, answer: Response, name: str, value: str, max_age_s: int | None = None
     ) -> None:
         secure = request.url.scheme == "https" or self._base_url.startswith("https:")
         answer.set_cookie(name, value, max_age_s, httponly=True, samesite="strict", secure=secure)
 
-    def _to_reports(self, request: Request) -> Response:
-        return _redirect(f"reports/{_next(request)}")
-
 
 def _next(request: Request) -> str:
-    """The file name of the report to go to after the login; anything else that is asked for is not heeded."""
+    """Where to go after the login: a report by its file name, or where people label; nothing else is heeded."""
     name = request.query_params.get("next", "")
-    return name if _NAME.fullmatch(name) else FLEET_FILE
+    return name if _LABEL.fullmatch(name) else f"reports/{name if _NAME.fullmatch(name) else FLEET_FILE}"
 
 
-def _redirect(to: str) -> Response:
+def redirect(to: str) -> Response:
     """With GET; browsers keep the part of the address behind #."""
     return RedirectResponse(to, 303, _HEADERS)
 
@@ -224,7 +232,7 @@ def _host(address: str) -> str:
         return ""
 
 
-async def _fields(request: Request) -> dict[str, str]:
+async def fields_of(request: Request) -> dict[str, str]:
     """The fields of a form; none of one that is longer than ours."""
     body = bytearray()
     async for piece in request.stream():

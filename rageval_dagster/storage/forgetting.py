@@ -14,10 +14,12 @@ from rageval_dagster.errors import DatabaseError, LeaseHeldError
 from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, delete_batch, retried, rows_in, upsert
 from rageval_dagster.storage.tables import (
+    answer_labels,
     clients,
     experiment_results,
     experiments,
     forgotten_clients,
+    label_queue,
     metadata,
     word_hashes,
 )
@@ -27,14 +29,17 @@ from rageval_dagster.storage.word_hashes import count_hashes, delete_hashes, for
 _BUSY_TIMEOUT_S = 30
 
 # What hangs on other rows goes before them; `clients`, whose row has the lease, goes last.
-# Those of experiments go first: who works on one writes no more once it is gone.
+# Those of experiments go first: who works on one writes no more once it is gone. What people say of answers goes after
+# these: who labels one writes no more once it is gone.
+_FIRST, _LAST = (experiment_results, experiments), (answer_labels, label_queue)
 _TABLES = [
-    *(experiment_results, experiments),
+    *_FIRST,
     *(
         table
         for table in reversed(metadata.sorted_tables)
-        if "client_id" in table.c and table not in (clients, experiments, experiment_results)
+        if "client_id" in table.c and table not in (clients, *_FIRST, *_LAST)
     ),
+    *_LAST,
 ]
 
 

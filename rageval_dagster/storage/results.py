@@ -235,8 +235,8 @@ def failure_reasons(db: Database, evaluation_ids: Iterable[int]) -> dict[int, Co
     return found
 
 
-def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Result]]:
-    """{item id: (result id, result)} for the items that have a result, in the order of the dataset.
+def load_results(db: Database, evaluation_id: int, item_id: str | None = None) -> dict[str, tuple[str, Result]]:
+    """{item id: (result id, result)} for the items, or the one, that have a result, in the order of the dataset.
 
     Those whose question was deleted, since it was not used for longer than texts are kept, are left out.
     """
@@ -265,7 +265,7 @@ def load_results(db: Database, evaluation_id: int) -> dict[str, tuple[str, Resul
                 .join(item_results, _RESULT_OF_ITEM)
                 .join(retrievals, same(retrievals, item_results, "client_id", "retrieval_id"))
             )
-            .where(items.c.evaluation_id == evaluation_id)
+            .where(items.c.evaluation_id == evaluation_id, *([] if item_id is None else [items.c.item_id == item_id]))
             .order_by(dataset_items.c.position, items.c.item_id)
         ).all()
         words = _texts_of(connection, evaluation.client_id, rows)

@@ -1,3 +1,3 @@
 // A browser sends no SameSite=Strict cookie where the link stood on another site. From here on it does, so who is logged
-// in already sees the report; who is not comes back, and then without this script.
-location.replace(`reports/${document.querySelector("form").dataset.report}${location.hash}`);
+// in already sees the page; who is not comes back, and then without this script.
+location.replace(`${document.querySelector("form").dataset.after}${location.hash}`);

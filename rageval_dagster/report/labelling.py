@@ -15,7 +15,7 @@ from starlette.routing import Route
 from rageval_dagster.benchmark.formats.rows import RowError
 from rageval_dagster.errors import DatabaseError, RagevalError
 from rageval_dagster.labels.answers import LabelledAnswers, labelled_answers, labelled_run, newest_runs
-from rageval_dagster.labels.estimates import estimate
+from rageval_dagster.labels.estimates import RIGHT, estimate
 from rageval_dagster.labels.files import CANNOT_SAY, label_of, person_of
 from rageval_dagster.labels.meaning import what_is_good
 from rageval_dagster.labels.queue import draw
@@ -31,9 +31,9 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.labels import Label
 from rageval_dagster.telling.labels import what_comes_of
-from rageval_dagster.telling.words import number
+from rageval_dagster.telling.words import capitalised, number
 
-VALUES = (("1", "Good", "1"), ("0.5", "In between", "5"), ("0", "Bad", "0"), (CANNOT_SAY, "Cannot say", "?"))
+VALUES = (("1", "Good", "1"), ("0.5", "Partly", "5"), ("0", "Bad", "0"), (CANNOT_SAY, "Cannot say", "?"))
 """What people say of an answer by one key: the value as files have it, how it is called, the key."""
 
 
@@ -88,10 +88,10 @@ class LabelPages:
         found["progress"] = progress = _progress(answers, person)
         result_id = asked.get("answer")
         if result_id is None:
-            comes = what_comes_of(estimate(answers)) if answers.labels else []
+            comes = map(capitalised, what_comes_of(estimate(answers))) if answers.labels else ()
             first = next((name for name in answers.drawn if _said_by(answers, name, person) is None), None)
             ahead = None if first is None else _address(request, run=evaluation.id, answer=first)
-            return self._page(request, "overview", {**found, "comes": comes, "ahead": ahead})
+            return self._page(request, "overview", {**found, "comes": list(comes), "ahead": ahead})
         if result_id not in answers.drawn:
             raise RagevalError("no such answer was drawn of this client, run and metric")
         item = self._item(request, answers, result_id, person)
@@ -100,7 +100,7 @@ class LabelPages:
         found["last"] = mine and {
             "to": _address(request, answer=before),
             "said": _name_of(mine),
-            "judge": number(answers.judge[before]),
+            "judge": _verdict(answers.judge[before]),
         }
         return self._page(request, "item", {**found, **item, "note": note or item["note"], "values": VALUES}, status)
 
@@ -188,7 +188,7 @@ class LabelPages:
         if mine is not None:
             versions = {answers.summary.metric_id: answers.summary.metric_version}
             outcome = score_storage.load_scores(self._db, evaluation.id, versions)[answers.summary.metric_id][item_id]
-            found["judge"] = number(answers.judge[result_id])
+            found["judge"] = _verdict(answers.judge[result_id])
             found["reasons"] = said_in(outcome.detail or {})
             found["others"] = [(each, _name_of(each)) for each in answers.labels[result_id] if each.person != person]
         return found
@@ -226,6 +226,11 @@ def _name_of(label: Label) -> str:
     """What a label says, in words: `good`, `bad`, `cannot say`; a value between as a number."""
     said = {1.0: "good", 0.0: "bad", None: CANNOT_SAY}
     return said.get(label.value) or number(label.value)
+
+
+def _verdict(score: float) -> str:
+    """What a judge says: `.13 (bad)`."""
+    return f"{number(score)} ({'good' if score >= RIGHT else 'bad'})"
 
 
 def _person(request: Request) -> str | None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.labels.answers import LabelledAnswers, labelled_answers
 from rageval_dagster.labels.estimates import difference, estimate
 from rageval_dagster.labels.files import COLUMNS, read_labels, write_labels
+from rageval_dagster.labels.meaning import what_is_good
 from rageval_dagster.labels.queue import draw
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.storage import results as result_storage
@@ -166,6 +168,9 @@ def test_labels_go_out_and_come_back_in_a_file(db: Database, tmp_path: Path, nam
     assert all(row["question"].startswith("question ") and row["answer"] == "an answer" for row in rows)
     assert all("text" in str(row["contexts"]) for row in rows)
     assert "score" not in rows[0]
+    assert {row["good"] for row in rows} == {what_is_good(FAITHFULNESS)}
+    if name.endswith(".csv"):  # for people to read
+        assert re.match(r"\[1\]  text .+\n\n\[2\]  text ", rows[0]["contexts"])
     rows = [{**row, "value": str(truth[answers.items[row["result_id"]]])} for row in rows]
     rows[0]["value"], rows[0]["note"] = "cannot say", "cut off"
     rows[1]["value"] = ""

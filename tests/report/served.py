@@ -35,7 +35,7 @@ class Served:
 
     def browser(self, **headers: str) -> httpx.Client:
         """Keeps cookies, and says of each form that a page of the server sent it, as browsers do."""
-        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers})
+        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=None)
 
     def logged_in(self) -> httpx.Client:
         client = self.browser()

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -24,9 +23,9 @@ from rageval_dagster.storage.types import utc_now
 from tests.gate import gated_history
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.gate.planted_incidents import evaluate
+from tests.report.axe import serious_violations
 from tests.storage.history_builder import make_dataset, make_items, summary
 
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 HOSTILE = '</script><script>document.title="ran"</script><img src=x onerror=\'document.title="ran"\'>"\'&`${1}{{7*7}}'
 ODD = "\u202egnorw\u202c \x00\x1b[31m | a | b |\n| --- | --- |\r\n# [x](javascript:document.title='ran')"
 NAME = "<script>document.title='ran'</script> & Söhne"
@@ -120,12 +119,6 @@ def open_page(browser: Browser) -> Iterator[Open]:
     for each in contexts:
         each.close()
     assert wrong == []
-
-
-def serious_violations(page: Page) -> list[tuple[str, str]]:
-    page.evaluate(AXE)
-    found = page.evaluate("axe.run()")["violations"]
-    return [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")]
 
 
 @pytest.mark.core

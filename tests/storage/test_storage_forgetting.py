@@ -1,6 +1,7 @@
 """Forgetting a client leaves no row and no text of it on any database system, and all of the others'."""
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,12 @@ from rageval_dagster.storage import database
 from rageval_dagster.storage.clients import ensure_client, list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import bury, delete_rows, left_alone, rows_of, scrub, tombstone
+from rageval_dagster.storage.labels import Label, Queued, save_labels, save_queue
 from rageval_dagster.storage.leases import acquire_lease
+from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.tables import metadata
-from tests.storage.planted import CANARY, found, plant
+from tests.storage.history_builder import MRR
+from tests.storage.planted import CANARY, fill, found, plant
 
 FORGOTTEN, OTHER = "Zyx & Söhne", "globex"
 
@@ -29,6 +33,27 @@ def test_no_text_of_a_forgotten_client_is_left(db: Database, monkeypatch: pytest
     stone = tombstone(db, FORGOTTEN)
     assert stone is not None
     assert stone.counts == counts
+
+
+def test_who_labels_meanwhile_leaves_no_label(db: Database) -> None:
+    evaluation = fill(db, FORGOTTEN, count=20)
+    result_ids = [result_id for result_id, _ in load_results(db, evaluation.id).values()]
+    has_begun, is_over = threading.Event(), threading.Event()
+
+    def label() -> None:
+        while not is_over.is_set():
+            save_labels(db, FORGOTTEN, [Label(each, MRR, "ann", 1.0, CANARY) for each in result_ids])
+            save_queue(db, FORGOTTEN, MRR, {each: Queued("1 high", 1) for each in result_ids})
+            has_begun.set()
+
+    labelling = threading.Thread(target=label)
+    labelling.start()
+    has_begun.wait()
+    delete_rows(db, FORGOTTEN)
+    bury(db, FORGOTTEN, {})
+    is_over.set()
+    labelling.join()
+    assert rows_of(db, FORGOTTEN) == {}
 
 
 def test_other_clients_lose_nothing(db: Database) -> None:

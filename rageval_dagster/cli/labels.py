@@ -60,7 +60,8 @@ def queue(
         f"{'waits' if waiting == 1 else 'wait'} for a label of {answers.summary.metric_id}; {known} have one"
     )
     print(f"All of these labels together give a 95 % interval of about \u00b1{width:.2f}, less with a good judge.")
-    say(f"next: rageval labels export FILE.csv --client {client} --run {answers.evaluation.id}")
+    say("next: label them in a browser, at /label of rageval serve, or in a file:")
+    say(f"  rageval labels export FILE.csv --client {client} --run {answers.evaluation.id}")
 
 
 @app.command("export")

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rageval_dagster.benchmark.formats.rows import RowError
+from rageval_dagster.benchmark.formats.rows import RowError, check_storable
 from rageval_dagster.errors import DatabaseError, RagevalError
 from rageval_dagster.labels.answers import LabelledAnswers, labelled_answers, labelled_run, newest_runs
 from rageval_dagster.labels.estimates import RIGHT, estimate
@@ -61,7 +61,10 @@ class LabelPages:
         if not self._reports.is_logged_in(request):
             return redirect(f"login?next={quote(_address(request), safe='')}")
         try:
+            check_storable("address", dict(request.query_params))
             return answer()
+        except RowError as error:
+            return html(served_page("This was not saved", f"The {error.field} {error.reason}."), 422)
         except DatabaseError:
             raise
         except RagevalError as error:
@@ -108,6 +111,7 @@ class LabelPages:
         asked, person = request.query_params, _person(request)
         if problem := self._reports.problem_of_form(request, fields):
             return html(served_page("This was not saved", problem), 403)
+        check_storable("form", fields)
         if "person" in fields or person is None:
             try:
                 name = person_of(fields.get("person", ""))
@@ -132,7 +136,8 @@ class LabelPages:
         except RowError as error:
             return self._shown(request, f"Not saved: the {error.field} {error.reason}.", note, 422)
         if label is None or (label.value is None and not note):
-            return self._shown(request, "Not saved yet: say in the note why you cannot say.", note, 422)
+            said = "Not saved yet: choose what you say. If you cannot say, write why in the note."
+            return self._shown(request, said, note, 422)
         if not label_storage.save_labels(self._db, evaluation.client_id, [label]):
             raise RagevalError("this answer was deleted meanwhile: it takes no label any more")
         at = order.index(result_id)
@@ -172,7 +177,7 @@ class LabelPages:
             "place": at + 1,
             "back": _address(request, answer=order[at - 1]) if at else None,
             "ahead": _address(request, answer=order[at + 1]) if at + 1 < len(order) else None,
-            "mine": None if mine is None else "cannot say" if mine.value is None else f"{mine.value:g}",
+            "mine": None if mine is None else CANNOT_SAY if mine.value is None else f"{mine.value:g}",
             "note": (mine and mine.note) or "",
             "draft": f"{person} {answers.summary.metric_id} {result_id}",
             "result": None if result is None or result.texts_deleted else result,

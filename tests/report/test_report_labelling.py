@@ -149,15 +149,15 @@ def test_a_label_is_kept_at_once_and_each_person_has_an_own_one(served: Served, 
     assert [(each.person, each.value) for each in labels_of(db)] == [("ann", 0.5), ("bob", 0.0)]
     assert "1 of 6, 1 by bob" in ann.get(at).text
     assert "bob: bad" in ann.get(at).text
-    for value in ("", "2", "nan", "good"):
-        assert give(ann, at, value, "typed").status_code == 422
+    for value, note in (("", ""), ("2", ""), ("nan", ""), ("good", ""), ("1", "\0")):
+        assert give(ann, at, value, note).status_code == 422
     assert ann.get(at).text.count('aria-pressed="true"') == 1
 
 
 def test_who_cannot_say_says_why(served: Served, db: Database) -> None:
     client, at = named(served, "ann"), address(db)
     answer = give(client, at, "cannot say", "  ")
-    assert (answer.status_code, "say in the note why" in answer.text) == (422, True)
+    assert (answer.status_code, "write why in the note" in answer.text) == (422, True)
     assert labels_of(db) == []
     assert give(client, at, "cannot say", "the passage is cut off").status_code == 303
     assert [(each.value, each.note) for each in labels_of(db)] == [(None, "the passage is cut off")]
@@ -195,6 +195,7 @@ def test_no_answer_of_another_client_is_shown_or_labelled(served: Served, db: Da
         own.replace("run=1", "run=99"),
         own.replace("run=1", "run=2"),
         own.replace("run=1", "run=x"),
+        "/label?client=nobody",
     ):
         for answer in (client.get(at), client.post(at, data={"form": form, "value": "1"})):
             assert (answer.status_code, "tower" in answer.text) == (404, False), at

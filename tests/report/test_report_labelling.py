@@ -4,15 +4,15 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from rageval_dagster.labels.answers import labelled_answers, labelled_run
 from rageval_dagster.labels.estimates import estimate
@@ -278,6 +278,21 @@ def command(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comma
     running.kill()
 
 
+@pytest.fixture
+def new_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens pages that share nothing, each as another person's browser; a slow machine is waited for."""
+    contexts: list[BrowserContext] = []
+
+    def opened(width: int = 1280, **context: Any) -> Page:
+        contexts.append(browser.new_context(viewport={"width": width, "height": 800}, **context))
+        contexts[-1].set_default_timeout(300_000)
+        return contexts[-1].new_page()
+
+    yield opened
+    for each in contexts:
+        each.close()
+
+
 def enter(page: Page, port: int, person: str) -> None:
     """Logs in, says who it is, and goes to the first answer that this person has not labelled."""
     page.goto(f"http://127.0.0.1:{port}/label?client=acme&metric={METRIC}")
@@ -307,13 +322,10 @@ def key_for(page: Page, bad: int) -> str:
 @pytest.mark.core
 @pytest.mark.xdist_group("browser")
 def test_sixty_answers_are_labelled_by_keys_by_two_people_and_a_kill_loses_none(
-    command: Command, project: Project, browser: Browser
+    command: Command, project: Project, new_page: Callable[..., Page]
 ) -> None:
     db = project.database()
-    page, other = (
-        browser.new_context().new_page(),
-        browser.new_context(viewport={"width": 390, "height": 800}).new_page(),
-    )
+    page, other = new_page(), new_page(width=390)
     enter(page, command.port, "ann")
     for _ in range(30):
         press(page, key_for(page, 4))
@@ -365,9 +377,9 @@ def test_sixty_answers_are_labelled_by_keys_by_two_people_and_a_kill_loses_none(
 @pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_keys_move_and_explain_and_nothing_is_wider_than_the_page(
-    served: Served, db: Database, browser: Browser, width: int, scheme: Literal["light", "dark"]
+    served: Served, db: Database, new_page: Callable[..., Page], width: int, scheme: str
 ) -> None:
-    page = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme).new_page()
+    page = new_page(width, color_scheme=scheme)
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text))
     page.on("pageerror", lambda error: wrong.append(str(error)))

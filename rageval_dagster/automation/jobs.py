@@ -23,6 +23,13 @@ _EVALUATION_KEYS = [*_BENCHMARK_KEYS, *_materializable(evaluation, history)]
 
 _EXPERIMENT_KEYS = _materializable(experiments)
 
+UNDUE_KEYS = [
+    corpus.corpus_version.key,
+    *(evaluation.retrieval_runs.key, evaluation.generated_answers.key, evaluation.metric_scores.key),
+    *(history.evaluation_runs.key, history.evaluation_report.key),
+]
+"""What the evaluation job makes of a client of which no dataset is due: no benchmark, and no preview of the views."""
+
 ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS, *_EXPERIMENT_KEYS]
 """Of all assets of this project."""
 

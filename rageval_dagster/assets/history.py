@@ -145,7 +145,8 @@ def _last_lines(db: Database, client_id: str, own: Settings) -> list[str]:
     return [*lines, *(f"{alarm.sentence} {alarm.command}" for alarm in run_alarms(db, ran, own.max_error_share))]
 
 
-@dg.multi_asset(
+# No part of a run: a view is always up to date. Observed, it is never taken for older than what it is made from.
+@dg.multi_observable_source_asset(
     specs=[
         dg.AssetSpec(
             name,
@@ -153,27 +154,21 @@ def _last_lines(db: Database, client_id: str, own: Settings) -> list[str]:
             kinds={"sql", "view"},
             owners=OWNERS,
             deps=[evaluation_runs],
-            description=description,
+            description=f"{description} It is always up to date; to see its first rows here, observe it.",
         )
         for name, description in VIEW_DESCRIPTIONS.items()
     ],
     can_subset=True,
-    op_tags={"dagster/priority": "1"},  # before the report, which ends a client's run
 )
 @without_texts
-def history_views(
-    context: dg.AssetExecutionContext, rageval_database: HistoryDatabase
-) -> Iterator[dg.MaterializeResult]:
-    """The history as SQL views; each is always up to date, materializing it counts its rows."""
+def history_views(context: dg.AssetExecutionContext, rageval_database: HistoryDatabase) -> Iterator[dg.ObserveResult]:
+    """The history as SQL views; observing one counts its rows."""
     from rageval_dagster.storage.views import view_preview
 
     db = rageval_database.open()
-    # What a client's run tells is of this client alone: whoever is forgotten stands in no other's run.
-    key = context.run.tags.get("dagster/partition")
-    client_id = None if key is None else rageval_database.client_of(key)
     for key in sorted(context.selected_asset_keys):
-        preview = view_preview(db, key.to_user_string(), client_id=client_id)
-        yield dg.MaterializeResult(
+        preview = view_preview(db, key.to_user_string())
+        yield dg.ObserveResult(
             asset_key=key,
             metadata={
                 "dagster/row_count": preview.row_count,

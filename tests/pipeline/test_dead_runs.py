@@ -13,7 +13,7 @@ from dagster import DagsterRunStatus as Status
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.dead_runs import INTERVAL_S, UNLEASED_S
-from rageval_dagster.automation.jobs import EVALUATION_JOB
+from rageval_dagster.automation.jobs import EVALUATION_JOB, UNDUE_KEYS
 from rageval_dagster.automation.requests import run_config, run_tags
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.definitions import defs
@@ -117,6 +117,23 @@ def test_a_nightly_run_that_died_is_asked_for_again_a_few_times(project: Project
     }
     assert len({request.run_key for request in requests}) == MAX_ATTEMPTS - 1
     assert look(instance).run_requests == []
+
+
+def test_a_nightly_run_is_asked_for_again_with_the_assets_that_it_had(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [ACME])
+    trigger = "schedule:2026-05-03T02:00"
+    run = instance.create_run_for_job(
+        defs.resolve_job_def(EVALUATION_JOB).get_subset(asset_selection=set(UNDUE_KEYS)),
+        tags=run_tags(ACME, trigger),
+        run_config=run_config(trigger, renewal_left_out=True),
+        asset_selection=set(UNDUE_KEYS),
+        status=Status.STARTED,
+    )
+    take_lease(project.database(), run, ttl_s=-1)
+    [request] = look(instance).run_requests
+    assert set(request.asset_selection or ()) == set(UNDUE_KEYS)
 
 
 def test_it_is_on_also_where_evaluation_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Evaluation assets: every question is asked, answered and scored; each stage reuses what was computed before."""
 
 from rageval_dagster.assets.benchmark import renew_left_out, validated_benchmark
+from rageval_dagster.assets.corpus import corpus_version
 from rageval_dagster.assets.step import Metadata, Step, client_asset
 from rageval_dagster.resources import (
     DocumentStore,
@@ -13,7 +14,8 @@ from rageval_dagster.resources import (
 )
 
 
-@client_asset("evaluation", "retrievals", deps=[validated_benchmark], kinds={"chroma", "sql"})
+# After the scan also in a run that leaves the benchmark out; one that ends at the scan ends before this.
+@client_asset("evaluation", "retrievals", deps=[corpus_version, validated_benchmark], kinds={"chroma", "sql"})
 def retrieval_runs(
     step: Step,
     store: DocumentStore,

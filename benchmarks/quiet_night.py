@@ -5,10 +5,13 @@ Usage: python benchmarks/quiet_night.py [--clients 12] [--documents 20] [--items
 Every client has its own documents, of ten chunks each, and is evaluated once before. Then the webserver, daemon and
 code server run as `dagster dev` starts them, with the dagster.yaml that rageval writes, and get the runs that the
 nightly schedule asks for. A run is a process of its own: what it is held against is a process that imports Dagster and
-the definitions, and ends. With --models a scripted model writes, answers and judges; on such a night none is asked.
+the definitions, and ends. One client is also evaluated in a process that did all that before, as in a worker that
+stays, with the events and checks that Dagster keeps of a night, and where the time goes. With --models a scripted model
+writes, answers and judges; on such a night none is asked.
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +27,9 @@ import sqlalchemy as sa
 
 from rageval_dagster.automation.jobs import EVALUATION_JOB
 from rageval_dagster.automation.launch import CODE_LOCATION
-from rageval_dagster.automation.requests import run_config, run_tags
+from rageval_dagster.automation.requests import run_request
+from rageval_dagster.automation.selection import without_benchmark
+from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.tables import evaluation_runs
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
@@ -36,6 +41,28 @@ from change_cost import Bench, document, places  # isort: skip
 ROOT = Path(__file__).parents[1]
 DEADLINE_S = 900
 IMPORTS = "from rageval_dagster.definitions import defs; defs.resolve_job_def('rageval_evaluation')"
+WARM = """
+import collections, json, sys, time
+import dagster as dg
+from rageval_dagster.automation.launch import launch
+from rageval_dagster.definitions import defs
+from rageval_dagster.settings import load_settings
+
+for night in range(4):
+    began, used = time.perf_counter(), time.process_time()
+    launched = launch(defs, load_settings(), sys.argv[1], f"schedule:2026-02-{night + 1:02}T02:00", {}, lambda _: None)
+    took = {"seconds": time.perf_counter() - began, "CPU seconds": time.process_time() - used}
+    assert launched.failure is None, launched.failure
+with dg.DagsterInstance.get() as instance:
+    logs = instance.all_logs(launched.run_id)
+kinds = collections.Counter(entry.dagster_event.event_type_value for entry in logs if entry.dagster_event)
+times = collections.defaultdict(list)
+for entry in logs:
+    if entry.step_key:
+        times[entry.step_key].append(entry.timestamp)
+steps = {step: max(moments) - min(moments) for step, moments in times.items()}
+print(json.dumps({**took, "events": len(logs), "checks": kinds["ASSET_CHECK_EVALUATION"], "steps": steps}))
+"""
 CLIENTS = 12
 MOST = 4.0
 """Times the imports alone: what a client's night may take."""
@@ -88,10 +115,25 @@ def measure(bench: Bench, clients: list[str]) -> None:
     subprocess.run([sys.executable, "-c", IMPORTS], env=bench.environment, cwd=bench.folder, check=True)
     imports = time.perf_counter() - started
     alone = bench.command("evaluate", "--client", clients[0])
+    done = subprocess.run(
+        [sys.executable, "-c", WARM, clients[0]],
+        env=bench.environment,
+        cwd=bench.folder,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    warm = json.loads(done.stdout.splitlines()[-1])
     with services(bench) as submit:
         one = queued(bench, submit, clients[:1], "schedule:2026-01-02T02:00")
         many = queued(bench, submit, clients, "schedule:2026-01-03T02:00")
     print(f"imports alone                          {imports:7.1f} s")
+    computing = f"{warm['CPU seconds']:.1f} s of them computing"
+    print(f"one client, in a warm process          {warm['seconds']:7.1f} s   {computing}")
+    print(f"  {warm['events']} events, {warm['checks']} checks")
+    for step, seconds in warm["steps"].items():
+        print(f"  {step:36} {seconds:7.2f} s")
     print(f"one client, by the command line        {alone:7.1f} s   {alone / imports:5.2f} x the imports")
     print(f"one client, queued                     {one:7.1f} s   {one / imports:5.2f} x the imports")
     each = many / len(clients)
@@ -122,7 +164,7 @@ def services(bench: Bench) -> Iterator[Callable[[str, str], str]]:
     """Webserver, daemon and code server; gives what submits a client's run for a trigger."""
     from dagster_graphql import DagsterGraphQLClient
 
-    port = free_port()
+    port, settings = free_port(), load_settings(bench.environment)
     dagster = str(Path(sys.executable).parent / "dagster")
     environment = {**bench.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with (bench.folder / "dev.log").open("w") as log:
@@ -147,12 +189,16 @@ def services(bench: Bench) -> Iterator[Callable[[str, str], str]]:
         wait_for(answers)
 
         def submit(client_id: str, trigger: str) -> str:
+            with bench.history() as db:
+                left_out = client_id in without_benchmark(db, settings, [client_id])
+            request = run_request(client_id, trigger, trigger, left_out)
             return client[0].submit_job_execution(
                 EVALUATION_JOB,
                 repository_location_name=CODE_LOCATION,
                 repository_name="__repository__",
-                run_config=run_config(trigger),
-                tags=run_tags(client_id, trigger),
+                run_config=request.run_config,
+                tags=dict(request.tags),
+                asset_selection=request.asset_selection,
             )
 
         yield submit

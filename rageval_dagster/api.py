@@ -39,10 +39,9 @@ from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.leases import died, held_leases
+from rageval_dagster.storage.leases import held_leases
 from rageval_dagster.storage.results import failure_reasons
 from rageval_dagster.storage.scores import means
-from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.alarms import failed_questions
 from rageval_dagster.telling.words import capitalised
 from rageval_dagster.text import CONTROL, showable
@@ -389,9 +388,8 @@ def _or_unknown() -> Iterator[None]:
 
 
 def _check_free(db: Database, client_id: str) -> None:
-    now = utc_now()
     for lease in held_leases(db):
-        if lease.client_id == client_id and lease.expires_at > now and not died(lease.holder):
+        if lease.client_id == client_id and not lease.is_dead:
             raise HTTPException(409, f"client {client_id!r} is being worked on: try again when that is done")
 
 

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from rageval_dagster.assets import benchmark, checks, corpus, evaluation, experiments, history
+from rageval_dagster.assets import benchmark, corpus, evaluation, experiments, history
 from rageval_dagster.automation.alerts import alert_sensor
 from rageval_dagster.automation.dead_runs import dead_run_sensor
 from rageval_dagster.automation.experiments import experiment_open_job, experiment_sensor
@@ -31,7 +31,6 @@ _embedding = Embedding(database=_database, settings=_settings)
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([corpus, benchmark, evaluation, history, experiments]),
-    asset_checks=checks.asset_checks(),
     jobs=[
         *(evaluation_job, benchmark_job, retention_job),
         *(experiment_open_job, experiment_copies_job, experiment_job),

@@ -1,16 +1,34 @@
 """Evaluation assets: every question is asked, answered and scored; each stage reuses what was computed before."""
 
-from rageval_dagster.assets.benchmark import validated_benchmark
+from rageval_dagster.assets.benchmark import renew_left_out, validated_benchmark
+from rageval_dagster.assets.corpus import corpus_version
 from rageval_dagster.assets.step import Metadata, Step, client_asset
-from rageval_dagster.resources import DocumentStore, EvaluationPlan, Judging, RagSystems, RunSettings
+from rageval_dagster.resources import (
+    DocumentStore,
+    Embedding,
+    EvaluationPlan,
+    Judging,
+    QuestionGenerator,
+    RagSystems,
+    RunSettings,
+)
 
 
-@client_asset("evaluation", "retrievals", deps=[validated_benchmark], kinds={"chroma", "sql"})
-def retrieval_runs(step: Step, store: DocumentStore, plan: EvaluationPlan, systems: RagSystems) -> Metadata:
+# After the scan also in a run that leaves the benchmark out; one that ends at the scan ends before this.
+@client_asset("evaluation", "retrievals", deps=[corpus_version, validated_benchmark], kinds={"chroma", "sql"})
+def retrieval_runs(
+    step: Step,
+    store: DocumentStore,
+    plan: EvaluationPlan,
+    systems: RagSystems,
+    generator: QuestionGenerator,
+    embedding: Embedding,
+) -> Metadata:
     """What each system retrieves for each question: ranks, scores, chunks and documents, per dataset and system."""
     from rageval_dagster.evaluation.asking import run_retrieval
     from rageval_dagster.evaluation.stages import each_evaluation, open_evaluations
 
+    renew_left_out(step, store, plan, generator, embedding)
     load = systems.loader(step.client_id, step.run_id)
     opened = open_evaluations(step.db, plan.request(step.client_id), load, step.run_id)
     documents = store.open()

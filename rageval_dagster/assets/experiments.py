@@ -1,7 +1,8 @@
 """Experiment assets: copies of a client's documents in other chunkings, and the trials of configurations."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import dagster as dg
@@ -10,18 +11,19 @@ from pydantic import Field
 from rageval_dagster.assets.partitions import EXPERIMENTS_PARTITIONS, OWNERS
 from rageval_dagster.assets.step import SCHEMA, SECONDS_BETWEEN_LINES
 from rageval_dagster.corpus.names import partition_key
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import DatabaseError, RagevalError
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, get_experiment
+from rageval_dagster.storage.leases import beating, database_now
 from rageval_dagster.storage.tables import experiment_results
 
 experiments_partitions = dg.DynamicPartitionsDefinition(name=EXPERIMENTS_PARTITIONS)
 
-HOLDER_TAG = "rageval/holder"
-"""Which process works on a run: by it a run is known to be dead."""
+ALIVE_TAG = "rageval/alive"
+"""When a run's process last said, by the history database's clock, that it works; after a kill nobody does."""
 
 _SCHEMA = dg.TableSchema([dg.TableColumn(each.name, str(each.type)) for each in experiment_results.columns])
 
@@ -66,12 +68,12 @@ def experiment_copies(
 
     db = rageval_database.open()
     experiment = _experiment(db, context.partition_key)
-    _hold(context, experiment.number)
 
     def progress(done: int, total: int, what: str) -> None:
         context.log.info(f"copies: {done}/{total} {what}".rstrip())
 
-    return dg.MaterializeResult(metadata=_shown(prepare(db, load_settings(), experiment, progress)))
+    with _alive(context, db):
+        return dg.MaterializeResult(metadata=_shown(prepare(db, load_settings(), experiment, progress)))
 
 
 @dg.asset(
@@ -93,7 +95,6 @@ def experiment_trials(
 
     db = rageval_database.open()
     experiment = _experiment(db, context.partition_key)
-    _hold(context, experiment.number)
     if not config.batches:
         raise RagevalError(
             "which questions a configuration is asked is for the search to say: go on with the experiment by "
@@ -102,24 +103,33 @@ def experiment_trials(
     settings = load_settings()
     total, asked, told = sum(len(batch.questions) for batch in config.batches), 0, time.monotonic()
     report: Mapping[str, Any] = {}
-    for batch in config.batches:
-        if config.until and time.time() >= config.until:
-            break
-        report = run_trial(db, settings, get_experiment(db, experiment.number), batch.configuration, batch.questions)
-        asked += len(batch.questions)
-        if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
-            told = time.monotonic()
-            context.log.info(f"answers of this round: {asked}/{total}")
+    with _alive(context, db):
+        for batch in config.batches:
+            if config.until and time.time() >= config.until:
+                break
+            now = get_experiment(db, experiment.number)
+            report = run_trial(db, settings, now, batch.configuration, batch.questions)
+            asked += len(batch.questions)
+            if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
+                told = time.monotonic()
+                context.log.info(f"answers of this round: {asked}/{total}")
     told_of = _shown(report if len(config.batches) == 1 else {"asked": asked})
     pictures = {name: dg.MetadataValue.md(text) for name, text in so_far(db, experiment.number).items()}
     return dg.MaterializeResult(metadata={**told_of, **pictures})
 
 
-def _hold(context: dg.AssetExecutionContext, number: int) -> None:
-    from rageval_dagster.storage.leases import lease_holder
+@contextmanager
+def _alive(context: dg.AssetExecutionContext, db: Database) -> Iterator[None]:
+    """Says for the length of a block that the run's process works; runs of experiments take no client's lease."""
 
-    holder = lease_holder(f"experiment {number}")
-    context.instance.add_run_tags(context.run.run_id, {HOLDER_TAG: holder})
+    def say() -> bool:
+        with suppress(DatabaseError, dg.DagsterError):  # it may answer again
+            context.instance.add_run_tags(context.run.run_id, {ALIVE_TAG: database_now(db).isoformat()})
+        return True
+
+    say()
+    with beating("experiment", say):
+        yield
 
 
 def _experiment(db: Database, key: str) -> Experiment:

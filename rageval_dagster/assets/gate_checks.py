@@ -2,14 +2,13 @@
 
 import dagster as dg
 
-from rageval_dagster.assets.step import Step, client_check
+from rageval_dagster.assets.evaluation_checks import EvaluationCheck, Newest, evaluation_check
 from rageval_dagster.gate.spec import DEFAULT_GATE, GateSpec
-from rageval_dagster.resources import RunSettings
 from rageval_dagster.settings import load_settings
 from rageval_dagster.telling.words import capitalised, metric_name
 
 
-def gate_checks() -> list[dg.AssetChecksDefinition]:
+def gate_checks() -> list[EvaluationCheck]:
     """The gate's checks: of the default metrics, and of those that any client's settings name."""
     settings = load_settings()
     named = [*settings.gate, *(name for client in settings.source.client_names for name in _gate_of(client))]
@@ -30,19 +29,18 @@ def _gate_of(client_id: str) -> tuple[str, ...]:
         return ()  # its own run says what is wrong
 
 
-def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
-    @client_check(
+def _regression_check(name: str, metric: str) -> EvaluationCheck:
+    @evaluation_check(
         name,
         f"{metric_name(metric)} is no worse than in the baseline. This fails as an error (or as a warning, by "
         "`gate_severity`) if the fall is certain and larger than the tolerance, and as a warning if that is unclear or "
         "could not be measured.",
     )
-    def check(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
-        from rageval_dagster.gate.decision import judged_newest
+    def check(newest: Newest) -> dg.AssetCheckResult:
         from rageval_dagster.telling.verdicts import finding_of
 
-        own = settings.read().for_client(step.client_id)
-        finding = finding_of(judged_newest(step.db, step.client_id), metric, own.judge_model)
+        own = newest.settings
+        finding = finding_of(newest.judged, metric, own.judge_model)
         is_error = finding.regressed and GateSpec.from_settings(own).severity == "error"
         return dg.AssetCheckResult(
             passed=finding.passed,
@@ -53,18 +51,17 @@ def _regression_check(name: str, metric: str) -> dg.AssetChecksDefinition:
     return check
 
 
-@client_check()
-def no_newly_failing(step: Step, settings: RunSettings) -> dg.AssetCheckResult:
+@evaluation_check()
+def no_newly_failing(newest: Newest) -> dg.AssetCheckResult:
     """No question that was right in the baseline is wrong now, also when asked again."""
-    from rageval_dagster.gate.decision import judged_newest
     from rageval_dagster.telling.links import ReportLinks
     from rageval_dagster.telling.run_page import question_list
     from rageval_dagster.telling.verdicts import newly_failing
 
-    links = ReportLinks(settings.read().report_base_url)
+    links = ReportLinks(newest.settings.report_base_url)
     failing = {
         f"{each.evaluation.dataset_name}/{each.evaluation.system}": each
-        for each in judged_newest(step.db, step.client_id)
+        for each in newest.judged
         if each.judgement.newly_failing
     }
     said = [

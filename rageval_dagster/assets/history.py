@@ -5,7 +5,9 @@ from typing import Any
 
 import dagster as dg
 
+from rageval_dagster.assets.checks import CHECKS, evaluation_results
 from rageval_dagster.assets.evaluation import metric_scores
+from rageval_dagster.assets.evaluation_checks import Newest
 from rageval_dagster.assets.partitions import OWNERS
 from rageval_dagster.assets.step import SCHEMA, Metadata, Step, client_asset, view_schema
 from rageval_dagster.resources import (
@@ -17,7 +19,8 @@ from rageval_dagster.resources import (
     RunSettings,
 )
 from rageval_dagster.resources.textless import without_texts
-from rageval_dagster.settings import load_settings
+from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
 
 VERDICT_TAG = "rageval/verdict"
 """What became of a run, in the list of runs and for its filter."""
@@ -39,7 +42,7 @@ VIEW_DESCRIPTIONS = {
 
 
 # Without the table's columns: on the asset's page they would stand before the verdict.
-@client_asset("history", None, deps=[metric_scores], pool="llm")
+@client_asset("history", None, deps=[metric_scores], pool="llm", check_specs=[each.spec for each in CHECKS])
 def evaluation_runs(
     step: Step,
     store: DocumentStore,
@@ -47,7 +50,7 @@ def evaluation_runs(
     judging: Judging,
     systems: RagSystems,
     settings: RunSettings,
-) -> Metadata:
+) -> dg.MaterializeResult:
     """Each client's verdict, with its numbers and its last runs as pictures. Choose a client under Partitions."""
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.request import undefined_systems
@@ -93,7 +96,10 @@ def evaluation_runs(
     note_evaluated(db, client_id, own.system)
     step.context.instance.add_run_tags(run_id, {VERDICT_TAG: verdict_tag(verdicts)})
     metadata = run_metadata(db, reports, verdicts, ReportLinks(own.report_base_url), gate.spec, own.thresholds)
-    return {label: _shown(value) for label, value in metadata.items()}
+    return dg.MaterializeResult(
+        metadata={label: _shown(value) for label, value in metadata.items()},
+        check_results=evaluation_results(Newest(db, client_id, own.for_client(client_id))),
+    )
 
 
 def _shown(value: Any) -> Any:
@@ -105,24 +111,42 @@ def _shown(value: Any) -> Any:
 
 
 @client_asset("history", None, deps=[evaluation_runs], kinds={"html"}, leased=False)
-def evaluation_report(step: Step) -> Metadata:
+def evaluation_report(step: Step, settings: RunSettings) -> Metadata:
     """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
+    # A run's page in Dagster opens at its end: this step, the last one, says there each verdict and what went wrong.
     from rageval_dagster.report.files import write_client_report, write_fleet_report
     from rageval_dagster.telling.links import ReportLinks
 
-    settings = load_settings()
-    path = write_client_report(step.db, settings, step.client_id)
-    write_fleet_report(step.db, settings)
+    present = load_settings()
+    path = write_client_report(step.db, present, step.client_id)
+    write_fleet_report(step.db, present)
     metadata: dict[str, dg.MetadataValue] = {
         "path": dg.MetadataValue.path(str(path)),
         "bytes": dg.MetadataValue.int(path.stat().st_size),
     }
-    if url := ReportLinks(settings.report_base_url).client(step.client_id):
+    if url := ReportLinks(present.report_base_url).client(step.client_id):
         metadata["report"] = dg.MetadataValue.url(url)
+    for line in _last_lines(step.db, step.client_id, settings.read().for_client(step.client_id)):
+        step.context.instance.report_engine_event(f"{step.client_id}: {line}", step.context.run)
     return metadata
 
 
-@dg.multi_asset(
+def _last_lines(db: Database, client_id: str, own: Settings) -> list[str]:
+    from rageval_dagster.evaluation.summary import reports_of
+    from rageval_dagster.gate.decision import judged_newest
+    from rageval_dagster.telling.alarms import run_alarms
+    from rageval_dagster.telling.links import ReportLinks
+    from rageval_dagster.telling.run_page import verdict_lines
+    from rageval_dagster.telling.verdicts import verdict_of
+
+    verdicts = [verdict_of(db, each, own.max_error_share) for each in judged_newest(db, client_id)]
+    lines = verdict_lines(reports_of(db, client_id), verdicts, ReportLinks(own.report_base_url))
+    ran = [each.judged.evaluation for each in verdicts]
+    return [*lines, *(f"{alarm.sentence} {alarm.command}" for alarm in run_alarms(db, ran, own.max_error_share))]
+
+
+# No part of a run: a view is always up to date. Observed, it is never taken for older than what it is made from.
+@dg.multi_observable_source_asset(
     specs=[
         dg.AssetSpec(
             name,
@@ -130,35 +154,21 @@ def evaluation_report(step: Step) -> Metadata:
             kinds={"sql", "view"},
             owners=OWNERS,
             deps=[evaluation_runs],
-            description=description,
+            description=f"{description} It is always up to date; to see its first rows here, observe it.",
         )
         for name, description in VIEW_DESCRIPTIONS.items()
     ],
     can_subset=True,
 )
 @without_texts
-def history_views(
-    context: dg.AssetExecutionContext, rageval_database: HistoryDatabase, rageval_settings: RunSettings
-) -> Iterator[dg.MaterializeResult]:
-    """The history as SQL views; each is always up to date, materializing it counts its rows.
-
-    A run's page in Dagster opens at its end: this step, the last one, says there each verdict and what went wrong.
-    """
-    from rageval_dagster.evaluation.summary import reports_of
-    from rageval_dagster.gate.decision import judged_newest
+def history_views(context: dg.AssetExecutionContext, rageval_database: HistoryDatabase) -> Iterator[dg.ObserveResult]:
+    """The history as SQL views; observing one counts its rows."""
     from rageval_dagster.storage.views import view_preview
-    from rageval_dagster.telling.alarms import run_alarms
-    from rageval_dagster.telling.links import ReportLinks
-    from rageval_dagster.telling.run_page import verdict_lines
-    from rageval_dagster.telling.verdicts import verdict_of
 
     db = rageval_database.open()
-    # What a client's run tells is of this client alone: whoever is forgotten stands in no other's run.
-    key = context.run.tags.get("dagster/partition")
-    client_id = None if key is None else rageval_database.client_of(key)
     for key in sorted(context.selected_asset_keys):
-        preview = view_preview(db, key.to_user_string(), client_id=client_id)
-        yield dg.MaterializeResult(
+        preview = view_preview(db, key.to_user_string())
+        yield dg.ObserveResult(
             asset_key=key,
             metadata={
                 "dagster/row_count": preview.row_count,
@@ -166,11 +176,3 @@ def history_views(
                 "first_rows": dg.MetadataValue.md(preview.markdown),
             },
         )
-    if client_id is not None:
-        own = rageval_settings.read().for_client(client_id)
-        verdicts = [verdict_of(db, each, own.max_error_share) for each in judged_newest(db, client_id)]
-        lines = verdict_lines(reports_of(db, client_id), verdicts, ReportLinks(own.report_base_url))
-        ran = [each.judged.evaluation for each in verdicts]
-        lines += [f"{alarm.sentence} {alarm.command}" for alarm in run_alarms(db, ran, own.max_error_share)]
-        for line in lines:
-            context.instance.report_engine_event(f"{client_id}: {line}", context.run)

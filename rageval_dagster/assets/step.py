@@ -1,4 +1,4 @@
-"""The frame of a client's assets and checks: what Dagster is told of them, and what their bodies are given.
+"""The frame of a client's assets: what Dagster is told of them, and what their bodies are given.
 
 A body takes a `Step` and the resources that it names. It loads by id, calls one domain function, and returns metadata.
 """
@@ -13,13 +13,12 @@ from typing import Any
 import dagster as dg
 
 from rageval_dagster.assets.partitions import OWNERS, clients_partitions
+from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Pace, Progress
 from rageval_dagster.resources import PREFIX, ClientLease, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
-from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import metadata
-from rageval_dagster.telling.links import ReportLinks
 
 SCHEMA = "dagster/column_schema"
 SECONDS_BETWEEN_LINES = 5.0
@@ -47,6 +46,32 @@ class Step:
     def run_id(self) -> str:
         """Dagster's."""
         return self.context.run.run_id
+
+    def materialized(self, asset: dg.AssetKey, result: dg.MaterializeResult) -> None:
+        """Tells Dagster, in the midst of this step, that another asset of the client was made, and checked.
+
+        Args:
+            result: whose checks are blocking ones.
+
+        Raises:
+            DatasetError: a check did not pass.
+        """
+        partition = self.context.partition_key
+        self.context.log_event(dg.AssetMaterialization(asset, partition=partition, metadata=result.metadata))
+        for each in result.check_results or ():
+            evaluation = dg.AssetCheckEvaluation(
+                asset_key=asset,
+                check_name=each.check_name or "",
+                passed=each.passed,
+                metadata=each.metadata or {},
+                severity=each.severity,
+                description=each.description,
+                blocking=True,
+                partition=partition,
+            )
+            self.context.log_event(evaluation)
+            if not each.passed and each.severity == dg.AssetCheckSeverity.ERROR:
+                raise DatasetError(f"{asset.to_user_string()}: {each.description}")
 
     def progress(self, what: str) -> Progress:
         """A callback that logs `what: done/total (rate; model calls, cost)` at most every five seconds, and when all is
@@ -103,28 +128,6 @@ def client_asset(
             **options,
         )
         return asset(_for_dagster(body, run, dg.AssetExecutionContext, {"lease": ClientLease} if leased else {}))
-
-    return decorate
-
-
-def client_check(name: str | None = None, description: str | None = None) -> Callable[[Body], dg.AssetChecksDefinition]:
-    """Decorates the body of a check of a client's newest evaluations, which returns what came of it.
-
-    One that fails links to the client's report.
-    """
-
-    def decorate(body: Body) -> dg.AssetChecksDefinition:
-        def run(step: Step, **resources: Any) -> dg.AssetCheckResult:
-            result = body(step, **resources)
-            url = ReportLinks(load_settings().report_base_url).client(step.client_id)
-            if result.passed or url is None:
-                return result
-            return result._replace(metadata={"report": dg.MetadataValue.url(url), **(result.metadata or {})})
-
-        check = dg.asset_check(
-            asset="evaluation_runs", name=name, description=description, partitions_def=clients_partitions
-        )
-        return check(_for_dagster(body, run, dg.AssetCheckExecutionContext, {}))
 
     return decorate
 

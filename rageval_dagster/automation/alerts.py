@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from rageval_dagster.assets.checks import FRESH
+from rageval_dagster.assets.checks import FRESH, what_blocked
 from rageval_dagster.automation.dagster_internals import CHECK_FAILED, report_check, root_cause
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
 from rageval_dagster.corpus.names import partition_key
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import DatasetError, RagevalError
 from rageval_dagster.gate.incidents import EndedRun, Freshness
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
@@ -230,7 +230,8 @@ def _failed(instance: dg.DagsterInstance, run_id: str) -> EndedRun:
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             evaluation = event.asset_check_evaluation_data
             if evaluation.blocking and not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.ERROR:
-                check = check or evaluation.check_name
+                check = check or what_blocked(evaluation)
     if step is None and at is not None:
         return EndedRun(run_id, True, at, died=True)
-    return EndedRun(run_id, True, step, error, check if error == CHECK_FAILED else None)
+    # The second one where the benchmark was made by a step of the evaluation, in a run that had left it out.
+    return EndedRun(run_id, True, step, error, check if error in (CHECK_FAILED, DatasetError.__name__) else None)

@@ -66,7 +66,9 @@ def start_run(
         module_name=module, attribute=None, working_directory=None, location_name=location
     ).create_origins()
     origin = RemoteRepositoryOrigin(loaded, "__repository__").get_job_origin(job.name)
-    run = instance.create_run_for_job(job_def=job, run_config=config, tags=tags, remote_job_origin=origin)
+    run = instance.create_run_for_job(
+        job_def=job, run_config=config, tags=tags, remote_job_origin=origin, asset_selection=job.asset_selection
+    )
     return run.run_id, execute_run_iterator(InMemoryJob(job), run, instance)
 
 

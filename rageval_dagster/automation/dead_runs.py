@@ -11,10 +11,11 @@ from rageval_dagster.automation.sensors import MAX_ATTEMPTS
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.resources.lease import end_dead_run
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.storage.leases import WAIT_S
 
 INTERVAL_S = 30
-UNLEASED_S = 180
-"""How long a run may go on without the client's lease, for which it waits a minute at most."""
+UNLEASED_S = WAIT_S + 30
+"""How long a run may go on without the client's lease, for which it waits."""
 
 _JOBS = {EVALUATION_JOB, BENCHMARK_JOB}
 _SCHEDULED = "schedule:"
@@ -23,8 +24,8 @@ _SCHEDULED = "schedule:"
 def dead_run_sensor() -> dg.SensorDefinition:
     """Fails runs that nobody works on any more, so that the client's next one starts, and asks anew for a nightly one.
 
-    A run is dead whose lease expired, or whose process on this machine is gone, and also one that two looks in a row
-    saw without a lease, `UNLEASED_S` after its start: it was killed before it got it. A run that works renews its own.
+    A run is dead whose lease expired, and also one that two looks in a row saw without a lease, `UNLEASED_S` after its
+    start: it was killed before it got it. A run that works renews its own, wherever that is.
     """
 
     @dg.sensor(
@@ -77,4 +78,5 @@ def _again(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.RunRequest | 
         partition_key=key,
         tags={CLIENT_TAG: key, TRIGGER_TAG: trigger},
         run_config=run.run_config,
+        asset_selection=sorted(run.asset_selection) if run.asset_selection else None,
     )

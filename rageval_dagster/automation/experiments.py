@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
 
-from rageval_dagster.assets.experiments import HOLDER_TAG, experiment_key, experiment_trials
+from rageval_dagster.assets.experiments import ALIVE_TAG, experiment_key, experiment_trials
 from rageval_dagster.assets.partitions import EXPERIMENTS_PARTITIONS
 from rageval_dagster.automation.dagster_internals import partitions_at_work
 from rageval_dagster.automation.home import prepare_dagster_home
@@ -27,6 +27,7 @@ from rageval_dagster.resources.textless import textless_errors, without_texts
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment
+from rageval_dagster.storage.leases import TTL_S
 
 if TYPE_CHECKING:
     from rageval_dagster.experiments.planning import Batch
@@ -37,8 +38,8 @@ SENSOR = "rageval_experiments"
 INTERVAL_S = 30
 REQUESTS = 20
 """Runs asked for in one tick."""
-UNHELD_S = 180
-"""How long after its creation a run may have no process of its own."""
+UNHELD_S = 120
+"""How long after its creation a run may not have said that it works."""
 ATTEMPTS = 3
 
 
@@ -70,11 +71,14 @@ def run_experiment(
     key = experiment_key(experiment.client_id, number)
     copies, trials = defs.resolve_job_def(EXPERIMENT_COPIES_JOB), defs.resolve_job_def(EXPERIMENT_JOB)
     with dg.DagsterInstance.get() as instance:
-        end_dead_runs(instance, number)
+        end_dead_runs(instance, db, number)
         _ensure_partition(instance, key)
         at_work = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
         if instance.get_runs_count(at_work):
-            raise LeaseHeldError(f"experiment {number} is at work in Dagster; wait for its runs to end, then run again")
+            raise LeaseHeldError(
+                f"experiment {number} is at work in Dagster; wait for its runs to end, then run again (one that was "
+                f"killed is known to be after {max(TTL_S, UNHELD_S):.0f} s)"
+            )
         _execute(instance, copies, key, experiment, {})
         while (now := advance(db, settings, get_experiment(db, number))).batches:
             on_round(now.evaluations, now.most)
@@ -112,17 +116,18 @@ def _ensure_partition(instance: dg.DagsterInstance, *keys: str) -> None:
         instance.add_dynamic_partitions(EXPERIMENTS_PARTITIONS, missing)
 
 
-def end_dead_runs(instance: dg.DagsterInstance, number: int) -> None:
-    """Tells Dagster that runs of the experiment failed whose process on this machine is gone."""
-    from rageval_dagster.storage.leases import died
+def end_dead_runs(instance: dg.DagsterInstance, db: Database, number: int) -> None:
+    """Tells Dagster that runs of the experiment failed whose process has not said for a while that it works."""
+    from rageval_dagster.storage.leases import database_now
     from rageval_dagster.storage.types import utc_now
 
+    silent_since = database_now(db) - timedelta(seconds=TTL_S)
     filters = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
     for record in instance.get_run_records(filters):
         run = record.dagster_run
-        holder = run.tags.get(HOLDER_TAG)
+        alive = run.tags.get(ALIVE_TAG)
         late = record.create_timestamp < utc_now() - timedelta(seconds=UNHELD_S)
-        if died(holder) if holder is not None else late:
+        if datetime.fromisoformat(alive) < silent_since if alive is not None else late:
             end_dead_run(instance, run.run_id)
 
 
@@ -193,7 +198,7 @@ def experiment_sensor() -> dg.SensorDefinition:
         requests: list[dg.RunRequest] = []
 
         def go_on(experiment: Experiment) -> None:
-            end_dead_runs(context.instance, experiment.number)
+            end_dead_runs(context.instance, db, experiment.number)
             at_work = partitions_at_work(context.instance, EXPERIMENT_JOB)
             copies = _copies_request(context.instance, experiment)
             if copies is not None:

@@ -15,7 +15,8 @@ EXPERIMENT_JOB = "rageval_experiments"
 def _materializable(*modules: ModuleType) -> list[dg.AssetKey]:
     """Keys, not groups: a deployment may have other assets in groups of the same names."""
     assets = dg.load_assets_from_modules(modules)
-    return [key for each in assets if isinstance(each, dg.AssetsDefinition) for key in sorted(each.keys)]
+    made = [each for each in assets if isinstance(each, dg.AssetsDefinition) and each.is_materializable]
+    return [key for each in made for key in sorted(each.keys)]
 
 
 _BENCHMARK_KEYS = _materializable(corpus, benchmark)
@@ -23,7 +24,14 @@ _EVALUATION_KEYS = [*_BENCHMARK_KEYS, *_materializable(evaluation, history)]
 
 _EXPERIMENT_KEYS = _materializable(experiments)
 
-ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS, *_EXPERIMENT_KEYS]
+UNDUE_KEYS = [
+    corpus.corpus_version.key,
+    *(evaluation.retrieval_runs.key, evaluation.generated_answers.key, evaluation.metric_scores.key),
+    *(history.evaluation_runs.key, history.evaluation_report.key),
+]
+"""What the evaluation job makes of a client of which no dataset is due: all but the benchmark."""
+
+ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS, *history.history_views.keys, *_EXPERIMENT_KEYS]
 """Of all assets of this project."""
 
 evaluation_job = dg.define_asset_job(

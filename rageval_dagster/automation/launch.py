@@ -9,9 +9,10 @@ import dagster as dg
 from rageval_dagster.automation.alerts import after_run
 from rageval_dagster.automation.dagster_internals import CHECK_FAILED, is_interruption, root_cause, start_run
 from rageval_dagster.automation.home import prepare_dagster_home
-from rageval_dagster.automation.jobs import EVALUATION_JOB
+from rageval_dagster.automation.jobs import EVALUATION_JOB, UNDUE_KEYS
 from rageval_dagster.automation.progress import PROGRESS_LOGGER
 from rageval_dagster.automation.requests import ensure_partitions, run_config, run_tags
+from rageval_dagster.automation.selection import without_benchmark
 from rageval_dagster.resources import HistoryDatabase
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import ensure_client
@@ -64,7 +65,11 @@ def launch(
     job = defs.resolve_job_def(job_name)
     with dg.DagsterInstance.get() as instance:
         ensure_partitions(instance, [client_id])
-        config = {**run_config(trigger, **plan), "loggers": {PROGRESS_LOGGER: {}}}
+        left_out = job_name == EVALUATION_JOB and client_id in without_benchmark(db, settings, [client_id], plan)
+        if left_out:
+            job = job.get_subset(asset_selection=frozenset(UNDUE_KEYS))
+        chosen = run_config(trigger, renewal_left_out=left_out, **plan)
+        config = {**chosen, "loggers": {PROGRESS_LOGGER: {}}}
         assets = {spec.key.to_user_string() for spec in defs.resolve_all_asset_specs()}
         tags = run_tags(client_id, trigger)
         launched = execute(instance, job, config, tags, lambda step: on_step(step) if step in assets else None)

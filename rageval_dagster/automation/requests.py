@@ -7,7 +7,7 @@ import dagster as dg
 
 from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.dagster_internals import partitions_at_work, statuses_by_tag
-from rageval_dagster.automation.jobs import EVALUATION_JOB
+from rageval_dagster.automation.jobs import EVALUATION_JOB, UNDUE_KEYS
 from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.resources.settings import PLAN
 
@@ -22,8 +22,10 @@ def run_config(trigger: str, **plan: Any) -> dict[str, Any]:
     return {"resources": {PLAN: {"config": {"trigger": trigger, **chosen}}}}
 
 
-def run_request(client_id: str, trigger: str, run_key: str, **plan: Any) -> dg.RunRequest:
-    """A request for one client; Dagster skips a run key that it has seen before.
+def run_request(
+    client_id: str, trigger: str, run_key: str, without_benchmark: bool = False, **plan: Any
+) -> dg.RunRequest:
+    """A request for one client, for all assets or only those `UNDUE_KEYS`; Dagster skips a run key that it has seen.
 
     With the partition's tag it is complete: Dagster would look up the partition of each, which for 1,000 takes seconds.
     """
@@ -31,7 +33,8 @@ def run_request(client_id: str, trigger: str, run_key: str, **plan: Any) -> dg.R
         run_key=run_key,
         partition_key=partition_key(client_id),
         tags=run_tags(client_id, trigger),
-        run_config=run_config(trigger, **plan),
+        run_config=run_config(trigger, renewal_left_out=without_benchmark, **plan),
+        asset_selection=UNDUE_KEYS if without_benchmark else None,
     )
 
 
@@ -69,7 +72,9 @@ class AskedFor:
         """Whether a run of the client waits or goes on, whatever its trigger."""
         return partition_key(client_id) in self._going_on
 
-    def next_attempt(self, client_id: str, trigger: str, run_key: str, attempts: int) -> dg.RunRequest | None:
+    def next_attempt(
+        self, client_id: str, trigger: str, run_key: str, attempts: int, without_benchmark: bool = False
+    ) -> dg.RunRequest | None:
         """The request for a trigger for which there is no run but failed ones, fewer than `attempts`.
 
         Its key is new after each failed run: Dagster skips a key for ever, also when its run failed. A key that was
@@ -79,4 +84,4 @@ class AskedFor:
         failed = sum(status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED) for status in statuses)
         if failed < len(statuses) or failed >= attempts:
             return None
-        return run_request(client_id, trigger, run_key=f"{run_key}:{failed + 1}", only_if_changed=True)
+        return run_request(client_id, trigger, f"{run_key}:{failed + 1}", without_benchmark, only_if_changed=True)

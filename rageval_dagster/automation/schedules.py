@@ -7,6 +7,7 @@ import dagster as dg
 from rageval_dagster.automation.dagster_internals import is_cron
 from rageval_dagster.automation.jobs import evaluation_job
 from rageval_dagster.automation.requests import ensure_partitions, run_request
+from rageval_dagster.automation.selection import without_benchmark
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.resources import HistoryDatabase
@@ -41,7 +42,8 @@ def evaluation_schedules() -> list[dg.ScheduleDefinition]:
 def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
     """A run request per client whose settings name this time; a client that vanished from the store is left out.
 
-    A new dataset is made only where the last is older than EVALUATION_DATASET_MAX_AGE_DAYS: the run decides that.
+    The benchmark's assets are asked for only where a dataset is due, such as one older than
+    EVALUATION_DATASET_MAX_AGE_DAYS, or may be: where the documents changed.
     """
     enabled = load_settings().enabled
 
@@ -72,8 +74,9 @@ def _schedule(name: str, cron: str) -> dg.ScheduleDefinition:
         due = [client_id for client_id in present if time_of(settings, client_id) == cron]
         ensure_partitions(context.instance, due)  # the sensor may not have met them yet
         freeze(db, settings, dict.fromkeys(due, trigger), {})
+        fresh = without_benchmark(db, settings, due)
         for client_id in due:
-            yield run_request(client_id, trigger, run_key=f"{client_id}:{slot}")
+            yield run_request(client_id, trigger, f"{client_id}:{slot}", client_id in fresh)
         if not due:
             yield dg.SkipReason("no clients yet: ingest documents first")
 

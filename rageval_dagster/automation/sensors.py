@@ -11,10 +11,12 @@ from rageval_dagster.assets.partitions import clients_partitions
 from rageval_dagster.automation.jobs import evaluation_job
 from rageval_dagster.automation.requests import TRIGGER_TAG, AskedFor, missing_partitions
 from rageval_dagster.automation.schedules import time_of
+from rageval_dagster.automation.selection import without_benchmark
 from rageval_dagster.errors import StoreError
 from rageval_dagster.resources import DocumentStore, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.database import Database
 
 if TYPE_CHECKING:
     from rageval_dagster.corpus.watching import Look
@@ -59,7 +61,7 @@ def document_store_sensor() -> dg.SensorDefinition:
         except StoreError as error:
             return dg.SkipReason(str(error))
         to_add = missing_partitions(context.instance, [*seen.outstanding, *seen.stale])
-        asked = dict(islice(_requests(context.instance, settings, seen), REQUESTS))
+        asked = dict(islice(_requests(context.instance, db, settings, seen), REQUESTS))
         requests = list(asked.values())
         triggers = {client_id: request.tags[TRIGGER_TAG] for client_id, request in asked.items()}
         freeze(db, settings, triggers, {"only_if_changed": True})
@@ -73,7 +75,9 @@ def document_store_sensor() -> dg.SensorDefinition:
     return sensor
 
 
-def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") -> Iterator[tuple[str, dg.RunRequest]]:
+def _requests(
+    instance: dg.DagsterInstance, db: Database, settings: Settings, seen: "Look"
+) -> Iterator[tuple[str, dg.RunRequest]]:
     """With its client, for each change that is not evaluated yet, then for some of the scans that are due."""
     changes = {client_id: f"change:{change_seq}" for client_id, change_seq in seen.outstanding.items()}
     scans = {client_id: f"rescan:{due.since:%Y-%m-%dT%H:%M:%S}:{due.round}" for client_id, due in seen.stale.items()}
@@ -87,12 +91,14 @@ def _requests(instance: dg.DagsterInstance, settings: Settings, seen: "Look") ->
                 requested.add(client_id)
                 yield client_id, request
     rescans = 0
+    fresh = without_benchmark(db, settings, scans)
     for client_id, trigger in scans.items():
         if client_id in requested or asked.has_run(client_id) or time_of(settings, client_id) is None:
             continue
         # A scan that keeps failing is tried once more each time that the same age has gone by again.
         attempts = MAX_ATTEMPTS if seen.stale[client_id].round == 1 else 1
-        request = asked.next_attempt(client_id, trigger, f"{client_id}:{trigger}", attempts)
+        key = f"{client_id}:{trigger}"
+        request = asked.next_attempt(client_id, trigger, key, attempts, without_benchmark=client_id in fresh)
         if request is not None and rescans < RESCANS:
             rescans += 1
             yield client_id, request

@@ -1,6 +1,7 @@
 """What a client's generated datasets should be, and when and how far each is renewed."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -11,8 +12,8 @@ from rageval_dagster.benchmark.sampling import check_strategy
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.settings import Settings
 from rageval_dagster.settings.styles import TAKES, are_styles
-from rageval_dagster.storage.benchmark import Dataset, current_datasets
-from rageval_dagster.storage.clients import get_client
+from rageval_dagster.storage.benchmark import Dataset, current_datasets, current_datasets_of
+from rageval_dagster.storage.clients import Client, get_client, list_clients
 from rageval_dagster.storage.database import Database
 
 DEFAULT_NAME = "synthetic"
@@ -103,21 +104,25 @@ def specs_of(db: Database, client_id: str, spec: BenchmarkSpec) -> list[Benchmar
     Raises:
         DatasetError: a size or a strategy was asked for, and there are several; or an imported one has the name.
     """
+    return _specs(current_datasets(db, client_id), client_id, spec)
+
+
+def _specs(current: Sequence[Dataset], client_id: str, spec: BenchmarkSpec) -> list[BenchmarkSpec]:
     if not spec.every:
-        return [_in_its_styles(db, client_id, spec)]
-    names = [each.name for each in current_datasets(db, client_id) if each.kind == "generated"] or [spec.name]
+        return [_in_its_styles(current, client_id, spec)]
+    names = [each.name for each in current if each.kind == "generated"] or [spec.name]
     if len(names) > 1 and (spec.exact or spec.strategy):
         raise DatasetError(
             f"client {client_id!r} has several generated datasets ({', '.join(names)}): to change the size or the "
             "strategy of one, name it: rageval datasets generate --client NAME --name DATASET"
         )
-    return [_in_its_styles(db, client_id, replace(spec, name=name, every=False)) for name in names]
+    return [_in_its_styles(current, client_id, replace(spec, name=name, every=False)) for name in names]
 
 
-def _in_its_styles(db: Database, client_id: str, spec: BenchmarkSpec) -> BenchmarkSpec:
+def _in_its_styles(current: Sequence[Dataset], client_id: str, spec: BenchmarkSpec) -> BenchmarkSpec:
     if spec.shares is None:  # by rule
         return spec
-    dataset = current_dataset(db, client_id, spec)
+    dataset = _generated(current, client_id, spec)
     asked = None if dataset is None or spec.styled else dataset.stats.get("styles_asked")
     styles, styled = (spec.styles, spec.styled) if asked is None else (tuple(asked), True)
     return replace(spec, styles=styles, styled=styled, generator=styled_name(spec.generator, styles))
@@ -142,6 +147,41 @@ class Renewal:
 def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime | None = None) -> Renewal | None:
     """The renewal that is due, None if the current dataset will do."""
     dataset = current_dataset(db, client_id, spec)
+    corpus = None if dataset is None else get_client(db, client_id).corpus_version
+    return _renewal_due(corpus, dataset, spec, now or datetime.now(UTC))
+
+
+def fresh_clients(db: Database, specs: Mapping[str, BenchmarkSpec], now: datetime | None = None) -> set[str]:
+    """The clients, of those with a spec, of which no dataset is due, with the corpus as it was last scanned: none is to
+    be renewed, and each was held against this corpus. It takes three queries, however many clients there are.
+
+    One whose datasets cannot be renewed as the spec says is none: its run fails, and says why.
+    """
+    moment = now or datetime.now(UTC)
+    current: dict[str, list[Dataset]] = defaultdict(list)
+    for dataset in current_datasets_of(db, specs):
+        current[dataset.client_id].append(dataset)
+    known = [client for client in list_clients(db) if client.client_id in specs]
+    return {
+        client.client_id
+        for client in known
+        if _is_fresh(client, current[client.client_id], specs[client.client_id], moment)
+    }
+
+
+def _is_fresh(client: Client, current: Sequence[Dataset], spec: BenchmarkSpec, now: datetime) -> bool:
+    seen = [client.corpus_version, client.index_version]
+    if client.corpus_version is None or any(dataset.stats.get("seen") != seen for dataset in current):
+        return False
+    try:
+        meant = _specs(current, client.client_id, spec)
+        datasets = [(each, _generated(current, client.client_id, each)) for each in meant]
+    except DatasetError:
+        return False
+    return all(_renewal_due(client.corpus_version, dataset, each, now) is None for each, dataset in datasets)
+
+
+def _renewal_due(corpus: str | None, dataset: Dataset | None, spec: BenchmarkSpec, now: datetime) -> Renewal | None:
     spec = _with_asked_size(spec, dataset)
     reason = _draw_due(dataset, spec)
     if reason is not None:
@@ -151,12 +191,12 @@ def renewal_due(db: Database, client_id: str, spec: BenchmarkSpec, now: datetime
     if dataset is None or not spec.automatic:
         return None
     # Before the documents: where they change every day, some questions still make room for new ones now and then.
-    if (now or datetime.now(UTC)) - dataset.renewed_at > timedelta(days=spec.max_age_days):
+    if now - dataset.renewed_at > timedelta(days=spec.max_age_days):
         reason = f"the dataset is older than {spec.max_age_days:g} days"
         # It grows by no more than a first draw has: that never costs more than a first draw and a fifth.
         grown = min(max(spec.target, spec.size), dataset.qa_count + spec.size)
         return Renewal(reason, "rotate", max(planned_size(dataset), grown))
-    if get_client(db, client_id).corpus_version != dataset.stats.get("corpus_version"):
+    if corpus != dataset.stats.get("corpus_version"):
         return Renewal("the documents changed", "repair", planned_size(dataset))
     return None
 
@@ -206,7 +246,11 @@ def current_dataset(db: Database, client_id: str, spec: BenchmarkSpec) -> Datase
     Raises:
         DatasetError: an imported one has the name.
     """
-    found = [dataset for dataset in current_datasets(db, client_id) if dataset.name == spec.name]
+    return _generated(current_datasets(db, client_id), client_id, spec)
+
+
+def _generated(current: Sequence[Dataset], client_id: str, spec: BenchmarkSpec) -> Dataset | None:
+    found = [dataset for dataset in current if dataset.name == spec.name]
     if not found:
         return None
     if found[0].kind == "imported":

@@ -43,12 +43,11 @@ from rageval_dagster.storage.benchmark import Dataset, current_datasets
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, forget_failures, open_experiment
-from rageval_dagster.storage.leases import keep_lease, lease_holder
+from rageval_dagster.storage.leases import WAIT_S, keep_lease, lease_holder
 from rageval_dagster.storage.run_requests import freeze
 from rageval_dagster.text import plural
 
 MOST_COMBINATIONS = 100_000
-LEASE_WAIT_S = 60
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def prepare(
         Counts for people, and why copies failed.
 
     Raises:
-        LeaseHeldError: the client's documents have to be scanned, and somebody works on it for longer than a minute.
+        LeaseHeldError: the client's documents have to be scanned, and somebody works on it for longer than `WAIT_S`.
         StoreError: the document store does not answer.
         RagevalError: the experiment was deleted meanwhile, as with its client; no file of it stays.
     """
@@ -179,7 +178,7 @@ def prepare(
             client = ensure_client(db, experiment.client_id)
             if client.corpus_version is None or client.probe != store.probe(experiment.client_id):
                 holder = lease_holder(f"experiment {experiment.number}")
-                with keep_lease(db, experiment.client_id, holder, wait_s=LEASE_WAIT_S):
+                with keep_lease(db, experiment.client_id, holder, wait_s=WAIT_S):
                     scan_client(db, store, experiment.client_id, own.system)
         failed = make_copies(own, db, experiment, definition.documents, wanted, progress)
     return {"copies": len(wanted) - len(failed), "failed": sorted(set(failed.values()))}

@@ -13,9 +13,6 @@ TEXT_WARNING = (
     "which they cannot be deleted client by client"
 )
 
-WAIT_S = 60.0
-"""How long a run waits for another one of the same client, or for an ingestion, to end."""
-
 
 def end_dead_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
     """Tells Dagster of a run whose process died, or lost its lease, that it failed; gives it unless it ended before.
@@ -33,8 +30,8 @@ def end_dead_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | N
 class ClientLease(dg.ConfigurableResource):
     """Held from the first asset that needs it to the end of the run's process, with a heartbeat.
 
-    Runs from the UI, the daemon and the command line all take it. The holder's name tells host and process, so that
-    the lease of a process killed on this host is taken over at once, and any other's when it expires.
+    Runs from the UI, the daemon and the command line all take it, on whatever machine. That of a process that was
+    killed is taken over when it expires.
     """
 
     database: dg.ResourceDependency[HistoryDatabase]
@@ -48,13 +45,14 @@ class ClientLease(dg.ConfigurableResource):
             yield self
             return
         from rageval_dagster.storage.clients import ensure_client
-        from rageval_dagster.storage.leases import keep_lease, lease_holder, run_of
+        from rageval_dagster.storage.leases import WAIT_S, keep_lease, lease_holder, run_of
 
         db, client_id = self.database.open(), self.database.client_of(key)
-        before = ensure_client(db, client_id).dead_holder
-        if context.instance is not None and before is not None and (run_id := run_of(before)) is not None:
-            end_dead_run(context.instance, run_id)
+        ensure_client(db, client_id)
         log = context.log
         waiting = (lambda _: None) if log is None else log.warning
-        with keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S, waiting=waiting):
+        with keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S, waiting=waiting) as lease:
+            dead = run_of(lease.taken_from) if lease.taken_from else None
+            if context.instance is not None and dead is not None:
+                end_dead_run(context.instance, dead)
             yield self

@@ -26,6 +26,11 @@ class EvaluationPlan(dg.ConfigurableResource):
     )
     dataset_name: str = Field(default="", description="The dataset to generate; empty: all generated ones.")
     renew: bool = Field(default=False, description="Make a new dataset even if the current one is recent.")
+    renewal_left_out: bool = Field(
+        default=False,
+        description="The run leaves the benchmark's assets out, since nothing is due. Where its scan finds that "
+        "something is, they are made before anything is evaluated.",
+    )
     only_if_changed: bool = Field(default=False, description="End early if the scan finds no change.")
 
     def request(self, client_id: str) -> EvaluationRequest:

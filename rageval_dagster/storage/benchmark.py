@@ -12,7 +12,7 @@ from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.records import Candidate, Item
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.clients import check_name
-from rageval_dagster.storage.database import Database, retried, same, upsert
+from rageval_dagster.storage.database import Database, in_batches, retried, same, upsert
 from rageval_dagster.storage.tables import (
     NAME_LENGTH,
     benchmark_items,
@@ -318,7 +318,22 @@ def get_dataset(db: Database, dataset_id: int) -> Dataset:
 
 def current_datasets(db: Database, client_id: str) -> list[Dataset]:
     """The version of each of the client's datasets that was checked last, by name; without those that are retired."""
-    return [dataset for dataset in newest_versions(list_datasets(db, client_id)) if dataset.retired_at is None]
+    return current_datasets_of(db, [client_id])
+
+
+def current_datasets_of(db: Database, client_ids: Iterable[str]) -> list[Dataset]:
+    """The current datasets of several clients, by client and name: older versions, which are many, are not read."""
+    of = evaluation_datasets.c
+    age = sa.func.row_number().over(partition_by=(of.client_id, of.name), order_by=(of.checked_at.desc(), of.id.desc()))
+    found: list[Dataset] = []
+    with db.connect() as connection:
+        for batch in in_batches(client_ids):
+            versions = sa.select(of.id, age.label("age")).where(of.client_id.in_(batch)).subquery()
+            newest = evaluation_datasets.join(versions, versions.c.id == of.id)
+            query = sa.select(*_DATASET_COLUMNS).select_from(newest)
+            rows = connection.execute(query.where(versions.c.age == 1, of.retired_at.is_(None)))
+            found += [Dataset(**row._mapping) for row in rows]
+    return sorted(found, key=lambda dataset: (dataset.client_id, dataset.name))
 
 
 def newest_versions(datasets: Iterable[Dataset]) -> list[Dataset]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.storage.corpus import finish_change
 from rageval_dagster.storage.database import Database, retried, upsert
-from rageval_dagster.storage.leases import died, unknown_client
+from rageval_dagster.storage.leases import unknown_client
 from rageval_dagster.storage.tables import (
     CLIENT_ID_LENGTH,
     client_systems,
@@ -20,7 +20,7 @@ from rageval_dagster.storage.tables import (
     corpus_versions,
     evaluation_runs,
 )
-from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.types import database_clock, utc_now
 from rageval_dagster.text import TURNS_DIRECTION
 
 _NOT_IN_NAMES = {"Cc", "Cs", "Zl", "Zp"}
@@ -32,7 +32,8 @@ class Client:
 
     `change_seq` counts the observed changes of its documents, `scanned_seq` is the last one that a scan has seen,
     `evaluated_seq` the last one that was evaluated;
-    `probe` is the store's cheap fingerprint up to which changes are counted.
+    `probe` is the store's cheap fingerprint up to which changes are counted. `is_busy` is whether somebody works on the
+    client just now: a run, or an ingestion.
     """
 
     client_id: str
@@ -49,22 +50,13 @@ class Client:
     vanished_at: datetime | None
     notified_at: datetime | None
     lease_holder: str | None
-    lease_expires_at: datetime | None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether somebody is working on the client just now: a run, or an ingestion."""
-        return self.lease_holder is not None and self.dead_holder is None
-
-    @property
-    def dead_holder(self) -> str | None:
-        """Who has the client's lease but died without giving it back, if anybody."""
-        if self.lease_holder is None or self.lease_expires_at is None:
-            return None
-        return self.lease_holder if self.lease_expires_at <= utc_now() or died(self.lease_holder) else None
+    is_busy: bool
 
 
-_COLUMNS = [clients.c[name] for name in Client.__dataclass_fields__]
+_COLUMNS = [
+    *(clients.c[name] for name in Client.__dataclass_fields__ if name != "is_busy"),
+    sa.case((clients.c.lease_expires_at > database_clock(), True), else_=False).label("is_busy"),
+]
 
 
 @retried

@@ -5,10 +5,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+from math import ceil
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -16,10 +16,13 @@ from sqlalchemy.engine import Connection
 from rageval_dagster.errors import DatabaseError, LeaseHeldError, RagevalError
 from rageval_dagster.storage.database import Database, retried
 from rageval_dagster.storage.tables import clients
-from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.types import database_clock
 
 TTL_S = 90.0
 """How long a lease lives without a heartbeat: longer than an outage of the database that is waited out."""
+
+WAIT_S = TTL_S + 10
+"""How long a run waits for a lease that somebody has: longer than that of a process that was killed lives."""
 
 POLL_S = 1.0
 """How often a lease that somebody else has is asked for again."""
@@ -27,25 +30,25 @@ POLL_S = 1.0
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to work on a client until it expires; `token` grows with every acquisition (fencing)."""
+    """The right to work on a client until it expires; `token` grows with every acquisition (fencing).
+
+    `taken_from` is who had it before and let it expire, if anybody.
+    """
 
     client_id: str
     holder: str
     token: int
+    taken_from: str | None = None
 
 
 @dataclass(frozen=True)
 class HeldLease:
-    """Who has a client's lease, and until when."""
+    """Who has a client's lease, and until when; `is_dead` is whether it expired by the database's clock."""
 
     client_id: str
     holder: str
     expires_at: datetime
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether nobody works under it any more: it expired, or its process is gone."""
-        return self.expires_at <= utc_now() or died(self.holder)
+    is_dead: bool
 
     @property
     def run_id(self) -> str | None:
@@ -54,8 +57,9 @@ class HeldLease:
 
 
 def lease_holder(purpose: str) -> str:
-    """The name under which this process holds a lease: where it runs, its number and start, and what for."""
-    return f"{_place()}:{os.getpid()}.{_start_of(os.getpid()) or ''}:{purpose}"
+    """The name under which this process holds a lease: where it runs, its number, and what for. It tells people who it
+    is; whether it lives, only its heartbeat tells."""
+    return f"{socket.gethostname()}:{os.getpid()}:{purpose}"
 
 
 def run_of(holder: str) -> str | None:
@@ -65,8 +69,12 @@ def run_of(holder: str) -> str | None:
 
 def held_leases(db: Database) -> list[HeldLease]:
     """Those that somebody took and did not give back, by client; those of the dead included."""
+    expires_at = clients.c.lease_expires_at
     query = sa.select(
-        clients.c.client_id, clients.c.lease_holder.label("holder"), clients.c.lease_expires_at.label("expires_at")
+        clients.c.client_id,
+        clients.c.lease_holder.label("holder"),
+        expires_at.label("expires_at"),
+        sa.case((expires_at <= database_clock(), True), else_=False).label("is_dead"),
     )
     rows = db.rows(query.where(clients.c.lease_expires_at.is_not(None)))
     return sorted((HeldLease(**row._mapping) for row in rows), key=lambda lease: lease.client_id)
@@ -76,18 +84,17 @@ def held_leases(db: Database) -> list[HeldLease]:
 def acquire_lease(db: Database, client_id: str, holder: str, ttl_s: float = TTL_S) -> Lease:
     """Takes the client's lease for `ttl_s` seconds, if nobody holds it or it has expired.
 
-    A lease that `lease_holder` named is free, too, once the process on this machine that held it has died.
-
     Raises:
-        LeaseHeldError: somebody, even a holder of the same name, has it; the message says who and until when.
+        LeaseHeldError: somebody, even a holder of the same name, has it; the message says who, and when it is free if
+            that one was killed.
     """
-    now = utc_now()
     with db.begin(checked=False) as connection:
-        query = sa.select(clients.c.lease_holder, clients.c.lease_token, clients.c.lease_expires_at)
+        columns = (clients.c.lease_holder, clients.c.lease_token, clients.c.lease_expires_at)
+        query = sa.select(*columns, database_clock().label("now"))
         row = connection.execute(query.where(clients.c.client_id == client_id)).one_or_none()
         if row is None:
             raise unknown_client(client_id)
-        free = row.lease_expires_at is None or row.lease_expires_at <= now or died(row.lease_holder)
+        free = row.lease_expires_at is None or row.lease_expires_at <= row.now
         # Of two that see it free, the one that first raises the token gets it.
         taken = (
             free
@@ -97,27 +104,33 @@ def acquire_lease(db: Database, client_id: str, holder: str, ttl_s: float = TTL_
                 .values(
                     lease_holder=holder,
                     lease_token=row.lease_token + 1,
-                    lease_expires_at=now + timedelta(seconds=ttl_s),
+                    lease_expires_at=row.now + timedelta(seconds=ttl_s),
                 )
             ).rowcount
         )
     if not taken:
+        # Of two that saw it free, the other one has it now: for as long as anybody.
+        left = ttl_s if free else (row.lease_expires_at - row.now).total_seconds()
+        holder = "another run" if free or not row.lease_holder else row.lease_holder
         raise LeaseHeldError(
-            f"client {client_id!r} is being worked on by {row.lease_holder or 'another run'}; "
-            "wait for it to end, then run again"
+            f"client {client_id!r} is being worked on by {holder}; wait for it to end, then run again "
+            f"(if it was killed, the client is free in {ceil(left)} s)"
         )
-    return Lease(client_id, holder, row.lease_token + 1)
+    return Lease(client_id, holder, row.lease_token + 1, row.lease_holder)
 
 
+@retried
 def renew_lease(db: Database, lease: Lease, ttl_s: float = TTL_S) -> None:
     """Keeps the lease for `ttl_s` seconds from now.
 
     Raises:
         LeaseHeldError: it was lost: it expired and another run took it, or it was released.
     """
-    expires = utc_now() + timedelta(seconds=ttl_s)
-    if not db.execute(sa.update(clients).where(*_is_held(lease)).values(lease_expires_at=expires), checked=False):
-        raise _lost(lease)
+    with db.begin(checked=False) as connection:
+        now = connection.execute(sa.select(database_clock())).scalar_one()
+        expires = {"lease_expires_at": now + timedelta(seconds=ttl_s)}
+        if not connection.execute(sa.update(clients).where(*_is_held(lease)).values(expires)).rowcount:
+            raise _lost(lease)
 
 
 def release_lease(db: Database, lease: Lease) -> None:
@@ -145,45 +158,47 @@ def keep_lease(
         LeaseHeldError: at the start if somebody has it; in the block, or at its end, if it was lost on the way.
     """
     lease = _acquire_within(db, client_id, holder, ttl_s, wait_s, waiting)
-    ended, lost = threading.Event(), threading.Event()
+    lost = threading.Event()
 
-    def renew() -> None:
-        while not ended.wait(ttl_s / 4):
-            try:
-                renew_lease(db, lease, ttl_s)
-            except LeaseHeldError:
-                lost.set()
-                return
-            except DatabaseError:
-                continue  # the database may answer again before the lease expires
+    def renew() -> bool:
+        try:
+            renew_lease(db, lease, ttl_s)
+        except LeaseHeldError:
+            lost.set()
+        except DatabaseError:
+            pass  # the database may answer again before the lease expires
+        return not lost.is_set()
 
-    heartbeat = threading.Thread(target=renew, name=f"lease-{lease.token}", daemon=True)
-    heartbeat.start()
     try:
-        with db.checking(_fence(lease)):
+        with beating(f"lease-{lease.token}", renew, ttl_s), db.checking(_fence(lease)):
             yield lease
     finally:
-        ended.set()
-        heartbeat.join()
         release_lease(db, lease)
     if lost.is_set():
         raise _lost(lease)
 
 
-def died(holder: str) -> bool:
-    """Whether the holder is a process of this machine, as `lease_holder` names it, that is no more."""
-    place, _, rest = holder.partition(":")
-    number, _, start = rest.partition(":")[0].partition(".")
-    if place != _place() or not number.isdigit():
-        return False
+@contextmanager
+def beating(name: str, beat: Callable[[], bool], ttl_s: float = TTL_S) -> Iterator[None]:
+    """Calls `beat` every `ttl_s` / 4, from a thread of that name, for the length of a block or until it gives False."""
+    ended = threading.Event()
+
+    def go_on() -> None:
+        while not ended.wait(ttl_s / 4) and beat():
+            pass
+
+    heartbeat = threading.Thread(target=go_on, name=name, daemon=True)
+    heartbeat.start()
     try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # another user's
-    started = _start_of(int(number))
-    return bool(start) and started is not None and started != start
+        yield
+    finally:
+        ended.set()
+        heartbeat.join()
+
+
+def database_now(db: Database) -> datetime:
+    """By the clock that leases go by."""
+    return db.scalars(sa.select(database_clock()))[0]
 
 
 def unknown_client(client_id: str) -> RagevalError:
@@ -209,30 +224,13 @@ def _acquire_within(
     while True:
         try:
             return acquire_lease(db, client_id, holder, ttl_s)
-        except LeaseHeldError:
+        except LeaseHeldError as error:
             if time.monotonic() >= deadline:
                 raise
             if not told:
-                waiting(f"somebody works on client {client_id!r}: waiting for that to end, at most {wait_s:.0f} s")
+                waiting(f"{error}: waiting for that to end, at most {wait_s:.0f} s")
                 told = True
             time.sleep(POLL_S)
-
-
-def _place() -> str:
-    """This machine since it started, and of its containers this one: where a process number means the same process."""
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
-        return f"{socket.gethostname()}/{boot}/{Path('/proc/self/ns/pid').readlink().name.strip('pid:[]')}"
-    return socket.gethostname()
-
-
-def _start_of(number: int) -> str | None:
-    """When a process began, since its number is used again after it; empty once it ended, None where nothing tells."""
-    try:
-        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return "" if fields[0] in "ZX" else fields[19]  # Z, X: ended, and its parent has not asked how
 
 
 def _is_held(lease: Lease) -> list[sa.ColumnElement[bool]]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import BigInteger, DateTime, Dialect, Integer, String, Text
 from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -91,3 +93,22 @@ class UtcTime(TypeDecorator[datetime]):
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+class database_clock(FunctionElement[datetime]):  # noqa: N801  (a function of SQL)
+    """Now by the clock of the database: what machines agree on that share one, whose own clocks differ."""
+
+    type = UtcTime()
+    inherit_cache = True
+
+
+_CLOCKS = {
+    "sqlite": "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')",  # as SQLAlchemy writes moments there
+    "postgresql": "clock_timestamp()",
+    "mysql": "utc_timestamp(6)",
+}
+
+
+@compiles(database_clock)
+def _clock(_element: database_clock, compiler: Any, **_: Any) -> str:
+    return _CLOCKS[compiler.dialect.name]

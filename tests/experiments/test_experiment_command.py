@@ -19,6 +19,7 @@ from rageval_dagster.storage.experiments import list_experiments
 from tests.cli.running import Run, refused
 from tests.experiments.small import CHUNKINGS, CLIENT, alike, calls_of, definition, own, prepared
 from tests.llm.scripted_server import ScriptedServer
+from tests.lost_heartbeats import let_experiments_fall_silent
 from tests.pipeline.small_project import Project
 
 
@@ -94,6 +95,8 @@ def test_killed_three_times_it_comes_to_what_an_undisturbed_one_comes_to(varied:
     for dies_at in (3, 40, 90):
         killed = subprocess.run(command, env={**environment, "DIES_AT": str(dies_at)}, capture_output=True, check=False)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
+        with dg.DagsterInstance.get() as instance:
+            let_experiments_fall_silent(instance)
     disturbed = json.loads(run("experiment", "run", file, "--json").out)
     asked = len(calls_of(varied))
     with dg.DagsterInstance.get() as instance:

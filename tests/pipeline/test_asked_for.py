@@ -22,6 +22,7 @@ from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.leases import held_leases, keep_lease, lease_holder
 from tests.cli.running import Ended
+from tests.lost_heartbeats import let_leases_expire
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.other_rag import TOKEN, OtherRag, serving
 from tests.pipeline.small_project import PLACES, Project, documents
@@ -165,6 +166,7 @@ def test_a_killed_run_is_resumed_by_its_number_with_what_it_was_asked_for(loaded
         killed.kill()
         killed.wait()
     asked = len(system.asked)
+    let_leases_expire(loaded.database())
     [listed] = json.loads(rageval("runs", "list", "--json").out)
     assert (listed["run"], listed["status"]) == (1, "interrupted")
     edit_settings(loaded, system)
@@ -210,6 +212,7 @@ def test_the_same_command_again_starts_anew(
         killed.kill()
         killed.wait()
     asked = len(system.asked)
+    let_leases_expire(loaded.database())
     assert json.loads(rageval(*EVALUATE).out)["run_id"] == 2
     # One question tells the version, and whose answers may be used; a first run asks all two times more.
     assert len(system.asked) - asked == asked_again + 2 * QUESTIONS

@@ -13,6 +13,7 @@ import pytest
 
 from rageval_dagster.storage.database import open_database
 from tests.conftest import new_database
+from tests.lost_heartbeats import let_leases_expire
 from tests.pipeline.small_project import Project
 from tests.pipeline.table_rows import hashes_left_over, rows_of
 from tests.pipeline.warm_process import WarmProcess, warm_process
@@ -38,6 +39,12 @@ class Copy:
         """Evaluates the client; the exit status. `die_at`: as `WarmProcess.start` has it."""
         warm.start(self.folder, self.environment, "acme", TRIGGER, die_at)
         return warm.wait()
+
+    def wait_out(self) -> None:
+        """Time goes by until the lease of the killed run is free."""
+        db = open_database(self.url)
+        let_leases_expire(db)
+        db.dispose()
 
     def rows(self) -> dict[str, list[str]]:
         db = open_database(self.url)
@@ -91,5 +98,6 @@ def test_killed_at_any_moment_and_run_again(
         moment = writes * (2 * kill + 1) // (2 * kills)
         with copy_of(f"kill{kill}") as killed:
             assert killed.run(warm, die_at=moment) == -signal.SIGKILL
+            killed.wait_out()
             assert killed.run(warm) == 0, (killed.folder / "run.log").read_text()
             assert killed.rows() == expected, f"killed before write {moment} of {writes}"

@@ -33,6 +33,7 @@ from rageval_dagster.definitions import defs
 from rageval_dagster.gate.incidents import EndedRun, Freshness, note_run
 from rageval_dagster.records import Item
 from rageval_dagster.storage.forgetting import left_alone, rows_of, tombstone
+from tests.lost_heartbeats import let_leases_expire
 from tests.pipeline.looks import nightly_requests, tick
 from tests.pipeline.small_project import CANARY, Project
 from tests.pipeline.two_clients import FORGOTTEN, OTHER, WORD
@@ -143,6 +144,7 @@ def forget_and_die(point: str) -> None:
 def test_a_forgetting_that_was_killed_is_run_again_and_ends(two_clients: Project, point: str) -> None:
     assert exit_code_of(forget_and_die, point) == KILLED
     assert traces(two_clients) != []
+    let_leases_expire(two_clients.database())
     assert forget(FORGOTTEN) == 0
     assert traces(two_clients) == []
     assert tombstone(two_clients.database(), FORGOTTEN) is not None

@@ -20,6 +20,7 @@ from rageval_dagster.storage.tables import item_results, llm_calls
 from tests.cli.running import Run, refused
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.lost_heartbeats import let_leases_expire
 from tests.pipeline.small_project import Project, documents
 
 KEY = "sk-canary-0123456789abcdef"
@@ -220,6 +221,7 @@ def test_a_killed_process_pays_only_for_what_is_missing(loaded: Project, monkeyp
         for _ in range(4):
             process[:] = [subprocess.Popen(command, env=variables, cwd=loaded.folder, stderr=subprocess.DEVNULL)]
             codes.append(process[0].wait())
+            let_leases_expire(undisturbed.database())
     assert codes == [-signal.SIGKILL] * 3 + [0]
     # What was on its way when the process died is asked again: at most one round for each kill.
     assert calls <= len(server.requests) <= calls + 3 * 16

@@ -17,6 +17,7 @@ from rageval_dagster.storage.clients import ensure_client, get_client
 from rageval_dagster.telling.links import FLEET_FILE, report_path
 from tests.cli.running import Run, refused
 from tests.llm.scripted_server import Fault, ScriptedServer
+from tests.lost_heartbeats import let_leases_expire
 from tests.pipeline.looks import look
 from tests.pipeline.services import ROOT
 from tests.pipeline.small_project import CANARY, Project, documents, holding
@@ -182,6 +183,7 @@ def test_a_killed_run_is_told_by_the_next_command_or_by_the_sensors(
         )
         assert killed.returncode == KILLED, killed.stderr
         assert pages(assistant) == before, "it could not say it itself"
+        let_leases_expire(assistant.database())
         tell()
         report, fleet = pages(assistant)
         told = "The last run failed while retrieving passages: its process died. "

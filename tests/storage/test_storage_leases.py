@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, tzinfo
 from multiprocessing.connection import Connection
 
 import pytest
@@ -12,9 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from rageval_dagster.errors import LeaseHeldError
-from rageval_dagster.storage import leases
+from rageval_dagster.storage import leases, types
 from rageval_dagster.storage.clients import ensure_client, get_client, observe_probe
 from rageval_dagster.storage.database import Database, open_database
+from rageval_dagster.storage.types import utc_now
+from tests.lost_heartbeats import let_leases_expire
 from tests.processes import exit_code_of
 
 
@@ -56,12 +59,25 @@ def take_lease(url: str) -> None:
     leases.acquire_lease(db, "acme", leases.lease_holder("evaluate"))
 
 
-def test_the_lease_of_a_process_that_died_here_is_free_and_of_a_living_one_is_not(sqlite_db: Database) -> None:
-    url = sqlite_db.engine.url.render_as_string(hide_password=False)
+def test_the_lease_of_a_process_that_died_is_free_when_it_expires_and_who_asks_is_told_when(db: Database) -> None:
+    url = db.engine.url.render_as_string(hide_password=False)
     assert exit_code_of(take_lease, url) == 0
-    leases.acquire_lease(sqlite_db, "acme", leases.lease_holder("evaluate"))
-    with pytest.raises(LeaseHeldError, match="evaluate"):
-        leases.acquire_lease(sqlite_db, "acme", leases.lease_holder("ingest"))
+    with pytest.raises(LeaseHeldError, match=r"evaluate; .*if it was killed, the client is free in [1-9][0-9]? s"):
+        leases.acquire_lease(db, "acme", leases.lease_holder("ingest"))
+    told: list[str] = []
+    with (
+        pytest.raises(LeaseHeldError),
+        leases.keep_lease(db, "acme", leases.lease_holder("ingest"), wait_s=0.01, waiting=told.append),
+    ):
+        pass
+    assert "evaluate" in told[0]
+    assert "if it was killed, the client is free in" in told[0]
+    [held] = leases.held_leases(db)
+    assert not held.is_dead
+    let_leases_expire(db)
+    [held] = leases.held_leases(db)
+    assert held.is_dead
+    assert leases.acquire_lease(db, "acme", leases.lease_holder("ingest")).taken_from == held.holder
 
 
 def test_of_eight_that_want_a_lease_at_once_one_gets_it(db: Database) -> None:
@@ -167,10 +183,34 @@ def test_who_stood_still_until_another_took_over_writes_no_more(db: Database) ->
     assert get_client(db, "acme").lease_holder is None
 
 
-def test_a_process_that_has_the_number_of_one_that_ended_does_not_stand_for_it() -> None:
-    mine = leases.lease_holder("run 1")
-    place, process, purpose = mine.split(":")
-    number, _, start = process.partition(".")
-    assert not leases.died(mine)
-    assert leases.died(f"{place}:{number}.{int(start) - 1}:{purpose}")
-    assert not leases.died(f"elsewhere/{place.partition('/')[2]}:{number}.{int(start) - 1}:{purpose}")
+def test_leases_go_by_the_clock_of_the_database_which_is_utc_on_all_of_them(db: Database) -> None:
+    ensure_client(db, "acme")
+    about = timedelta(seconds=1)  # SQLite's has milliseconds
+    before = utc_now() - about
+    assert before <= leases.database_now(db) <= utc_now() + about
+    leases.acquire_lease(db, "acme", "run 1", ttl_s=600)
+    [held] = leases.held_leases(db)
+    assert before <= held.expires_at - timedelta(seconds=600) <= utc_now() + about
+    assert get_client(db, "acme").is_busy
+    let_leases_expire(db)
+    assert not get_client(db, "acme").is_busy
+
+
+class SlowMachine(datetime):
+    """The clock of a machine that is a day behind."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.now(tz) - timedelta(days=1)
+
+
+def take_lease_by_a_wrong_clock(url: str) -> None:
+    types.datetime = SlowMachine  # pyright: ignore[reportAttributeAccessIssue]
+    take_lease(url)
+
+
+def test_a_machine_whose_clock_is_wrong_holds_its_lease_as_long_as_others(db: Database) -> None:
+    url = db.engine.url.render_as_string(hide_password=False)
+    assert exit_code_of(take_lease_by_a_wrong_clock, url) == 0
+    with pytest.raises(LeaseHeldError, match="evaluate"):
+        leases.acquire_lease(db, "acme", "run 2")

@@ -22,6 +22,18 @@ def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) 
     worker.work(settings, processes, max_runs, max_memory_mb)
 
 
+def waiting_runs(settings: Settings) -> dict[str, int] | None:
+    """How many of Dagster's runs have not ended, by status; None where its storage does not answer."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from rageval_dagster.automation.home import instance_runs
+
+    try:
+        return instance_runs(settings)
+    except SQLAlchemyError:
+        return None
+
+
 def parts(settings: Settings) -> Iterator[Part]:
     """What is found of launcher, Dagster's storage, broker and workers, one after the other; nothing on one machine.
 

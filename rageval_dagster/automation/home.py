@@ -97,6 +97,17 @@ def prepare_dagster_home(settings: Settings) -> Path:
     return home
 
 
+def instance_runs(settings: Settings) -> dict[str, int]:
+    """How many runs of the instance have not ended, by status."""
+    import dagster as dg
+
+    from rageval_dagster.automation.dagster_internals import unfinished_runs
+
+    prepare_dagster_home(settings)
+    with dg.DagsterInstance.get() as instance:
+        return unfinished_runs(instance)
+
+
 def dagster_yaml(settings: Settings) -> str:
     """The dagster.yaml of these settings; secrets are named by their variables."""
     text = DAGSTER_YAML.read_text(encoding="utf-8")

@@ -293,6 +293,7 @@ class Settings(Table):
     serve_max_body_mb: Annotated[int, Field(ge=1, le=100)] = _setting(
         "RAGEVAL_SERVE_MAX_BODY_MB", 1, "a whole number from 1 to 100", "machine"
     )
+    metrics_per_client: bool = _setting("RAGEVAL_METRICS_PER_CLIENT", False, _FLAG, "machine")
     report_dir_setting: str | None = _setting("RAGEVAL_REPORT_DIR", None, "a folder", "machine")
     report_base_url: Annotated[str, Field(pattern=r"^https?://[^\s#?\"<>()]+$")] | None = _setting(
         "RAGEVAL_REPORT_BASE_URL", None, "http(s)://... under which the folder of reports is served", "machine"

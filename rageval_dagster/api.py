@@ -21,10 +21,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rageval_dagster.app.datasets import generate_dataset
 from rageval_dagster.app.evaluate import Plan, evaluate_clients
+from rageval_dagster.app.fleet import waiting_runs
 from rageval_dagster.app.worker import P, Result, WorkerDiedError, in_worker
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import DatabaseError, RagevalError, SettingsError, place
@@ -32,6 +34,7 @@ from rageval_dagster.evaluation.leaks import passages_of_others
 from rageval_dagster.network import TooDeepError, parsed_json
 from rageval_dagster.report.labelling import LabelPages
 from rageval_dagster.report.page import served_page
+from rageval_dagster.report.prometheus import CONTENT_TYPE, FleetMetrics
 from rageval_dagster.report.serving import ReportPages, html
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -47,6 +50,7 @@ from rageval_dagster.telling.words import capitalised
 from rageval_dagster.text import CONTROL, showable
 
 PREFIX = "/api/v1/evaluation"
+METRICS = "/metrics"
 _DIGITS = 6
 _MOST_REASONS = 3
 _MOST_TROUBLES = 10
@@ -285,7 +289,7 @@ def _said(status: int, detail: Any, headers: dict[str, str] | None = None) -> Re
 
 def _is_page(path: str) -> bool:
     """Whether people look at what stands there, not programs."""
-    return not path.startswith(PREFIX)
+    return not path.startswith(PREFIX) and path != METRICS
 
 
 def _refused(path: str, status: int, why: str) -> Response:
@@ -345,6 +349,11 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
         )
         return _runs(db, found)
 
+    numbers = FleetMetrics(db, settings.metrics_per_client)
+
+    def metrics(_: Request) -> Response:
+        return Response(numbers.text(waiting_runs(settings)), media_type=CONTENT_TYPE)
+
     # FastAPI's own page takes its scripts from a public server.
     app = FastAPIOffline(
         title="rageval",
@@ -353,6 +362,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
         redirect_slashes=False,  # to an address with the host: behind a proxy, another one than people open
     )
     app.include_router(routes)
+    app.router.routes.append(Route(METRICS, metrics))
     reports = ReportPages(settings, db, token, clock)
     app.router.routes.extend([*reports.routes(), *LabelPages(db, reports).routes()])
     app.add_middleware(_Guard, token=token, most_bytes=settings.serve_max_body_mb * _MB)

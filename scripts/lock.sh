@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes what pyproject.toml resolves to today in a fresh environment, every version pinned: requirements.lock for users,
-# and requirements-dev.lock with what tests and checks need beside it.
+# requirements-fleet.lock with what the extras celery, postgres and k8s need beside it, and requirements-dev.lock with what
+# tests and checks need beside both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work="$(mktemp -d)"
@@ -13,14 +14,22 @@ freeze() {
   pip freeze --exclude-editable --exclude pip --exclude setuptools | sed -E 's/^torch( @ .*|==.*)$/torch==2.13.0/'
 }
 
+beside() { grep --invert-match --line-regexp --fixed-strings "${@/#/--file=}"; }
+
 pip install --quiet torch==2.13.0
-pip install --quiet --editable .
+# dagster-k8s takes no newer kubernetes, and Chroma takes any.
+pip install --quiet 'kubernetes<37' --editable .
 {
   echo "# Written by scripts/lock.sh; install with: pip install -r requirements.lock"
   freeze
 } > requirements.lock
-pip install --quiet --constraint requirements.lock --editable '.[dev]'
+pip install --quiet --constraint requirements.lock --editable '.[celery,postgres,k8s]'
 {
-  echo "# Written by scripts/lock.sh; what tests and checks need beside requirements.lock"
-  freeze | grep --invert-match --line-regexp --fixed-strings --file requirements.lock
+  echo "# Written by scripts/lock.sh; what the extras celery, postgres and k8s need beside requirements.lock"
+  freeze | beside requirements.lock
+} > requirements-fleet.lock
+pip install --quiet --constraint requirements.lock --constraint requirements-fleet.lock --editable '.[dev]'
+{
+  echo "# Written by scripts/lock.sh; what tests and checks need beside requirements.lock and requirements-fleet.lock"
+  freeze | beside requirements.lock requirements-fleet.lock
 } > requirements-dev.lock

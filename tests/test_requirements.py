@@ -1,4 +1,4 @@
-"""requirements.lock installs what users need, all of it and nothing for tests; requirements-dev.lock adds the rest."""
+"""requirements.lock installs what users need, all of it and nothing for tests; the other locks add to it."""
 
 import re
 from importlib.metadata import distribution
@@ -34,8 +34,12 @@ def needed(extra: str = "") -> set[str]:
 
 
 def test_users_get_what_they_need_and_no_tools_for_tests() -> None:
-    users, tests = pinned("requirements.lock"), pinned("requirements-dev.lock")
+    files = ("requirements.lock", "requirements-fleet.lock", "requirements-dev.lock")
+    users, fleet, tests = (pinned(file) for file in files)
     assert needed() <= users
-    assert needed("dev") <= users | tests
-    assert not users & tests
+    for extra in ("celery", "postgres", "k8s"):
+        assert needed(extra) <= users | fleet
+    assert needed("dev") <= users | fleet | tests
+    assert sum(map(len, (users, fleet, tests))) == len(users | fleet | tests), "each package is pinned once"
+    assert {"celery", "dagster-celery", "dagster-postgres", "dagster-k8s"} <= fleet
     assert {"pytest", "pyright", "ruff", "playwright", "xllamacpp", "pyarrow"} <= tests

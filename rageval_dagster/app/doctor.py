@@ -13,6 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
+from rageval_dagster.app import fleet
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import (
@@ -44,7 +45,7 @@ Row = dict[str, str]
 
 
 def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
-    """What is found of settings, schedule, database, document store, models and systems, one after the other.
+    """What is found of settings, schedule, databases, workers, document store, models and systems, one after the other.
 
     Each chat model is asked one small question, in which there is nothing of any document. A message is sent to each
     webhook only to test it. The user's own systems are asked only with `ask`: a question of a client's each.
@@ -60,6 +61,11 @@ def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
         yield _row("settings", "warning", strange)
     yield _checked("schedule", _schedule, settings)
     yield _checked("database", _database, settings)
+    try:
+        for part in fleet.parts(settings):
+            yield _row(*part)
+    except SettingsError as error:
+        yield _row("launcher", "no", str(error))
     clients: list[str] = []
     found = _checked("document store", _documents, settings, clients)
     yield found

@@ -148,6 +148,18 @@ def partitions_at_work(instance: dg.DagsterInstance, job: str) -> set[str]:
     return {row.partition for row in _rows(instance.run_storage, sa.select(RunsTable.c.partition).where(*here))}
 
 
+def unfinished_runs(instance: dg.DagsterInstance) -> dict[str, int]:
+    """How many runs have not ended, by their status in small letters; each status that there is."""
+    from dagster._core.storage.dagster_run import FINISHED_STATUSES
+    from dagster._core.storage.runs.schema import RunsTable
+
+    unfinished = [status.value for status in dg.DagsterRunStatus if status not in FINISHED_STATUSES]
+    status = RunsTable.c.status
+    query = sa.select(status, sa.func.count()).where(status.in_(unfinished)).group_by(status)
+    counts = {row[0]: row[1] for row in _rows(instance.run_storage, query)}
+    return {each.lower(): counts.get(each, 0) for each in unfinished}
+
+
 def runs_of(instance: dg.DagsterInstance, partition: str | None, owned: Owned) -> dict[str, bool]:
     """{run id: whether it has ended} of a partition, or (None) of no single one: runs of owned jobs and assets."""
     from dagster._core.storage.dagster_run import FINISHED_STATUSES

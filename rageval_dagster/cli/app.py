@@ -22,6 +22,7 @@ from rageval_dagster.cli import (
     score,
     serve,
     trec,
+    worker,
 )
 
 app = typer.Typer(
@@ -49,4 +50,5 @@ app.add_typer(config.app, name="config")
 app.command("status")(overview.status)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.command("doctor")(doctor.doctor)

@@ -105,6 +105,12 @@ _TEXT_VECTORS: "dict[str, OrderedDict[bytes, np.ndarray]]" = {}
 """By model and token ids: the answerer reads a passage's lines as one, and the metrics embed it as it stands."""
 
 
+def forget_vectors() -> None:
+    """Drops the vectors of all texts; the models stay loaded."""
+    _TOKEN_VECTORS.clear()
+    _TEXT_VECTORS.clear()
+
+
 class TransformerEmbedder:
     """A sentence-transformers model; safe to use from several threads."""
 

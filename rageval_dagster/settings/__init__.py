@@ -1,7 +1,15 @@
 """Settings: environment variables, `.env` and `rageval.toml`, read into one frozen object for each client."""
 
 from rageval_dagster.settings.loading import CONFIG_FILE, describe, load_settings
-from rageval_dagster.settings.model import DEFAULT_EMBEDDING_MODEL, JudgeWeights, Setting, Settings
+from rageval_dagster.settings.model import (
+    BROKER_VARIABLE,
+    DAGSTER_DATABASE_VARIABLE,
+    DEFAULT_EMBEDDING_MODEL,
+    LAUNCHER_VARIABLE,
+    JudgeWeights,
+    Setting,
+    Settings,
+)
 from rageval_dagster.settings.systems import (
     BUILT_IN_SYSTEMS,
     CallableDefinition,
@@ -13,9 +21,12 @@ from rageval_dagster.settings.systems import (
 )
 
 __all__ = [
+    "BROKER_VARIABLE",
     "BUILT_IN_SYSTEMS",
     "CONFIG_FILE",
+    "DAGSTER_DATABASE_VARIABLE",
     "DEFAULT_EMBEDDING_MODEL",
+    "LAUNCHER_VARIABLE",
     "CallableDefinition",
     "ContextFields",
     "HttpDefinition",

@@ -14,6 +14,9 @@ from rageval_dagster.errors import SettingsError, unwritable
 from rageval_dagster.settings.styles import TAKES, are_styles
 from rageval_dagster.settings.systems import BUILT_IN_SYSTEMS, RecordedDefinition, SystemDefinition, Table
 
+LAUNCHER_VARIABLE = "RAGEVAL_LAUNCHER"
+BROKER_VARIABLE = "RAGEVAL_BROKER_URL"
+DAGSTER_DATABASE_VARIABLE = "RAGEVAL_DAGSTER_DATABASE_URL"
 DEFAULT_EMBEDDING_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 _PositiveInt = Annotated[int, Field(ge=1)]
@@ -64,6 +67,15 @@ def _setting(
     A `table` stands in rageval.toml by itself, beside [defaults].
     """
     return Field(default=default, alias=variable, description=takes, json_schema_extra={"scope": scope})
+
+
+def _of_schemes(*schemes: str) -> AfterValidator:
+    def check(url: SecretStr | None) -> SecretStr | None:
+        if url is not None and url.get_secret_value().partition("://")[0] not in schemes:
+            raise ValueError("another kind of URL")
+        return url
+
+    return AfterValidator(check)
 
 
 class Budget(Table):
@@ -176,6 +188,16 @@ class Settings(Table):
     # Where things live.
     home_dir: str = _setting("RAGEVAL_HOME", ".rageval", "a folder", "machine")
     database_url_setting: SecretStr | None = _setting("RAGEVAL_DATABASE_URL", None, "a database URL", "machine")
+    launcher: Literal["default", "celery", "k8s"] = _setting(
+        LAUNCHER_VARIABLE, "default", "default, celery or k8s", "machine"
+    )
+    broker_url: Annotated[SecretStr | None, _of_schemes("redis", "rediss", "amqp", "amqps")] = _setting(
+        BROKER_VARIABLE, None, "redis(s)://... or amqp(s)://...", "machine"
+    )
+    # Dagster's package brings psycopg2, and without a driver's name SQLAlchemy takes another.
+    dagster_database_url: Annotated[SecretStr | None, _of_schemes("postgresql+psycopg2")] = _setting(
+        DAGSTER_DATABASE_VARIABLE, None, "postgresql+psycopg2://...", "machine"
+    )
     chroma_url: str | None = _setting("RAGEVAL_CHROMA_URL", None, "http(s)://host:port of a Chroma server", "file")
     chroma_path: str | None = _setting("RAGEVAL_CHROMA_PATH", None, "the folder of an embedded Chroma", "file")
     chroma_token: SecretStr | None = _setting("RAGEVAL_CHROMA_TOKEN", None, "the Chroma server's token", "file")
@@ -271,6 +293,7 @@ class Settings(Table):
     serve_max_body_mb: Annotated[int, Field(ge=1, le=100)] = _setting(
         "RAGEVAL_SERVE_MAX_BODY_MB", 1, "a whole number from 1 to 100", "machine"
     )
+    metrics_per_client: bool = _setting("RAGEVAL_METRICS_PER_CLIENT", False, _FLAG, "machine")
     report_dir_setting: str | None = _setting("RAGEVAL_REPORT_DIR", None, "a folder", "machine")
     report_base_url: Annotated[str, Field(pattern=r"^https?://[^\s#?\"<>()]+$")] | None = _setting(
         "RAGEVAL_REPORT_BASE_URL", None, "http(s)://... under which the folder of reports is served", "machine"
@@ -307,7 +330,8 @@ class Settings(Table):
         """These settings, knowing where they come from and what may hold for a client alone.
 
         Raises:
-            SettingsError: they name a system that there is not, or a model for documents that no model may see.
+            SettingsError: they name a system that there is not, a model for documents that no model may see, or workers
+                without a broker.
         """
         self._source = source
         unknown = [name for name in self.system if name not in (*BUILT_IN_SYSTEMS, *self.systems)]
@@ -315,6 +339,10 @@ class Settings(Table):
             raise SettingsError(
                 f"system: there is no {unknown[0]!r}: define [defaults.systems.{unknown[0]}] in rageval.toml, or "
                 f"choose one of {', '.join([*BUILT_IN_SYSTEMS, *self.systems])}"
+            )
+        if self.launcher == "celery" and self.broker_url is None:
+            raise SettingsError(
+                f"{LAUNCHER_VARIABLE}=celery takes {BROKER_VARIABLE}, too: where runs wait for a worker"
             )
         taken = [name for name in self.systems if name in BUILT_IN_SYSTEMS]
         if taken:

@@ -23,8 +23,10 @@ from tests.llm.scripted_server import ScriptedServer
 from tests.loopback import free_port
 from tests.pipeline.small_project import Project, documents
 
-ELSEWHERE = re.compile(r"curl -X POST http://localhost:8000/api/v1/|rageval (serve|doctor --test-webhook)$")
-"""Run by tests/test_api.py and tests/cli/test_cli_alerts.py: they need a server that answers."""
+ELSEWHERE = re.compile(
+    r"curl -X POST http://localhost:8000/api/v1/|rageval (serve|worker --processes 2|doctor --test-webhook)$"
+)
+"""Run by tests/test_api.py, tests/pipeline/test_workers.py and tests/cli/test_cli_alerts.py: they need a server."""
 SERVICES = ("dagster-daemon", "dagster-webserver")
 PLACES = {"RAGEVAL_CONFIG", "RAGEVAL_HOME", "DAGSTER_HOME", "RAGEVAL_CHROMA_TOKEN_FILE"}
 

@@ -1,0 +1,122 @@
+"""Workers, broker and Dagster's storage: working there, and whether each is as the settings say."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from rageval_dagster.settings import BROKER_VARIABLE, DAGSTER_DATABASE_VARIABLE, Settings
+from rageval_dagster.text import plural
+
+_TIMEOUT_S = 3
+
+Part = tuple[str, str, str]
+"""What is looked at; yes, no or warning; and the finding."""
+
+
+def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) -> None:
+    """Works on runs until it is stopped; see `automation.worker.work`."""
+    import rageval_dagster.definitions  # noqa: F401 - before the processes are forked: each has it from the start
+    from rageval_dagster.automation import worker
+
+    worker.work(settings, processes, max_runs, max_memory_mb)
+
+
+def waiting_runs(settings: Settings) -> dict[str, int] | None:
+    """How many of Dagster's runs have not ended, by status; None where its storage does not answer."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from rageval_dagster.automation.home import instance_runs
+
+    try:
+        return instance_runs(settings)
+    except SQLAlchemyError:
+        return None
+
+
+def parts(settings: Settings) -> Iterator[Part]:
+    """What is found of launcher, Dagster's storage, broker and workers, one after the other; nothing on one machine.
+
+    What needs a part that does not work is not looked at.
+    """
+    from rageval_dagster.automation.home import differences, missing_packages, prepare_dagster_home
+
+    if settings.launcher == "default" and settings.dagster_database_url is None:
+        return
+    if missing := missing_packages(settings):
+        yield "launcher", "no", missing
+        return
+    file = prepare_dagster_home(settings) / "dagster.yaml"
+    if differing := differences(file, settings):
+        told = (
+            f"{file} does not have what {' and '.join(differing)} says: delete it, and it is written anew, or change it"
+        )
+        yield "launcher", "no", told
+        return
+    yield "launcher", "yes", f"{settings.launcher}, as {file} says"
+    if settings.dagster_database_url is not None:
+        yield _storage(settings.dagster_database_url)
+    if settings.launcher == "celery" and settings.broker_url is not None:
+        broker = _broker(settings.broker_url)
+        yield broker
+        if broker[1] == "yes":
+            yield _workers(settings.broker_url, file.read_text(encoding="utf-8"))
+
+
+def _storage(url: SecretStr) -> Part:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
+
+    part, where = "Dagster's storage", _place(url)
+    engine = sa.create_engine(url.get_secret_value(), connect_args={"connect_timeout": _TIMEOUT_S})
+    try:
+        with engine.connect() as connection:
+            connection.execute(sa.text("SELECT 1"))
+    except SQLAlchemyError as error:
+        why = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())
+        return part, "no", f"{where} cannot be used ({why}): see that it runs, and {DAGSTER_DATABASE_VARIABLE}"
+    finally:
+        engine.dispose()
+    return part, "yes", f"{where} answers"
+
+
+def _broker(url: SecretStr) -> Part:
+    from kombu.connection import Connection
+
+    part, where = "broker", _place(url)
+    try:
+        with Connection(url.get_secret_value(), connect_timeout=_TIMEOUT_S) as connection:
+            connection.ensure_connection(max_retries=1, timeout=_TIMEOUT_S)
+            # Redis refuses a wrong password with the first command.
+            connection.default_channel.close()
+    except Exception as error:  # noqa: BLE001 - each of the broker's libraries has its own
+        why = type(error).__name__
+        return part, "no", f"{where} cannot be used ({why}): see that it runs, and {BROKER_VARIABLE}"
+    return part, "yes", f"{where} answers"
+
+
+def _workers(url: SecretStr, dagster_yaml: str) -> Part:
+    import yaml
+    from celery import Celery
+
+    with Celery(broker=url.get_secret_value()) as app:
+        answered = app.control.inspect(timeout=_TIMEOUT_S).stats() or {}
+    processes = [stats["pool"]["max-concurrency"] for name, stats in answered.items() if name.startswith("rageval-")]
+    if not processes:
+        return "workers", "no", "no worker answers: start rageval worker, with the same settings"
+    found = f"{plural(len(processes), 'worker')} for {plural(sum(processes), 'run')} at once"
+    runs = yaml.safe_load(dagster_yaml).get("concurrency", {}).get("runs", {}).get("max_concurrent_runs")
+    if isinstance(runs, int) and runs > sum(processes):
+        more = f"{found}, and max_concurrent_runs in dagster.yaml is {runs}: runs that wait too long there fail"
+        return "workers", "warning", f"{more}; start more workers, or lower it"
+    return "workers", "yes", found
+
+
+def _place(url: SecretStr) -> str:
+    """Where a server is, without its user and password."""
+    parts = urlsplit(url.get_secret_value())
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        port = ""
+    return f"{parts.scheme.partition('+')[0]} at {parts.hostname or 'localhost'}{port}"

@@ -1,0 +1,89 @@
+"""A worker of a fleet: a Celery worker with the broker of dagster.yaml, which keeps nothing of a run for the next."""
+
+import gc
+import os
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from rageval_dagster.automation.home import prepare_dagster_home
+from rageval_dagster.errors import SettingsError
+from rageval_dagster.functions import forget_changed_modules
+from rageval_dagster.settings import LAUNCHER_VARIABLE, Settings
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+_KEPT = {"rageval_dagster.resources.database._open", "rageval_dagster.rag.callable._started_loop"}
+"""Caches that a run leaves as they are: of open connections, and of a thread."""
+
+
+def celery_app(settings: Settings) -> "Celery":
+    """The Celery application of the instance's launcher, without connecting to anything.
+
+    Raises:
+        SettingsError: dagster.yaml names another launcher, or a package is missing.
+    """
+    home = prepare_dagster_home(settings)
+    with dg.DagsterInstance.get() as instance:
+        app: Any = getattr(instance.run_launcher, "celery", None)
+        if app is None:
+            raise SettingsError(
+                f"{home / 'dagster.yaml'} starts runs by {type(instance.run_launcher).__name__}, not by workers: set "
+                f"{LAUNCHER_VARIABLE}=celery and delete the file, which is then written anew, or change it"
+            )
+    return app
+
+
+def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) -> None:
+    """Works on runs until it is stopped; each of the `processes` is replaced after `max_runs` runs, or after one that
+    left it with more than `max_memory_mb`."""
+    app = celery_app(settings)
+    from celery.signals import task_postrun, task_prerun
+    from dagster_celery.tasks import create_execute_job_task
+
+    create_execute_job_task(app)
+    task_prerun.connect(_before_run)
+    task_postrun.connect(_after_run)
+    app.worker_main(
+        [
+            *("worker", "--pool", "prefork", "--loglevel", "INFO", "--without-gossip", "--without-mingle"),
+            *("--hostname", f"rageval-{uuid.uuid4().hex[:8]}@%h", "--queues", app.conf.task_default_queue),
+            *("--concurrency", str(processes), "--max-tasks-per-child", str(max_runs)),
+            *("--max-memory-per-child", str(max_memory_mb * 1024)),
+        ]
+    )
+
+
+_environment: dict[str, str] = {}
+
+
+def _before_run(**_: object) -> None:
+    _environment.clear()
+    _environment.update(os.environ)
+    forget_changed_modules()
+
+
+def _after_run(**_: object) -> None:
+    """Takes out of this process what the run left: variables of a `.env`, which Dagster reads in, and texts."""
+    os.environ.clear()
+    os.environ.update(_environment)
+    forget_texts()
+
+
+def forget_texts() -> None:
+    """Empties every cache of this package in which texts of a client may stand; models stay loaded."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != "rageval_dagster":
+            continue
+        for kept, value in list(vars(module).items()):
+            clear = getattr(value, "cache_clear", None)
+            if clear is not None and f"{name}.{kept}" not in _KEPT:
+                clear()
+    if "rageval_dagster.embedding.models" in sys.modules:
+        from rageval_dagster.embedding.models import forget_vectors
+
+        forget_vectors()
+    gc.collect()

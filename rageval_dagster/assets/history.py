@@ -56,6 +56,7 @@ def evaluation_runs(
     from rageval_dagster.gate.asking_again import ask_again
     from rageval_dagster.gate.decision import GateContext, judge_all
     from rageval_dagster.gate.spec import GateSpec
+    from rageval_dagster.labels.estimates import keep_estimates
     from rageval_dagster.storage.clients import set_systems
     from rageval_dagster.telling.links import ReportLinks
     from rageval_dagster.telling.run_page import run_metadata, verdict_tag
@@ -92,7 +93,9 @@ def evaluation_runs(
     verdicts = [verdict_of(db, each, gate.spec.max_error_share) for each in judge_all(db, reports, gate)]
     note_evaluated(db, client_id, own.system)
     step.context.instance.add_run_tags(run_id, {VERDICT_TAG: verdict_tag(verdicts)})
-    metadata = run_metadata(db, reports, verdicts, ReportLinks(own.report_base_url), gate.spec, own.thresholds)
+    estimates = keep_estimates(db, [report.evaluation for report in reports])
+    links = ReportLinks(own.report_base_url)
+    metadata = run_metadata(db, reports, verdicts, links, gate.spec, own.thresholds, estimates)
     return {label: _shown(value) for label, value in metadata.items()}
 
 

@@ -94,12 +94,16 @@ def read(
     as_json: JsonOption = False,
 ) -> None:
     """Takes over the labels of a file. A bad row is refused by row and field, and the rest is taken over."""
+    from rageval_dagster.labels.estimates import keep_estimates
     from rageval_dagster.labels.files import read_labels
     from rageval_dagster.storage.clients import get_client
+    from rageval_dagster.storage.evaluations import evaluations_by_id
+    from rageval_dagster.storage.labels import labelled_evaluations
 
     _, db = open_all()
     get_client(db, client)
     found = read_labels(db, client, file, person)
+    keep_estimates(db, evaluations_by_id(db, labelled_evaluations(db, client)).values())
     if as_json:
         print_json({"saved": found.saved, "blank": found.blank, "refused": [each.to_dict() for each in found.refused]})
     else:
@@ -153,6 +157,7 @@ def _json(found: "Estimate") -> dict[str, Any]:
 
 
 def _lines(answers: "LabelledAnswers", found: "Estimate") -> list[str]:
+    from rageval_dagster.telling.calibration import corrected_mean, off_by
     from rageval_dagster.telling.words import metric_name, number, signed
 
     corrected = found.corrected
@@ -163,14 +168,8 @@ def _lines(answers: "LabelledAnswers", found: "Estimate") -> list[str]:
     if corrected.mean is None:
         lines.append(f"  not calibrated: {corrected.lacking}")
     else:
-        between = f"95 %: {number(corrected.low)} to {number(corrected.high)}"
-        lines.append(f"  corrected mean     {number(corrected.mean)} ({between}, {plural(corrected.labels, 'label')})")
-        bias = corrected.bias or 0.0
-        by = number(abs(bias))
-        is_off = by != number(0.0)
-        lines.append(
-            f"  the judge {'over' if bias > 0.0 else 'under'}rates by {by}" if is_off else "  the judge is not off"
-        )
+        lines.append(f"  corrected mean     {corrected_mean(corrected)}")
+        lines.append(f"  {off_by(corrected.bias or 0.0)}")
         lines.append(f"  labels alone would be {corrected.gain or 1.0:.2f} times as wide")
     if found.agreement is not None:
         beyond = "" if found.kappa is None else f", kappa {signed(found.kappa)}"

@@ -116,7 +116,9 @@ def show(
         nowhere_defined,
         unknown_chunks,
     )
+    from rageval_dagster.telling.calibration import calibration_lines
     from rageval_dagster.telling.verdicts import good_values_told
+    from rageval_dagster.telling.words import capitalised
 
     if metric and by is None:
         raise RagevalError("--metric goes with --by category or --by document")
@@ -140,6 +142,9 @@ def show(
     found = look_at(settings, db, report, just_made=True)
     own = settings.for_client_or_default(report.evaluation.client_id)
     print("\n".join(evaluation_lines(own, db, found, shown=True)))
+    scored = [name for name, each in report.summaries.items() if each.n_scored]
+    for line in calibration_lines(scored, found.estimates):
+        print(cell(capitalised(line)))
     if every:
         row = _row(report.evaluation) | _in_words(report.evaluation)
         print(f"\n{cell(good_values_told(report, own.thresholds))}\n")

@@ -1,0 +1,62 @@
+"""How far a judge can be trusted, in words and numbers: what people's labels make of its scores."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rageval_dagster.evaluation.summary import is_by_model
+from rageval_dagster.labels.estimates import Estimate
+from rageval_dagster.statistics import Corrected
+from rageval_dagster.telling.words import metric_name, number
+from rageval_dagster.text import plural
+
+NOT_CALIBRATED = "not calibrated"
+"""Of a judge that nobody's labels were held against."""
+
+
+def off_by(bias: float) -> str:
+    """`the judge overrates by .09`; `the judge is not off`."""
+    by = number(abs(bias))
+    return "the judge is not off" if by == number(0.0) else f"the judge {'over' if bias > 0 else 'under'}rates by {by}"
+
+
+def corrected_mean(corrected: Corrected) -> str:
+    """`.82 (95 %: .75 to .89, 60 labels)`."""
+    between = f"95 %: {number(corrected.low)} to {number(corrected.high)}"
+    return f"{number(corrected.mean)} ({between}, {plural(corrected.labels, 'label')})"
+
+
+def calibration(metric_id: str, found: Estimate | None) -> str | None:
+    """`corrected .82 (95 %: .75 to .89, 60 labels); the judge overrates by .09, agrees with people on 87 %`.
+
+    None for a metric that needs no judge and has no label.
+    """
+    if found is None:
+        return NOT_CALIBRATED if is_by_model(metric_id) else None
+    corrected = found.corrected
+    if corrected.mean is None:
+        return f"{NOT_CALIBRATED}: {corrected.lacking}"
+    agrees = "" if found.agreement is None else f", agrees with people on {found.agreement:.0%}".replace("%", " %")
+    return f"corrected {corrected_mean(corrected)}; {off_by(corrected.bias or 0.0)}{agrees}"
+
+
+def calibration_lines(metric_ids: Iterable[str], estimates: Mapping[str, Estimate]) -> list[str]:
+    """A line for each metric that has labels, and one that names the judged ones that have none."""
+    lines, without = [], []
+    for metric_id in metric_ids:
+        said = calibration(metric_id, estimates.get(metric_id))
+        if said == NOT_CALIBRATED:
+            without.append(metric_name(metric_id))
+        elif said is not None:
+            lines.append(f"{metric_name(metric_id)}: {said}")
+    return [*lines, *([f"{NOT_CALIBRATED}: {', '.join(without)}"] if without else [])]
+
+
+def calibration_json(found: Estimate) -> dict[str, Any]:
+    """The numbers, as `--json` prints them; those that labels do not suffice for are null."""
+    corrected = found.corrected
+    return {
+        **{name: getattr(corrected, name) for name in ("mean", "low", "high", "labels", "bias")},
+        "agreement": found.agreement,
+        "kappa": found.kappa,
+        "lacking": corrected.lacking,
+    }

@@ -87,6 +87,7 @@ def evaluation_runs(
             judging.tools(client_id, run_id, afresh=True),
         ),
         recorded=own.for_client(client_id).recorded,
+        tools_afresh=lambda: judging.tools(client_id, run_id, afresh=True),
         progress=step.progress,
         warn=step.context.log.warning,
     )

@@ -41,10 +41,10 @@ def estimates_of(db: Database, evaluations: Iterable[Evaluation]) -> dict[int, d
     Where nobody labelled anything, that is one query a client.
     """
     found: dict[int, dict[str, Estimate]] = {}
-    labelled: dict[str, list[str]] = {}
+    labelled: dict[str, dict[str, int]] = {}
     for evaluation in evaluations:
         if evaluation.client_id not in labelled:
-            labelled[evaluation.client_id] = label_storage.labelled_metrics(db, evaluation.client_id)
+            labelled[evaluation.client_id] = label_storage.labelled_counts(db, evaluation.client_id)
         found[evaluation.id] = {}
         for metric_id in labelled[evaluation.client_id]:
             try:

@@ -18,6 +18,9 @@ from rageval_dagster.storage.tables import (
 )
 from rageval_dagster.storage.types import utc_now
 
+MOST_CHECKED = 60
+"""Labelled answers that are judged anew by a metric in one evaluation, to see whether its judge has changed."""
+
 _ANSWER = ("client_id", "result_id")
 
 
@@ -70,11 +73,14 @@ def load_labels(db: Database, client_id: str, metric_id: str, result_ids: Iterab
     return {name: sorted(found[name], key=lambda each: each.person) for name in sorted(found)}
 
 
-def load_queue(db: Database, client_id: str, metric_id: str, result_ids: Iterable[str]) -> dict[str, Queued]:
-    """{result id: its place} of those that have a stratum."""
+def load_queue(
+    db: Database, client_id: str, metric_id: str, result_ids: Iterable[str] | None = None
+) -> dict[str, Queued]:
+    """{result id: its place} of those that have a stratum; of all of the client's where none are named."""
     of = label_queue.c
     query = sa.select(of.result_id, of.stratum, of.place).where(of.client_id == client_id, of.metric_id == metric_id)
-    return {row.result_id: Queued(row.stratum, row.place) for row in db.rows_in(query, of.result_id, result_ids)}
+    rows = db.rows(query) if result_ids is None else db.rows_in(query, of.result_id, result_ids)
+    return {row.result_id: Queued(row.stratum, row.place) for row in rows}
 
 
 def save_queue(db: Database, client_id: str, metric_id: str, queued: Mapping[str, Queued]) -> None:
@@ -101,11 +107,12 @@ def last_place(db: Database, client_id: str, metric_id: str) -> int:
     return db.scalars(query)[0] or 0
 
 
-def labelled_metrics(db: Database, client_id: str) -> list[str]:
-    """The ids of the metrics by which people labelled any of the client's answers."""
+def labelled_counts(db: Database, client_id: str) -> dict[str, int]:
+    """{metric id: how many of the client's answers people labelled by it}, without metrics that have none."""
     of = answer_labels.c
-    query = sa.select(of.metric_id).where(of.client_id == client_id).distinct().order_by(of.metric_id)
-    return db.scalars(query)
+    count = sa.func.count(of.result_id.distinct()).label("answers")
+    query = sa.select(of.metric_id, count).where(of.client_id == client_id).group_by(of.metric_id)
+    return {row.metric_id: row.answers for row in db.rows(query.order_by(of.metric_id))}
 
 
 def labelled_evaluations(db: Database, client_id: str) -> set[int]:

@@ -136,7 +136,7 @@ def judge_calls(settings: Settings, k: int) -> int:
     """What the judge is asked about one result of usual size by all the metrics that the client runs."""
     from rageval_dagster.metrics.registry import chosen_metrics, options_of
 
-    return judge_calls_of(chosen_metrics(settings, options_of(settings, k)))
+    return settings.judge_repeats * judge_calls_of(chosen_metrics(settings, options_of(settings, k)))
 
 
 def check_calls(db: Database, settings: Settings, client_id: str, k: int) -> int:
@@ -147,7 +147,8 @@ def check_calls(db: Database, settings: Settings, client_id: str, k: int) -> int
     if not labelled:
         return 0
     metrics = [each for each in chosen_metrics(settings, options_of(settings, k)) if each.id in labelled]
-    return sum(min(labelled[each.id], MOST_CHECKED) * judge_calls_of([each]) for each in metrics)
+    asked = sum(min(labelled[each.id], MOST_CHECKED) * judge_calls_of([each]) for each in metrics)
+    return settings.judge_repeats * asked
 
 
 def judge_calls_of(metrics: "Sequence[Metric]") -> int:

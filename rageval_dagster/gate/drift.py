@@ -79,8 +79,13 @@ def drift_of(
 
 
 def is_found(drift: Drift, decision: Decision, alpha: float, looks: int) -> bool:
-    """Whether the judge surely changed: among so many looks, or at once where the metric regressed, which is rare."""
-    return drift.p_value <= alpha / (1 if decision == "regressed" else looks)
+    """Whether the judge surely changed, in any of so many looks.
+
+    Where the metric regressed, which is rare, the one question is whether the judge became harsher: at `alpha` alone.
+    """
+    if decision == "regressed" and drift.shift < 0.0:
+        return drift.p_value / 2.0 <= alpha
+    return drift.p_value <= alpha / looks
 
 
 def of_system(difference: float, low: float, high: float, drift: Drift, labelled: Corrected | None) -> OfSystem:

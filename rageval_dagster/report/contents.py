@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from rageval_dagster.benchmark.renewal import shortage
-from rageval_dagster.evaluation.summary import EvaluationReport, failures, report_of
+from rageval_dagster.evaluation.summary import EvaluationReport, contradictions, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, gone_items
 from rageval_dagster.gate.decision import Judged, judged_before
@@ -38,7 +38,7 @@ from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.advice import Advised, advised, suspected
 from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
-from rageval_dagster.telling.calibration import calibration
+from rageval_dagster.telling.calibration import calibration, self_agreement
 from rageval_dagster.telling.verdicts import (
     MoreQuestions,
     Verdict,
@@ -264,6 +264,7 @@ def _evaluation_contents(
     )
     compared = {row.metric_id: row for row in judged.comparisons}
     labelled = estimates_of(db, [evaluation])[evaluation.id]
+    varying = contradictions(db, report)
     figures = [
         Figure(
             name,
@@ -271,7 +272,7 @@ def _evaluation_contents(
             summary,
             good_value(summary, settings.thresholds),
             compared.get(name),
-            calibration(name, labelled.get(name)),
+            "; ".join(filter(None, [calibration(name, labelled.get(name)), self_agreement(varying.get(name))])) or None,
         )
         for name, summary in report.summaries.items()
     ]

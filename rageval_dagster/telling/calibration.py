@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rageval_dagster.evaluation.summary import is_by_model
+from rageval_dagster.evaluation.summary import Contradiction, is_by_model
 from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.statistics import Corrected
 from rageval_dagster.telling.words import metric_name, number
@@ -37,6 +37,13 @@ def calibration(metric_id: str, found: Estimate | None) -> str | None:
         return f"{NOT_CALIBRATED}: {corrected.lacking}"
     agrees = "" if found.agreement is None else f", agrees with people on {found.agreement:.0%}".replace("%", " %")
     return f"corrected {corrected_mean(corrected)}; {off_by(corrected.bias or 0.0)}{agrees}"
+
+
+def self_agreement(found: Contradiction | None) -> str | None:
+    """`the judge contradicts itself on 8 % of the answers (spread .05)`; None where it was asked once."""
+    if found is None:
+        return None
+    return f"the judge contradicts itself on {100 * found.share:.0f} % of the answers (spread {number(found.spread)})"
 
 
 def calibration_lines(metric_ids: Iterable[str], estimates: Mapping[str, Estimate]) -> list[str]:

@@ -9,6 +9,8 @@ import pytest
 from rageval_dagster.benchmark.formats.table import write_table
 from rageval_dagster.labels.files import COLUMNS
 from rageval_dagster.records import Outcome
+from rageval_dagster.storage.evaluations import get_evaluation
+from rageval_dagster.storage.views import read_view
 from tests.cli.running import Run, refused
 from tests.pipeline.small_project import Project
 from tests.storage.history_builder import answer_all, finish, make_dataset, make_items, open_run, score_all, summary
@@ -52,6 +54,26 @@ def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run,
     assert shown[2].endswith(", 29 labels)")
     assert shown[3].strip().startswith("the judge overrates by .")
     assert shown[-1] == "  1 answer drawn and not labelled yet"
+    # And wherever else the judge's mean stands.
+    found = json.loads(run("labels", "show", "--client", "acme", "--json").out)
+    corrected = json.loads(run("runs", "show", "1", "--json").out)["metrics"][FAITHFULNESS]["corrected"]
+    assert (corrected["mean"], corrected["bias"], corrected["labels"]) == (found["mean"], found["bias"], 29)
+    [line] = [line for line in run("runs", "show", "1").out.splitlines() if line.startswith("Faithfulness (overlap): ")]
+    assert line.startswith("Faithfulness (overlap): corrected .")
+    assert "29 labels); the judge overrates by ." in line
+    assert "agrees with people on " in line
+    [row] = [row for row in read_view(evaluated.database(), "metric_history") if row["metric_id"] == FAITHFULNESS]
+    assert (row["corrected_mean"], row["labels"]) == (found["mean"], 29)
+    assert row["judge_bias"] == pytest.approx(found["bias"])
+
+
+def test_a_judge_without_labels_is_not_calibrated(evaluated: Project, run: Run) -> None:
+    db = evaluated.database()
+    finish(db, get_evaluation(db, 1), {"judge.overall": 0.9, FAITHFULNESS: 0.8, "retrieval.mrr": 1.0})
+    assert "Not calibrated: overall (judge)" in run("runs", "show", "1").out.splitlines()
+    metrics = json.loads(run("runs", "show", "1", "--json").out)["metrics"]
+    assert metrics["judge.overall"]["corrected"] is None
+    assert "corrected" not in metrics["retrieval.mrr"]
 
 
 @pytest.mark.parametrize(

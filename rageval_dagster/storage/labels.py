@@ -215,3 +215,18 @@ def newest_judge_checks(db: Database, evaluation_ids: Iterable[int]) -> dict[str
         )
         for row in rows
     }
+
+
+def labelled_results(db: Database, client_id: str, metric_id: str) -> dict[str, int]:
+    """{result id: the newest complete evaluation that has it} of the answers of which people said anything."""
+    labels, runs, items = answer_labels.c, evaluation_runs.c, run_items.c
+    query = (
+        sa.select(items.result_id, sa.func.max(runs.id).label("newest"))
+        .join(run_items, items.evaluation_id == runs.id)
+        .join(answer_labels, same(answer_labels, run_items, *_ANSWER))
+        .where(runs.client_id == client_id, runs.status == "complete")
+        .where(labels.metric_id == metric_id, labels.value.is_not(None))
+        .group_by(items.result_id)
+        .order_by(items.result_id)
+    )
+    return {row.result_id: row.newest for row in db.rows(query)}

@@ -7,10 +7,11 @@ from rageval_dagster.evaluation.summary import Contradiction, is_by_model
 from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.statistics import Corrected
 from rageval_dagster.telling.words import metric_name, number
-from rageval_dagster.text import plural
+from rageval_dagster.text import named, plural
 
 NOT_CALIBRATED = "not calibrated"
 """Of a judge that nobody's labels were held against."""
+MOST_NAMED = 5
 
 
 def off_by(bias: float) -> str:
@@ -55,7 +56,7 @@ def calibration_lines(metric_ids: Iterable[str], estimates: Mapping[str, Estimat
             without.append(metric_name(metric_id))
         elif said is not None:
             lines.append(f"{metric_name(metric_id)}: {said}")
-    return [*lines, *([f"{NOT_CALIBRATED}: {', '.join(without)}"] if without else [])]
+    return [*lines, *([f"{NOT_CALIBRATED}: {named(without, MOST_NAMED)}"] if without else [])]
 
 
 def calibration_json(found: Estimate) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def run_metadata(
                 good_value(each, own),
                 calibration(each.metric_id, labelled.get(each.metric_id)),
             )
-        if lines := calibration_lines(report.by_model().keys() | labelled.keys(), labelled):
+        if lines := calibration_lines(sorted(report.by_model().keys() | labelled.keys()), labelled):
             metadata[f"{name}/judge"] = capitalised("; ".join(lines))
         metadata[f"{name}/good values"] = good_values_told(report, own)
         metadata[f"{name}/details"] = Markdown(_details(report, found, links, history, own))

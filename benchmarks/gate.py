@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that wait for each
 import numpy as np
 
 from rageval_dagster.gate import NightVerdict, verdicts
-from rageval_dagster.gate.drift import decided, drift_of, is_found, of_system
+from rageval_dagster.gate.drift import by_labels, decided, drift_of, is_found, less_drift
 from rageval_dagster.statistics import corrected_difference
 
 PER_DOCUMENT = 3
@@ -308,12 +308,12 @@ def drifting(rng: np.random.Generator, case: Case, claims: int, looks: int) -> d
         clusters,
     )
     labels = [{names[at]: float(truth[at]) for at in picked} for truth in truths]
-    by_labels = corrected_difference(labels[0], before, labels[1], after, strata=dict.fromkeys(names, 0))
-    for which, labelled in (("60 of the first", None), ("60 of both", by_labels)):
+    of_both = corrected_difference(labels[0], before, labels[1], after, strata=dict.fromkeys(names, 0))
+    for which, labelled in (("60 of the first", None), ("60 of both", by_labels(of_both))):
         found[which] = night.decision, False
         if drift is not None and is_found(drift, night.decision, 0.05, looks):
-            change = of_system(-night.fall, -night.high, -night.low, drift, labelled)
-            found[which] = decided(night.decision, change, 0.02), True
+            rest = less_drift(-night.fall, -night.high, -night.low, drift)
+            found[which] = decided(night.decision, rest, labelled, 0.02), True
     return found
 
 

@@ -159,11 +159,11 @@ class RunResponse(BaseModel):
     recall_at_k: float | None
     mrr: float | None
     faithfulness: float | None
-    corrected_faithfulness: CorrectedResponse | None
     k: int
     created_at: datetime
     status: Literal["complete", "failed"]
     error: str | None
+    corrected_faithfulness: CorrectedResponse | None
 
 
 class Said(BaseModel):
@@ -437,11 +437,11 @@ def _runs(db: Database, evaluations: list[evaluation_storage.Evaluation]) -> lis
             recall_at_k=_rounded(each.headline.get(f"recall_at_{each.k}")),
             mrr=_rounded(each.headline.get("mrr")),
             faithfulness=_rounded(faithfulness.get(each.id)),
-            corrected_faithfulness=_corrected(corrected.get(each.id)),
             k=each.k,
             created_at=each.finished_at or each.started_at,
             status="failed" if each.answered_nothing else "complete",
             error=_error(each, reasons[each.id]),
+            corrected_faithfulness=_corrected(corrected.get(each.id)),
         )
         for each in evaluations
     ]

@@ -46,13 +46,11 @@ class Drift:
 
 @dataclass(frozen=True)
 class OfSystem:
-    """How a metric changed but for the judge's drift, with its 95 % interval: by labels of both runs, or by taking the
-    drift of old answers off, as if new ones were judged alike."""
+    """How a metric changed but for the judge's drift, with its 95 % interval."""
 
     difference: float
     low: float
     high: float
-    by_labels: bool
 
 
 def drift_of(
@@ -88,26 +86,32 @@ def is_found(drift: Drift, decision: Decision, alpha: float, looks: int) -> bool
     return drift.p_value <= alpha / looks
 
 
-def of_system(difference: float, low: float, high: float, drift: Drift, labelled: Corrected | None) -> OfSystem:
-    """What of a metric's change, with its 95 % interval, is the system's; `labelled` is that by labels of both runs."""
-    if labelled is not None and labelled.mean is not None and labelled.low is not None and labelled.high is not None:
-        return OfSystem(labelled.mean, labelled.low, labelled.high, by_labels=True)
+def less_drift(difference: float, low: float, high: float, drift: Drift) -> OfSystem:
+    """A metric's change, with its 95 % interval, less the drift on old answers, as if new ones were judged alike."""
     rest, half = difference - drift.shift, math.hypot((high - low) / 2.0, (drift.high - drift.low) / 2.0)
-    return OfSystem(rest, rest - half, rest + half, by_labels=False)
+    return OfSystem(rest, rest - half, rest + half)
 
 
-def decided(decision: Decision, found: OfSystem, tolerance: float) -> Decision:
-    """The decision on a metric whose judge changed.
+def by_labels(found: Corrected) -> OfSystem | None:
+    """A metric's change by labels of both runs; None where they do not suffice."""
+    if found.mean is None or found.low is None or found.high is None:
+        return None
+    return OfSystem(found.mean, found.low, found.high)
 
-    It regressed where the system's own change is surely beyond the tolerance: of a metric that seemed not to, only by
-    labels of both runs. One that seemed to is else unclear: it never passes by what was learned of old answers. Nor
-    does one pass that a kinder judge lifted.
+
+def decided(decision: Decision, rest: OfSystem, labelled: OfSystem | None, tolerance: float) -> Decision:
+    """The decision on a metric whose judge changed, by what is left without the drift, and by labels of both runs.
+
+    It regressed where labels show that it surely fell beyond the tolerance; or where it seemed to, what is left surely
+    did, and no labels contradict that. One that seemed to is else unclear: it never passes by what was learned of old
+    answers. Nor does one pass that a kinder judge lifted.
     """
-    if found.high < -tolerance and (found.by_labels or decision == "regressed"):
+    if labelled is not None and labelled.high < -tolerance:
         return "regressed"
-    if decision == "regressed" or found.difference < -tolerance:
-        return "unclear"
-    return decision
+    agreed = labelled is None or labelled.low <= rest.difference <= labelled.high
+    if decision == "regressed":
+        return "regressed" if rest.high < -tolerance and agreed else "unclear"
+    return "unclear" if (labelled or rest).difference < -tolerance else decision
 
 
 def check_judges(

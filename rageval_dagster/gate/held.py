@@ -7,14 +7,13 @@ from itertools import pairwise, takewhile
 
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.gate.comparison import Pair, Scores, is_right, side_by_side
-from rageval_dagster.gate.drift import Drift, decided, drifts_of, is_found, of_system
+from rageval_dagster.gate.drift import Drift, OfSystem, by_labels, decided, drifts_of, is_found, less_drift
 from rageval_dagster.gate.history import History, Measured, of_both_ends, over_the_nights
 from rageval_dagster.gate.nights import LASTING, LEAST_QUESTIONS, LOOKS, Course, Evidence, NightVerdict, Variances
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.labels.answers import labelled_answers
 from rageval_dagster.labels.estimates import difference
 from rageval_dagster.records import Decision
-from rageval_dagster.statistics import Corrected
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
@@ -119,24 +118,28 @@ class Held:
         drift = self.drifted.get(row.metric_id)
         if drift is None or row.difference is None or row.ci_low is None or row.ci_high is None:
             return row
-        found = of_system(row.difference, row.ci_low, row.ci_high, drift, self._by_labels(row))
-        how = "by labels of both runs" if found.by_labels else "if it judges new answers alike"
+        rest, labelled = less_drift(row.difference, row.ci_low, row.ci_high, drift), self._by_labels(row)
+        found, how = (
+            (rest, "if it judges new answers alike") if labelled is None else (labelled, "by labels of both runs")
+        )
         left = f"{found.difference:+z.3f} [{found.low:+z.3f}, {found.high:+z.3f}]"
         said = f"the judge moved the same answers by {drift.shift:+z.3f}; without that {left}, {how}"
+        decision = decided(row.decision, rest, labelled, self.spec.tolerance)
         return replace(
             row,
-            decision=decided(row.decision, found, self.spec.tolerance),
+            decision=decision,
             better=False,
             suspected=False,
-            remark="; ".join(filter(None, [said, row.remark])),
+            # What decided before decides no more.
+            remark="; ".join(filter(None, [said, row.remark if decision == row.decision else None])),
         )
 
-    def _by_labels(self, row: MetricComparison) -> Corrected | None:
+    def _by_labels(self, row: MetricComparison) -> OfSystem | None:
         """The change of a metric by what people said of both evaluations' answers, which one version of it scored."""
         if not row.n_shared or self.pair.earlier[row.metric_id].metric_version != row.metric_version:
             return None
         before, now = (labelled_answers(self.db, each, row.metric_id) for each in (self.pair.before, self.pair.now))
-        return difference(before, now)
+        return by_labels(difference(before, now))
 
     @cached_property
     def measured(self) -> dict[str, Measured]:

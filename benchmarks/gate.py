@@ -2,10 +2,11 @@
 
 Usage: python benchmarks/gate.py [--histories 200] [--only WORD]
 
-Three kinds: systems that decay or break while questions come and go (how many are caught, and how far they had fallen
-by then), systems that nobody touched (how many clients ever have a false alarm), and single looks. Questions come in
-threes from one document. A fifth of the questions, at least 30, is the anchor panel, which only loses documents. Every
-question is asked every night; a flip is a question that comes out wrong way round for one night.
+Four kinds: systems that decay or break while questions come and go (how many are caught, and how far they had fallen by
+then), systems that nobody touched (how many clients ever have a false alarm), single looks, and judges that change
+while people have labelled 60 answers (--only judge). Questions come in threes from one document. A fifth of the
+questions, at least 30, is the anchor panel, which only loses documents. Every question is asked every night; a flip is
+a question that comes out wrong way round for one night.
 """
 
 import argparse
@@ -21,6 +22,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that wait for each
 import numpy as np
 
 from rageval_dagster.gate import NightVerdict, verdicts
+from rageval_dagster.gate.drift import by_labels, decided, drift_of, is_found, less_drift
+from rageval_dagster.statistics import corrected_difference
 
 PER_DOCUMENT = 3
 HIT_RATE = 0.9
@@ -32,6 +35,10 @@ WEEKS, NIGHTS_A_WEEK = 40, 2
 QUIET_NIGHTS = 90
 TOPIC = 5
 """Documents that fail together."""
+ASKED, LABELLED = 200, 60
+SUPPORTED = (0.95, 0.3)
+"""With which chance a judge supports a claim of a right answer, and of a wrong one."""
+WORDS = ("regressed", "unclear", "passed")
 
 Night = dict[str, float | None]
 Maker = Callable[[np.random.Generator], "History"]
@@ -242,11 +249,97 @@ def measure(row: Row, histories: int) -> bool:
     return all(held for _, held in aims)
 
 
+def judged_answers(rng: np.random.Generator, truth: np.ndarray, claims: int, fall: float = 0.0) -> np.ndarray:
+    """Which claims of each answer a judge supports, [answers, claims], when it denies so many as lower its mean by
+    `fall`."""
+    supported = rng.random((truth.size, claims)) < np.where(truth > 0, *SUPPORTED)[:, None]
+    return supported & (rng.random(supported.shape) >= fall / supported.mean())
+
+
+@dataclass(frozen=True)
+class Case:
+    """What truly happens from one run to the next: by how much the system and the judge fall."""
+
+    name: str
+    system: float = 0.0
+    judge: float = 0.0
+
+
+CASES = (
+    Case("nothing changes"),
+    Case("the judge falls by .10", judge=0.1),
+    Case("the system falls by .10", system=0.1),
+    Case("the system falls by .20", system=0.2),
+    Case("the judge by .10, the system by .20", system=0.2, judge=0.1),
+    Case("the judge rises by .10, the system falls by .20", system=0.2, judge=-0.1),
+)
+
+
+def drifting(rng: np.random.Generator, case: Case, claims: int, looks: int) -> dict[str, tuple[str, bool]]:
+    """{which labels there are: the decision, and whether the judge was found to have changed}.
+
+    Two runs of a system that words every answer anew. 60 answers of the first, or of both, are labelled, and those of
+    the first are judged anew: of each claim the judge says the same again, but for one in twenty and its drift.
+    """
+    names = [f"q{number}" for number in range(ASKED)]
+    clusters = {name: number // PER_DOCUMENT for number, name in enumerate(names)}
+    need = rng.random(ASKED)
+    truths = [
+        ((need < level) != (rng.random(ASKED) < 0.03)).astype(float) for level in (HIT_RATE, HIT_RATE - case.system)
+    ]
+    harsher, kinder = max(case.judge, 0.0), max(-case.judge, 0.0)
+    said = judged_answers(rng, truths[0], claims, kinder), judged_answers(rng, truths[1], claims, harsher)
+    before, after = (dict(zip(names, map(float, each.mean(axis=1)), strict=True)) for each in said)
+    night = verdicts([before, after], clusters, looks=looks)[-1]
+    found: dict[str, tuple[str, bool]] = {"no labels": (night.decision, False)}
+    if night.fall is None or night.low is None or night.high is None:
+        return found
+    picked = rng.choice(ASKED, LABELLED, replace=False)
+    redrawn = rng.random((LABELLED, claims)) < 0.05
+    anew = np.where(redrawn, judged_answers(rng, truths[0][picked], claims), said[0][picked])
+    if harsher:
+        anew &= rng.random(anew.shape) >= harsher / said[0].mean()
+    if kinder:
+        anew |= rng.random(anew.shape) < kinder / (1.0 - said[0].mean())
+    drift = drift_of(
+        {names[at]: before[names[at]] for at in picked},
+        {names[at]: float(each.mean()) for at, each in zip(picked, anew, strict=True)},
+        dict.fromkeys(names, "all"),
+        clusters,
+    )
+    labels = [{names[at]: float(truth[at]) for at in picked} for truth in truths]
+    of_both = corrected_difference(labels[0], before, labels[1], after, strata=dict.fromkeys(names, 0))
+    for which, labelled in (("60 of the first", None), ("60 of both", by_labels(of_both))):
+        found[which] = night.decision, False
+        if drift is not None and is_found(drift, night.decision, 0.05, looks):
+            rest = less_drift(-night.fall, -night.high, -night.low, drift)
+            found[which] = decided(night.decision, rest, labelled, 0.02), True
+    return found
+
+
+def measure_drift(histories: int, claims: int, looks: int) -> None:
+    """Prints how often each case is called what, without labels and with them."""
+    print(f"A judge of {claims} claims an answer, {looks} looks")
+    for case in CASES:
+        runs = [
+            drifting(np.random.default_rng([number, len(case.name)]), case, claims, looks)
+            for number in range(histories)
+        ]
+        for which in ("no labels", "60 of the first", "60 of both"):
+            rows = [run.get(which, ("unclear", False)) for run in runs]
+            shares = [f"{word} {sum(each == word for each, _ in rows) / histories:.3f}" for word in WORDS]
+            changed = sum(drifted for _, drifted in rows) / histories
+            print(f"{case.name:<50} {which:<16} {'  '.join(shares)}  judge changed {changed:.3f}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=200)
     parser.add_argument("--only", default="", help="rows whose name holds this")
     arguments = parser.parse_args()
+    if "judge".startswith(arguments.only):
+        for claims, looks in ((4, 1), (4, 90), (1, 1), (1, 90)):
+            measure_drift(arguments.histories, claims, looks)
     missed = [row.name for row in ROWS if arguments.only in row.name and not measure(row, arguments.histories)]
     print("Missed: " + ("; ".join(missed) if missed else "nothing"))
     return 1 if missed else 0

@@ -1,5 +1,5 @@
--- One row: a finished evaluation with seed 004's columns, and its hit rate. faithfulness is claims.faithfulness, null without a judge; the
--- numbers of retrieval are at document level where nothing is known at chunk level.
+-- One row: a finished evaluation with seed 004's columns, and its hit rate. faithfulness is claims.faithfulness, null without a judge, and
+-- corrected_faithfulness is null without enough labels; the numbers of retrieval are at document level where nothing is known at chunk level.
 -- order by: run_id DESC
 WITH numbers AS (
     SELECT
@@ -10,6 +10,7 @@ WITH numbers AS (
         r.k,
         r.finished_at,
         MAX(CASE WHEN s.metric_id = 'claims.faithfulness' THEN s.mean END) AS faithfulness,
+        MAX(CASE WHEN s.metric_id = 'claims.faithfulness' THEN s.corrected_mean END) AS corrected_faithfulness,
         MAX(CASE WHEN s.metric_id = 'retrieval.mrr' THEN s.mean END) AS mrr,
         MAX(CASE WHEN s.metric_id = 'retrieval.document_mrr' THEN s.mean END) AS document_mrr,
         MAX(CASE WHEN s.metric_id = REPLACE('retrieval.precision_at_#', '#', CAST(r.k AS CHAR(10))) THEN s.mean END)
@@ -42,6 +43,7 @@ SELECT
     CASE WHEN n.mrr IS NULL THEN n.document_hit_rate_at_k ELSE n.hit_rate_at_k END AS hit_rate_at_k,
     CASE WHEN n.mrr IS NULL THEN n.document_mrr ELSE n.mrr END AS mrr,
     n.faithfulness,
+    n.corrected_faithfulness,
     n.k,
     n.finished_at AS created_at
 FROM numbers n

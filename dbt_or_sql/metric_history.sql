@@ -1,4 +1,5 @@
--- One row: a metric of a finished evaluation, with its counts, interval and the versions behind it.
+-- One row: a metric of a finished evaluation, with its counts, interval and the versions behind it. corrected_mean is what people would say,
+-- by their labels; null without enough of them.
 -- order by: finished_at DESC, evaluation_id DESC, metric_id
 SELECT
     r.client_id,
@@ -21,6 +22,12 @@ SELECT
     s.worst_high,
     s.ceiling,
     s.good_value,
+    s.corrected_mean,
+    s.corrected_low,
+    s.corrected_high,
+    s.labels,
+    s.mean - s.corrected_mean AS judge_bias,
+    s.agreement,
     s.metric_version,
     r.trigger_key,
     r.corpus_version,

@@ -42,6 +42,7 @@ from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.labels import CorrectedFigures, load_corrected
 from rageval_dagster.storage.leases import held_leases
 from rageval_dagster.storage.results import failure_reasons
 from rageval_dagster.storage.scores import means
@@ -139,11 +140,21 @@ class RunRequest(BaseModel):
     k: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_number)] | None = None
 
 
+class CorrectedResponse(BaseModel):
+    """The mean that people would give, by their labels of some answers, with its 95 % interval."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    labels: int
+
+
 class RunResponse(BaseModel):
     """An evaluation; a number is null where nothing could be scored, `faithfulness` where no model judged.
 
-    Numbers have six digits. `status` is failed where the system failed on every question; `error` says on how many it
-    failed and why, or that it returned passages of other clients; null where nothing is wrong.
+    `corrected_faithfulness` is null where people's labels do not suffice: the judge is not calibrated. Numbers have six
+    digits. `status` is failed where the system failed on every question; `error` says on how many it failed and why, or
+    that it returned passages of other clients; null where nothing is wrong.
     """
 
     run_id: int
@@ -156,6 +167,7 @@ class RunResponse(BaseModel):
     created_at: datetime
     status: Literal["complete", "failed"]
     error: str | None
+    corrected_faithfulness: CorrectedResponse | None
 
 
 class Said(BaseModel):
@@ -424,7 +436,8 @@ def _dataset(dataset: Dataset) -> DatasetResponse:
 
 
 def _runs(db: Database, evaluations: list[evaluation_storage.Evaluation]) -> list[RunResponse]:
-    faithfulness = means(db, _FAITHFULNESS, [each.id for each in evaluations])
+    ids = [each.id for each in evaluations]
+    faithfulness, corrected = means(db, _FAITHFULNESS, ids), load_corrected(db, _FAITHFULNESS, ids)
     reasons = failure_reasons(db, [each.id for each in evaluations if each.error_count])
     return [
         RunResponse(
@@ -438,9 +451,17 @@ def _runs(db: Database, evaluations: list[evaluation_storage.Evaluation]) -> lis
             created_at=each.finished_at or each.started_at,
             status="failed" if each.answered_nothing else "complete",
             error=_error(each, reasons[each.id]),
+            corrected_faithfulness=_corrected(corrected.get(each.id)),
         )
         for each in evaluations
     ]
+
+
+def _corrected(found: CorrectedFigures | None) -> CorrectedResponse | None:
+    if found is None:
+        return None
+    mean, low, high = map(_rounded, (found.corrected_mean, found.corrected_low, found.corrected_high))
+    return CorrectedResponse(mean=mean, low=low, high=high, labels=found.labels)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -25,13 +25,23 @@ from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import finish_evaluation
+from rageval_dagster.storage.labels import CorrectedFigures, save_corrected
 from rageval_dagster.storage.leases import keep_lease, lease_holder
 from rageval_dagster.storage.results import save_results, save_retrievals
+from rageval_dagster.storage.views import read_view
 from tests.fuzzing import fuzz
 from tests.pipeline.other_rag import OtherRag, serving
 from tests.pipeline.small_project import Project, documents
 from tests.pipeline.test_own_system import configure
-from tests.storage.history_builder import make_dataset, make_items, open_run, result_of, retrieval_key, retrieval_of
+from tests.storage.history_builder import (
+    finish,
+    make_dataset,
+    make_items,
+    open_run,
+    result_of,
+    retrieval_key,
+    retrieval_of,
+)
 
 TOKEN = "a-token-of-the-tests"
 
@@ -65,12 +75,26 @@ def test_datasets_and_runs_are_listed_in_the_seed_s_shape(client: TestClient) ->
         "faithfulness",
         "k",
         "created_at",
-        *("status", "error"),  # ours, beside the seed's
+        *("status", "error", "corrected_faithfulness"),  # ours, beside the seed's
     }
+    assert run["corrected_faithfulness"] is None
     assert (run["status"], run["error"]) == ("complete", None)
     assert run["faithfulness"] is None  # no model judged
     assert 0 < run["mrr"] <= 1
     assert run["k"] == 5
+
+
+def test_what_labels_make_of_faithfulness_stands_beside_it(sqlite_db: Database) -> None:
+    evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", make_items(3)), "n1")
+    finish(sqlite_db, evaluation, {"claims.faithfulness": 0.9})
+    figures = CorrectedFigures(0.8123456789, 0.7, 0.9, 60, 0.85)
+    save_corrected(sqlite_db, evaluation.id, {"claims.faithfulness": figures})
+    app = make_app(load_settings({}), sqlite_db, SecretStr(TOKEN))
+    [run] = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"}).get(f"{PREFIX}/runs").json()
+    assert run["faithfulness"] == 0.9
+    assert run["corrected_faithfulness"] == {"mean": 0.812346, "low": 0.7, "high": 0.9, "labels": 60}
+    [row] = read_view(sqlite_db, "evaluation_history")
+    assert (row["faithfulness"], row["corrected_faithfulness"]) == (0.9, 0.8123456789)
 
 
 def test_a_run_on_which_the_system_failed_says_so_and_why(sqlite_db: Database) -> None:

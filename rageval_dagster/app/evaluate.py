@@ -17,11 +17,12 @@ from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsEr
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks
 from rageval_dagster.evaluation.request import check_metrics, check_systems
-from rageval_dagster.evaluation.summary import EvaluationReport, failures, metric_failures, reports_of
+from rageval_dagster.evaluation.summary import EvaluationReport, failures, is_by_model, metric_failures, reports_of
 from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds, with_too_many_errors
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import GateSpec
+from rageval_dagster.labels.estimates import Estimate, estimates_of
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.rag.systems import check_system_name
 from rageval_dagster.recorded.fast import FastReport, evaluate_fast
@@ -34,6 +35,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.run_requests import freeze, requested
+from rageval_dagster.telling.calibration import calibration_json
 
 if TYPE_CHECKING:
     from rageval_dagster.automation.launch import Launched
@@ -67,16 +69,17 @@ class Unfinished:
 class Found:
     """An evaluation with all that people are told of it.
 
-    `failing` are the questions that newly fail by their ids, as far as their texts are kept. `visible_drop` is what
-    `gate.judging.visible_drop` gives of a first run that was just made. `failures` counts the questions that the
-    system failed on by reason, `metric_failures` those that only a metric failed on; `too_many` names the metrics
-    among these with more errors than the client allows. `flagged` are the dataset's questions that break a rule or
-    lack evidence, of which `lost` have evidence that stands nowhere in the documents. `shortage` is why a generated
-    dataset has fewer questions than it was to have.
+    `estimates` are what labels make of its metrics, by metric id. `failing` are the questions that newly fail by their
+    ids, as far as their texts are kept. `visible_drop` is what `gate.judging.visible_drop` gives of a first run that
+    was just made. `failures` counts the questions that the system failed on by reason, `metric_failures` those that
+    only a metric failed on; `too_many` names the metrics among these with more errors than the client allows. `flagged`
+    are the dataset's questions that break a rule or lack evidence, of which `lost` have evidence that stands nowhere in
+    the documents. `shortage` is why a generated dataset has fewer questions than it was to have.
     """
 
     report: EvaluationReport
     judged: Judged
+    estimates: Mapping[str, Estimate]
     failing: Mapping[str, str]
     visible_drop: float | None
     failures: Counter[str]
@@ -271,6 +274,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     return Found(
         report=report,
         judged=judged,
+        estimates=estimates_of(db, [evaluation])[evaluation.id],
         failing={item.item_id: item.question for item in items if item.item_id in failing},
         visible_drop=visible_drop(db, evaluation, GateSpec.from_settings(own)) if first else None,
         failures=failures(db, evaluation),
@@ -298,7 +302,10 @@ def evaluation_json(settings: Settings, found: Found) -> dict[str, Any]:
         "reference_system": evaluation.system_reference,
         "system_version_declared": evaluation.system_declared,
         "versions": asdict(evaluation.versions),
-        "metrics": {metric_id: summary_json(summary) for metric_id, summary in sorted(report.summaries.items())},
+        "metrics": {
+            metric_id: summary_json(summary) | _corrected_json(metric_id, found.estimates)
+            for metric_id, summary in sorted(report.summaries.items())
+        },
         "gate": _gate_json(found.judged),
         "checks": [
             {"name": "complete", "passed": complete.passed, **complete.metadata},
@@ -319,6 +326,13 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     """Mean with interval and counts of a metric, as `--json` prints them."""
     names = ("mean", "ci_low", "ci_high", "n", "n_scored", "n_undefined", "n_error")
     return {name: getattr(summary, name) for name in names}
+
+
+def _corrected_json(metric_id: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    """What labels make of a metric: of one that needs no judge nothing, unless it has labels; null: not calibrated."""
+    if metric_id in estimates:
+        return {"corrected": calibration_json(estimates[metric_id])}
+    return {"corrected": None} if is_by_model(metric_id) else {}
 
 
 def _gate_json(judged: Judged) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def forecast(db: Database, asked: Asked) -> dict[str, Any]:
     k = max([int(value) for value in definition.parameters.get("number_of_chunks", [settings.k])])
     asks_model = not definition.system and (settings.answer_model or "answer_model" in definition.parameters)
     answers = Calls(most * (2 if settings.verification_enabled else 1), most) if asks_model else Calls()
-    judged = most * judge_calls_of([asked.objective])
+    judged = most * settings.judge_repeats * judge_calls_of([asked.objective])
     by_setup = settings
     if settings.answer_model is None and "answer_model" in definition.parameters:
         by_setup = settings.model_copy(update={"answer_model": definition.parameters["answer_model"][0]})

@@ -59,6 +59,7 @@ def evaluation_runs(
     from rageval_dagster.gate.asking_again import ask_again
     from rageval_dagster.gate.decision import GateContext, judge_all
     from rageval_dagster.gate.spec import GateSpec
+    from rageval_dagster.labels.estimates import keep_estimates
     from rageval_dagster.storage.clients import set_systems
     from rageval_dagster.telling.links import ReportLinks
     from rageval_dagster.telling.run_page import run_metadata, verdict_tag
@@ -89,13 +90,16 @@ def evaluation_runs(
             judging.tools(client_id, run_id, afresh=True),
         ),
         recorded=own.for_client(client_id).recorded,
+        tools_afresh=lambda: judging.tools(client_id, run_id, afresh=True),
         progress=step.progress,
         warn=step.context.log.warning,
     )
     verdicts = [verdict_of(db, each, gate.spec.max_error_share) for each in judge_all(db, reports, gate)]
     note_evaluated(db, client_id, own.system)
     step.context.instance.add_run_tags(run_id, {VERDICT_TAG: verdict_tag(verdicts)})
-    metadata = run_metadata(db, reports, verdicts, ReportLinks(own.report_base_url), gate.spec, own.thresholds)
+    estimates = keep_estimates(db, [report.evaluation for report in reports])
+    links = ReportLinks(own.report_base_url)
+    metadata = run_metadata(db, reports, verdicts, links, gate.spec, own.thresholds, estimates)
     return dg.MaterializeResult(
         metadata={label: _shown(value) for label, value in metadata.items()},
         check_results=evaluation_results(Newest(db, client_id, own.for_client(client_id))),

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rageval_dagster.app.opening import open_all
-from rageval_dagster.cli.console import DONE_IN_PART, cell, print_json, say
+from rageval_dagster.cli.console import DONE_IN_PART, cell, print_json, print_table, progress_bar, say
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
     from rageval_dagster.labels.estimates import Estimate
+    from rageval_dagster.labels.judges import JudgeRow
 
-app = typer.Typer(help="Labels of people, which correct a judge: queue, export, import, show.", no_args_is_help=True)
+app = typer.Typer(
+    help="Labels of people, which correct a judge: queue, export, import, show, judges.", no_args_is_help=True
+)
 
 ClientOption = Annotated[str, typer.Option(help="Whose answers.")]
 RunOption = Annotated[int | None, typer.Option(help="Of which run; the newest complete one where this is left out.")]
@@ -94,12 +97,16 @@ def read(
     as_json: JsonOption = False,
 ) -> None:
     """Takes over the labels of a file. A bad row is refused by row and field, and the rest is taken over."""
+    from rageval_dagster.labels.estimates import keep_estimates
     from rageval_dagster.labels.files import read_labels
     from rageval_dagster.storage.clients import get_client
+    from rageval_dagster.storage.evaluations import evaluations_by_id
+    from rageval_dagster.storage.labels import labelled_evaluations
 
     _, db = open_all()
     get_client(db, client)
     found = read_labels(db, client, file, person)
+    keep_estimates(db, evaluations_by_id(db, labelled_evaluations(db, client)).values())
     if as_json:
         print_json({"saved": found.saved, "blank": found.blank, "refused": [each.to_dict() for each in found.refused]})
     else:
@@ -115,7 +122,7 @@ def show(client: ClientOption, run: RunOption = None, metric: MetricOption = Non
     """Shows what people would say of all answers: the mean corrected by their labels, and how far the judge is off."""
     from rageval_dagster.labels.answers import labelled_answers, labelled_run
     from rageval_dagster.labels.estimates import estimate
-    from rageval_dagster.telling.labels import what_comes_of
+    from rageval_dagster.telling.calibration import what_comes_of
     from rageval_dagster.telling.words import metric_name
 
     _, db = open_all()
@@ -128,6 +135,64 @@ def show(client: ClientOption, run: RunOption = None, metric: MetricOption = Non
     print("\n".join(f"  {line}" for line in what_comes_of(found)))
     if answers.waiting:
         print(f"  {plural(len(answers.waiting), 'answer')} drawn and not labelled yet")
+
+
+@app.command("judges")
+def judges(
+    client: ClientOption,
+    metric: MetricOption = None,
+    score: Annotated[
+        bool, typer.Option("--score", help="First let the judge of the settings score the labelled answers it has not.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many calls --score would make, and what they cost, at most.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Lists the judges that scored labelled answers: how far each agrees with people, how far it is off, what it costs.
+
+    Measure a new judge before it replaces the old one: RAGEVAL_JUDGE_MODEL=NEW rageval labels judges --score.
+    """
+    from rageval_dagster.cli.evaluate import print_forecasts
+    from rageval_dagster.labels.judges import judges_of, labelled, score_labelled, scoring_forecast
+    from rageval_dagster.storage.clients import get_client
+
+    settings, db = open_all()
+    get_client(db, client)
+    own = settings.for_client(client)
+    answers = labelled(db, own, client, metric)
+    if dry_run:
+        print_forecasts([scoring_forecast(db, own, answers)], as_json)
+        return
+    if score:
+        with progress_bar("judging") as progress:
+            score_labelled(db, own, answers, progress)
+        answers = labelled(db, own, client, answers.metric_id)
+    found = judges_of(db, own, answers)
+    if as_json:
+        print_json({"metric": answers.metric_id, "labelled": len(answers.people), "judges": [asdict(e) for e in found]})
+        return
+    print_table([_judge_row(each) for each in found], _JUDGE_COLUMNS, f"no judge scored {answers.metric_id}")
+    print(
+        f"\n{answers.metric_id}, {plural(len(answers.people), 'labelled answer')}; bias: the judge's mean less people's"
+    )
+    if answers.metric is not None and answers.unscored:
+        say(f"next: rageval labels judges --client {client} --score (the judge of the settings lacks some answers)")
+
+
+_JUDGE_COLUMNS = ("judge", "answers", "agreement", "kappa", "bias", "USD per 100", "settings")
+
+
+def _judge_row(each: "JudgeRow") -> dict[str, Any]:
+    return {
+        "judge": ", ".join(each.models) or f"not known ({each.version})",
+        "answers": each.answers,
+        "agreement": each.agreement,
+        "kappa": each.kappa,
+        "bias": each.bias,
+        "USD per 100": each.cost_usd,
+        "settings": "now" if each.is_current else None,
+    }
 
 
 def _width(labels: int) -> float:

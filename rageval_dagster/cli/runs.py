@@ -105,7 +105,7 @@ def show(
     from rageval_dagster.app.evaluate import evaluation_json, look_at
     from rageval_dagster.cli.evaluate import evaluation_lines
     from rageval_dagster.evaluation.breakdown import breakdown_of
-    from rageval_dagster.evaluation.summary import read_questions, report_of, undefined_everywhere
+    from rageval_dagster.evaluation.summary import contradictions, read_questions, report_of, undefined_everywhere
     from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.storage.evaluations import get_evaluation
     from rageval_dagster.storage.views import hard_for_every_system
@@ -116,7 +116,9 @@ def show(
         nowhere_defined,
         unknown_chunks,
     )
+    from rageval_dagster.telling.calibration import calibration_lines, self_agreement
     from rageval_dagster.telling.verdicts import good_values_told
+    from rageval_dagster.telling.words import capitalised, metric_name
 
     if metric and by is None:
         raise RagevalError("--metric goes with --by category or --by document")
@@ -140,6 +142,11 @@ def show(
     found = look_at(settings, db, report, just_made=True)
     own = settings.for_client_or_default(report.evaluation.client_id)
     print("\n".join(evaluation_lines(own, db, found, shown=True)))
+    scored = [name for name, each in report.summaries.items() if each.n_scored]
+    for line in calibration_lines(scored, found.estimates):
+        print(cell(capitalised(line)))
+    for name, each in contradictions(db, report).items():
+        print(cell(f"{capitalised(metric_name(name))}: {self_agreement(each)}"))
     if every:
         row = _row(report.evaluation) | _in_words(report.evaluation)
         print(f"\n{cell(good_values_told(report, own.thresholds))}\n")

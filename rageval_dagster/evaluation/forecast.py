@@ -17,6 +17,7 @@ from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.labels import MOST_CHECKED, labelled_counts
 from rageval_dagster.storage.scores import TIMES
 
 if TYPE_CHECKING:
@@ -81,10 +82,13 @@ def forecast(
     again = questions * (TIMES - 1) * len(set(own) - settings.recorded)
     judge = judge_calls(settings, request.k)
     judged = questions * len(request.systems) * judge
+    checked = (
+        len(request.systems) * max(len(datasets) + len(renewals), 1) * check_calls(db, settings, client_id, request.k)
+    )
     calls: dict[Role, Calls] = {
         "generator": generator_calls(settings, sizes, chunks),
         "answer": Calls(answers * 2 if settings.verification_enabled else answers, answers),
-        "judge": Calls(judged + again * judge, judged),
+        "judge": Calls(judged + again * judge + checked, judged),
     }
     work = [each for role in calls if (each := work_of(db, settings, client_id, role, calls[role], request.k))]
     by_role = {each["role"]: each["calls"] for each in work}
@@ -132,7 +136,19 @@ def judge_calls(settings: Settings, k: int) -> int:
     """What the judge is asked about one result of usual size by all the metrics that the client runs."""
     from rageval_dagster.metrics.registry import chosen_metrics, options_of
 
-    return judge_calls_of(chosen_metrics(settings, options_of(settings, k)))
+    return settings.judge_repeats * judge_calls_of(chosen_metrics(settings, options_of(settings, k)))
+
+
+def check_calls(db: Database, settings: Settings, client_id: str, k: int) -> int:
+    """What the judge is asked once more about labelled answers of earlier runs, to see whether it has changed."""
+    from rageval_dagster.metrics.registry import chosen_metrics, options_of
+
+    labelled = labelled_counts(db, client_id)
+    if not labelled:
+        return 0
+    metrics = [each for each in chosen_metrics(settings, options_of(settings, k)) if each.id in labelled]
+    asked = sum(min(labelled[each.id], MOST_CHECKED) * judge_calls_of([each]) for each in metrics)
+    return settings.judge_repeats * asked
 
 
 def judge_calls_of(metrics: "Sequence[Metric]") -> int:

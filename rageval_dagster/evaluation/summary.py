@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from rageval_dagster.evaluation.leaks import stray_count
-from rageval_dagster.metrics.interface import Metric
+from rageval_dagster.metrics.interface import REPEATS, Metric
 from rageval_dagster.records import UNKEPT, Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -138,6 +138,31 @@ def outcomes_of(db: Database, report: EvaluationReport, metric_ids: Iterable[str
     """{metric id: {item id: outcome}} of metrics of an evaluation, by the versions that it was summed up with."""
     versions = {name: report.summaries[name].metric_version for name in metric_ids}
     return score_storage.load_scores(db, report.evaluation.id, versions) if versions else {}
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """How far a judge that was asked several times contradicts itself.
+
+    `share` is of the answers those that did not get the same score each time, `spread` the mean standard deviation of
+    the scores of one answer.
+    """
+
+    share: float
+    spread: float
+
+
+def contradictions(db: Database, report: EvaluationReport) -> dict[str, Contradiction]:
+    """{metric id: how far its judge contradicts itself} of metrics whose judge was asked several times."""
+    asked = [name for name, each in report.by_model().items() if f";{REPEATS}=" in each.metric_version]
+    found: dict[str, Contradiction] = {}
+    for name, column in outcomes_of(db, report, asked).items():
+        details = [each.detail or {} for each in column.values()]
+        spreads = [detail[REPEATS]["spread"] for detail in details if REPEATS in detail]
+        if spreads:
+            share = sum(spread > 0.0 for spread in spreads) / len(spreads)
+            found[name] = Contradiction(share, sum(spreads) / len(spreads))
+    return found
 
 
 def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[str]) -> list[Question]:

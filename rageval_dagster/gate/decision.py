@@ -9,6 +9,7 @@ from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
 from rageval_dagster.gate.causes import blamed, changes, lost_evidence
 from rageval_dagster.gate.comparison import side_by_side
+from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import History, history_of
 from rageval_dagster.gate.rescoring import rescore
@@ -54,8 +55,8 @@ class Judged:
 class GateContext:
     """What judging needs beside the evaluations: the gate's settings, metrics, models, and how to ask once more.
 
-    `recorded` are the systems whose answers are recorded, so that there is nobody to ask. `progress` is made for what
-    is going on.
+    `recorded` are the systems whose answers are recorded, so that there is nobody to ask. `tools_afresh` read no cache;
+    without them nobody looks whether the judge has changed. `progress` is made for what is going on.
     """
 
     spec: GateSpec
@@ -63,6 +64,7 @@ class GateContext:
     tools: Callable[[], Tools]
     ask_again: AskAgain
     recorded: Collection[str] = ()
+    tools_afresh: Callable[[], Tools] | None = None
     progress: Callable[[str], Progress] | None = None
     warn: Callable[[str], None] = lambda _: None
 
@@ -156,6 +158,9 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     pair, failed = held.pair, _has_failed(evaluation, context.spec)
     if not failed:
         _repeat(db, evaluation, list(held.measured), held.turned(), context)
+        if context.tools_afresh is not None:
+            metrics = context.metrics_of(evaluation)
+            check_judges(db, history, held.measured, metrics, context.tools_afresh, context.warn)
     rows = held.rows()
     verdict = verdict_of([row for row in rows if row.gated], failed)
     asked_again = evaluation.system not in context.recorded
@@ -172,6 +177,8 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
         since, found = pair, changes(db, pair)
     worse = [name for name in held.gated if name in since.scores]
     told = blamed(db, since, found, dict.fromkeys(each for name in worse for each in since.scores[name].worse()))
+    if held.drifted:
+        told = [drift_change(held.drifted), *told]
     if not failed and (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
         told = [lost, *told]
         verdict = "unclear" if verdict == "passed" else verdict

@@ -7,9 +7,13 @@ from itertools import pairwise, takewhile
 
 from rageval_dagster.evaluation.summary import headline_level
 from rageval_dagster.gate.comparison import Pair, Scores, is_right, side_by_side
+from rageval_dagster.gate.drift import Drift, OfSystem, by_labels, decided, drifts_of, is_found, less_drift
 from rageval_dagster.gate.history import History, Measured, of_both_ends, over_the_nights
 from rageval_dagster.gate.nights import LASTING, LEAST_QUESTIONS, LOOKS, Course, Evidence, NightVerdict, Variances
 from rageval_dagster.gate.spec import GateSpec
+from rageval_dagster.labels.answers import labelled_answers
+from rageval_dagster.labels.estimates import difference
+from rageval_dagster.records import Decision
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
@@ -73,9 +77,17 @@ class Held:
         level.
         """
         return [
-            *(self._compared(name, gated=True) for name in sorted(self.gated)),
+            *map(self._but_for_drift, self._gated_rows),
             *(self._compared(name, gated=False) for name in sorted(set(self.pair.scores) - set(self.gated))),
         ]
+
+    @cached_property
+    def drifted(self) -> dict[str, Drift]:
+        """The gate's metrics whose judge surely changed since the reference, by how much."""
+        drifts = drifts_of(self.db, self.history, self.measured)
+        looks = looks_of(self.pair.now)
+        decisions: dict[str, Decision] = {row.metric_id: row.decision for row in self._gated_rows} if drifts else {}
+        return {name: each for name, each in drifts.items() if is_found(each, decisions[name], self._alpha, looks)}
 
     def turned(self) -> set[str]:
         """The questions that are right or wrong in some metric of the gate and were the other at first."""
@@ -90,6 +102,44 @@ class Held:
             failing |= {key for key, sign in signs.items() if sign < 0}
         asked = self.history.asked[self.pair.now.dataset_id]
         return tuple(sorted(item_id for item_id, each in asked.items() if each.key in failing))
+
+    @cached_property
+    def _gated_rows(self) -> list[MetricComparison]:
+        """The gate's metrics as the judge has them."""
+        return [self._compared(name, gated=True) for name in sorted(self.gated)]
+
+    @property
+    def _alpha(self) -> float:
+        """A metric's part of alpha."""
+        return self.spec.alpha / (max(len(self.gated), 1) * self.groups)
+
+    def _but_for_drift(self, row: MetricComparison) -> MetricComparison:
+        """A row of the gate, decided by what is left of its change where its judge changed."""
+        drift = self.drifted.get(row.metric_id)
+        if drift is None or row.difference is None or row.ci_low is None or row.ci_high is None:
+            return row
+        rest, labelled = less_drift(row.difference, row.ci_low, row.ci_high, drift), self._by_labels(row)
+        found, how = (
+            (rest, "if it judges new answers alike") if labelled is None else (labelled, "by labels of both runs")
+        )
+        left = f"{found.difference:+z.3f} [{found.low:+z.3f}, {found.high:+z.3f}]"
+        said = f"the judge moved the same answers by {drift.shift:+z.3f}; without that {left}, {how}"
+        decision = decided(row.decision, rest, labelled, self.spec.tolerance)
+        return replace(
+            row,
+            decision=decision,
+            better=False,
+            suspected=False,
+            # What decided before decides no more.
+            remark="; ".join(filter(None, [said, row.remark if decision == row.decision else None])),
+        )
+
+    def _by_labels(self, row: MetricComparison) -> OfSystem | None:
+        """The change of a metric by what people said of both evaluations' answers, which one version of it scored."""
+        if not row.n_shared or self.pair.earlier[row.metric_id].metric_version != row.metric_version:
+            return None
+        before, now = (labelled_answers(self.db, each, row.metric_id) for each in (self.pair.before, self.pair.now))
+        return by_labels(difference(before, now))
 
     @cached_property
     def measured(self) -> dict[str, Measured]:
@@ -168,7 +218,7 @@ class Held:
             unchanged=_unchanged(measured.evaluations),
             prior=prior,
             tolerance=self.spec.tolerance,
-            alpha=self.spec.alpha / (max(len(self.gated), 1) * self.groups),
+            alpha=self._alpha,
             looks=looks_of(pair.now),
         ).last()
         remarks = [each for each in (scores.remark, _of_those_that_left(measured)) if each]
@@ -216,7 +266,7 @@ class Held:
                 said.append(SUSPECTED)
             if decision == "unclear" and found.fall <= self.spec.tolerance:
                 said.append(TOO_FEW)
-        difference = None if found.fall is None else -sign * found.fall
+        moved = None if found.fall is None else -sign * found.fall
         lasting = None if found.lasting is None else -sign * found.lasting
         if found.sure_by is not None and found.low is not None and found.low <= 0.0:
             said.append(SURE_BY[found.sure_by].format(lasting=lasting or 0.0))
@@ -224,8 +274,8 @@ class Held:
         most = None if before is None else before if summary.higher_is_better else 1.0 - before
         return replace(
             row,
-            mean=None if before is None or difference is None else min(max(before + difference, 0.0), 1.0),
-            difference=difference,
+            mean=None if before is None or moved is None else min(max(before + moved, 0.0), 1.0),
+            difference=moved,
             ci_low=min(bounds, default=None),
             ci_high=max(bounds, default=None),
             lasting=lasting,

@@ -10,6 +10,7 @@ from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.causes import lost_in
+from rageval_dagster.gate.drift import drift_in
 from rageval_dagster.rag.failures import kind_of
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
@@ -26,7 +27,7 @@ from rageval_dagster.storage.standing import (
     standings,
 )
 
-_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence")
+_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence", "judge_drift")
 _COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "n_shared")
 
 Reason = Literal["recovered", "accepted", "not_watched"]
@@ -205,6 +206,9 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
     lost = lost_in(found.changes)
     if lost is not None and found.verdict in ("unclear", "regressed"):
         yield Finding(found.client_id, "lost_evidence", place, **where, details={**names, "lost": lost})
+    drift = drift_in(found.changes)
+    if drift is not None and found.verdict in ("passed", "unclear", "regressed"):
+        yield Finding(found.client_id, "judge_drift", place, **where, details={**names, "drift": drift})
     fallen = [row for row in found.gated if row.decision == "regressed"] if found.verdict == "regressed" else []
     if fallen:
         deepest = max(fallen, key=lambda row: (row.fall or 0.0, row.metric_id))
@@ -242,7 +246,7 @@ def _over(
     accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)
     if found.verdict == "first" or accepted_since:
         return _because("accepted", evaluation_id=found.id)
-    if incident.kind == "lost_evidence":
+    if incident.kind in ("lost_evidence", "judge_drift"):
         return _because("recovered", evaluation_id=found.id)
     row = next((row for row in found.gated if row.metric_id == details["metric"]), None)
     if row is None:

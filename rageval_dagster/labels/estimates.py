@@ -1,10 +1,16 @@
 """What people would say of all answers of an evaluation, from their labels of a few and a judge's scores of all."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from rageval_dagster.labels.answers import LabelledAnswers
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.labels.answers import LabelledAnswers, labelled_answers
 from rageval_dagster.statistics import Corrected, corrected_difference, corrected_mean
 from rageval_dagster.statistics.agreement import kappa
+from rageval_dagster.storage import labels as label_storage
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.labels import CorrectedFigures
 
 MOST_UNKNOWN = 0.1
 """Of the answers, as many may be of strata without a label: they widen the interval as if all were right, or wrong."""
@@ -27,6 +33,42 @@ class Estimate:
     people: tuple[str, ...]
     between: float | None
     unsure: int
+
+
+def estimates_of(db: Database, evaluations: Iterable[Evaluation]) -> dict[int, dict[str, Estimate]]:
+    """{evaluation number: {metric id: estimate}} by the metrics by which people labelled any of its answers.
+
+    Where nobody labelled anything, that is one query a client.
+    """
+    found: dict[int, dict[str, Estimate]] = {}
+    labelled: dict[str, dict[str, int]] = {}
+    for evaluation in evaluations:
+        if evaluation.client_id not in labelled:
+            labelled[evaluation.client_id] = label_storage.labelled_counts(db, evaluation.client_id)
+        found[evaluation.id] = {}
+        for metric_id in labelled[evaluation.client_id]:
+            try:
+                answers = labelled_answers(db, evaluation, metric_id)
+            except RagevalError:  # it was not run, or scored nothing
+                continue
+            if answers.labels:
+                found[evaluation.id][metric_id] = estimate(answers)
+    return found
+
+
+def keep_estimates(db: Database, evaluations: Iterable[Evaluation]) -> dict[int, dict[str, Estimate]]:
+    """`estimates_of` evaluations, kept for the views of the history."""
+    found = estimates_of(db, evaluations)
+    for evaluation_id, estimates in found.items():
+        figures = {
+            metric_id: CorrectedFigures(
+                each.corrected.mean, each.corrected.low, each.corrected.high, each.corrected.labels, each.agreement
+            )
+            for metric_id, each in estimates.items()
+        }
+        if figures:
+            label_storage.save_corrected(db, evaluation_id, figures)
+    return found
 
 
 def estimate(answers: LabelledAnswers) -> Estimate:

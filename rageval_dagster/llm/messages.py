@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One question to a model. `seed` tells apart requests that are otherwise equal (several drafts of one thing).
+    """One question to a model. `seed` tells apart requests that are otherwise equal (several drafts of one thing), and
+    so does `repeat`, of which the model is told nothing: the very same question, asked again.
 
     `schema` is the JSON schema of the object that is wanted as the reply; None: free text. It is a help for endpoints
     that can be held to one: the prompt has to describe the object too. Its `title` (letters, digits, _ and -) is the
@@ -21,6 +22,7 @@ class ChatRequest:
     schema: Mapping[str, Any] | None = None
     temperature: float = 0.0
     seed: int | None = None
+    repeat: int = 0
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -34,7 +36,8 @@ class ChatRequest:
     @property
     def identity(self) -> list[Any]:
         """All of it that determines the reply."""
-        return [self.messages, self.parameters, *([] if self.schema is None else [dict(self.schema)])]
+        schema = [] if self.schema is None else [dict(self.schema)]
+        return [self.messages, self.parameters, *schema, *([{"repeat": self.repeat}] if self.repeat else [])]
 
 
 def object_schema(title: str, **fields: str | Mapping[str, Any]) -> Mapping[str, Any]:

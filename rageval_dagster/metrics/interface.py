@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+REPEATS = "repeats"
+"""Where the detail of an outcome has the scores of a judge that was asked several times, and their spread."""
+
 Need = Literal["evidence", "hits", "answer", "reference", "contexts", "checks", "embedder", "judge"]
 
 Unanswerable = Literal["undefined", "if_answered", "scored"]
@@ -58,8 +61,8 @@ class MetricOptions:
 
     `k` is the cutoff (at least 1); thresholds are cosines. `minimum_retrieval_score` is in the retriever's own unit;
     None where nobody said what a good score is. `overlap_compat` gives unitxt's own numbers in the overlap family.
-    `judge_version` is that of the judge model, None where there is none; `prompts_dir` holds the user's own prompts,
-    and `judge_weights` are those of `judge.overall`.
+    `judge_version` is that of the judge model, None where there is none, which is asked `judge_repeats` times;
+    `prompts_dir` holds the user's own prompts, and `judge_weights` are those of `judge.overall`.
     """
 
     k: int
@@ -72,6 +75,7 @@ class MetricOptions:
     min_citation_coverage: float = 0.7
     overlap_compat: bool = False
     judge_version: str | None = None
+    judge_repeats: int = 1
     prompts_dir: Path | None = None
     judge_weights: JudgeWeights = field(default_factory=JudgeWeights)
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from statistics import pstdev
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rageval_dagster.errors import LanguageModelError, class_and_place
@@ -25,7 +27,7 @@ from rageval_dagster.llm.contexts import estimated_tokens
 from rageval_dagster.llm.messages import object_schema
 from rageval_dagster.llm.prompts import Prompt, fenced
 from rageval_dagster.llm.replies import read_list
-from rageval_dagster.metrics.interface import Judge, Metric, MetricOptions, Tools
+from rageval_dagster.metrics.interface import REPEATS, Judge, Metric, MetricOptions, Tools
 from rageval_dagster.records import Outcome, Progress, Result
 from rageval_dagster.storage.types import storable
 
@@ -53,9 +55,11 @@ class Verdict:
 
 
 def judged_version(options: MetricOptions, definition: str, *prompts: Prompt) -> str:
-    """A judged metric's version: that of its definition, of the judge model, and of the prompts that it asks with."""
+    """A judged metric's version: that of its definition, of the judge model and how often it is asked, and of the
+    prompts."""
     judge = (options.judge_version or "none")[:16]
-    return f"{definition};judge={judge};prompts={digest(*(prompt.version for prompt in prompts))[:8]}"
+    repeats = f";{REPEATS}={options.judge_repeats}" if options.judge_repeats > 1 else ""
+    return f"{definition};judge={judge};prompts={digest(*(prompt.version for prompt in prompts))[:8]}{repeats}"
 
 
 def shown_question(result: Result) -> str:
@@ -159,10 +163,11 @@ def judge_scores(
 ) -> Mapping[str, list[Outcome]]:
     """Each judged metric's outcomes by its id, one a result in order.
 
-    Requests that several metrics share (an answer's claims) are sent once, and fail for all of them. A judge that
-    gives no usable reply, or a metric that fails, gives an error outcome; the others go on. An answer that is longer
-    than the setting judged_answer_tokens gives one unasked: it would not fit the model, or cost as much as all others,
-    and a verdict on its beginning would be none on the answer.
+    Requests that several metrics share (an answer's claims) are sent once, and fail for all of them. A judge that gives
+    no usable reply, or a metric that fails, gives an error outcome; the others go on. With the setting judge_repeats
+    the judge is asked so many times, each time anew, and the mean counts (`repeated`). An answer that is longer than
+    the setting judged_answer_tokens gives one unasked: it would not fit the model, or cost as much as all others, and a
+    verdict on its beginning would be none on the answer.
 
     Raises:
         LanguageModelError: the judge's endpoint refuses, or does not answer any more (BudgetReachedError: its budget is
@@ -171,14 +176,15 @@ def judge_scores(
     """
     if tools.judge is None:
         raise LookupError("these tools have no judge")
-    most_tokens = tools.judge.settings.judged_answer_tokens
+    most_tokens, repeats = tools.judge.settings.judged_answer_tokens, tools.judge.settings.judge_repeats
     scores = {metric.id: [unasked(metric, result, most_tokens) for result in results] for metric in metrics}
     # Result by result: what is judged first is whole results.
     pairs = [
-        _Pair(metric, row, result)
+        _Pair(metric, row, result, repeat)
         for row, result in enumerate(results)
         for metric in metrics
         if scores[metric.id][row] is None
+        for repeat in range(repeats)
     ]
     embedding = _Embedding(tools)
     replies: dict[str, asyncio.Future[Completion]] = {}
@@ -186,7 +192,7 @@ def judge_scores(
     async def judge(asker: Asker, pair: _Pair) -> Outcome:
         assert pair.metric.judged is not None  # noqa: S101  (for the type checker)
         try:
-            asked = _Judge(asker, embedding, replies, [])
+            asked = _Judge(asker, embedding, replies, [], pair.repeat)
             found = await pair.metric.judged(pair.result, asked)
             return replace(found, made_at=min(asked.made, default=None))
         except (ModelFailedError, LanguageModelError):
@@ -195,10 +201,30 @@ def judge_scores(
             logger.warning("metric %s failed: %s", pair.metric.id, class_and_place(error))
             return Outcome.error(class_and_place(error))
 
-    for pair, outcome in zip(pairs, tools.judge.converse(pairs, judge, progress), strict=True):
+    told = progress and (lambda done, total: progress(done // repeats, total // repeats))
+    times: dict[tuple[str, int], list[Outcome]] = {}
+    for pair, outcome in zip(pairs, tools.judge.converse(pairs, judge, told), strict=True):
         found = Outcome.error(f"judge: {outcome.reason}") if isinstance(outcome, Failure) else outcome
-        scores[pair.metric.id][pair.row] = found
+        times.setdefault((pair.metric.id, pair.row), []).append(found)
+    for (metric_id, row), outcomes in times.items():
+        scores[metric_id][row] = repeated(outcomes)
     return scores  # pyright: ignore[reportReturnType]
+
+
+def repeated(outcomes: Sequence[Outcome]) -> Outcome:
+    """What a judge comes to that was asked several times: the mean of its scores, with all of them in the detail.
+
+    The rest of the detail is that of the first score. An error is one of all; where no time gave a score, the first
+    outcome stands.
+    """
+    scored = [each for each in outcomes if each.value is not None]
+    failed = next((each for each in outcomes if each.status == "error"), None)
+    if len(outcomes) == 1 or failed is not None or not scored:
+        return failed or outcomes[0]
+    values = [each.value for each in scored if each.value is not None]
+    detail = {**(scored[0].detail or {}), REPEATS: {"values": values, "spread": pstdev(values)}}
+    made = [each.made_at for each in scored if each.made_at is not None]
+    return replace(Outcome.scored(math.fsum(values) / len(values), detail), made_at=min(made, default=None))
 
 
 def unasked(metric: Metric, result: Result, most_tokens: int) -> Outcome | None:
@@ -215,6 +241,7 @@ class _Pair:
     metric: Metric
     row: int
     result: Result
+    repeat: int
 
 
 @dataclass(frozen=True)
@@ -222,15 +249,17 @@ class _Judge:
     """The judge of one result. `replies` are those to each request of the batch, by its digest.
 
     Metrics that share a request share its reply or its failure: one has no error where another has a score. `made` are
-    the times of the replies from the cache.
+    the times of the replies from the cache. It is asked the `repeat`-th time, from 0.
     """
 
     asker: Asker
     embedding: "_Embedding"
     replies: dict[str, asyncio.Future[Completion]]
     made: list[datetime]
+    repeat: int
 
     async def ask(self, request: ChatRequest, read: Callable[[str], T]) -> T:
+        request = replace(request, repeat=self.repeat)
         key = digest_json(request.identity)
         if key in self.replies:
             reply = await asyncio.shield(self.replies[key])

@@ -70,6 +70,7 @@ def options_of(settings: Settings, k: int, embedder: "Embedder | None" = None) -
         min_citation_coverage=settings.min_citation_coverage,
         overlap_compat=settings.overlap_compat,
         judge_version=None if judge is None else judge.version,
+        judge_repeats=settings.judge_repeats,
         prompts_dir=settings.prompts_dir,
         judge_weights=settings.judge_weights,
     )

@@ -81,12 +81,13 @@ def judge_forecast(db: Database, settings: Settings, client_id: str, outputs: Se
     requests = asyncio.run(_requests(metrics, outputs, settings.judged_answer_tokens))
     tokens = sum(estimated_tokens(f"{request.system or ''}{request.user}") for request in requests)
     sent = tokens / len(requests) if requests else None
-    calls = Calls(len(requests), len(requests))
+    count = settings.judge_repeats * len(requests)
+    calls = Calls(count, count)
     judging = work_of(db, settings, client_id, "judge", calls, settings.k, sent)
     return {
         "client": client_id,
         "answers": len(outputs),
-        "judge calls": len(requests),
+        "judge calls": count,
         "tokens": judging["tokens"] if judging else 0,
         "cost_usd": judging["cost_usd"] if judging else 0.0,
         "seconds": judging["seconds"] if judging else 0.0,

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from rageval_dagster.benchmark.renewal import shortage
-from rageval_dagster.evaluation.summary import EvaluationReport, failures, report_of
+from rageval_dagster.evaluation.summary import EvaluationReport, contradictions, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, gone_items
 from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
+from rageval_dagster.labels.estimates import estimates_of
 from rageval_dagster.rag.failures import remedy
 from rageval_dagster.records import Item
 from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
@@ -37,6 +38,7 @@ from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.advice import Advised, advised, suspected
 from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
+from rageval_dagster.telling.calibration import calibration, self_agreement
 from rageval_dagster.telling.verdicts import (
     MoreQuestions,
     Verdict,
@@ -55,13 +57,15 @@ LENGTHS = ((8, "up to 8 words"), (15, "9 to 15 words"), (10**9, "over 15 words")
 
 @dataclass(frozen=True)
 class Figure:
-    """A metric as the report shows it. `comparison` is with the baseline, on shared questions."""
+    """A metric as the report shows it. `comparison` is with the baseline, on shared questions; `calibrated` is what
+    people's labels make of it, None where it needs no judge and has no label."""
 
     metric_id: str
     name: str
     summary: Summary
     good: float | None
     comparison: MetricComparison | None
+    calibrated: str | None
 
     @property
     def tone(self) -> str:
@@ -259,8 +263,17 @@ def _evaluation_contents(
         judged.judgement.baseline_id,
     )
     compared = {row.metric_id: row for row in judged.comparisons}
+    labelled = estimates_of(db, [evaluation])[evaluation.id]
+    varying = contradictions(db, report)
     figures = [
-        Figure(name, metric_name(name), summary, good_value(summary, settings.thresholds), compared.get(name))
+        Figure(
+            name,
+            metric_name(name),
+            summary,
+            good_value(summary, settings.thresholds),
+            compared.get(name),
+            "; ".join(filter(None, [calibration(name, labelled.get(name)), self_agreement(varying.get(name))])) or None,
+        )
         for name, summary in report.summaries.items()
     ]
     by_id = {figure.metric_id: figure for figure in figures}

@@ -30,7 +30,7 @@ from rageval_dagster.storage.corpus import document_names
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.labels import Label
-from rageval_dagster.telling.labels import what_comes_of
+from rageval_dagster.telling.calibration import what_comes_of
 from rageval_dagster.telling.words import capitalised, number
 
 VALUES = (("1", "Good", "1"), ("0.5", "Partly", "5"), ("0", "Bad", "0"), (CANNOT_SAY, "Cannot say", "?"))
@@ -140,6 +140,7 @@ class LabelPages:
             return self._shown(request, said, note, 422)
         if not label_storage.save_labels(self._db, evaluation.client_id, [label]):
             raise RagevalError("this answer was deleted meanwhile: it takes no label any more")
+        keep_estimates(self._db, [evaluation])
         at = order.index(result_id)
         following = [*order[at + 1 :], *order[:at]]
         ahead = next((name for name in following if _said_by(answers, name, person) is None), None)

@@ -37,6 +37,7 @@ _SAID: dict[Trouble, str] = {
     "failed_run": "Last run failed",
     "benchmark": "Benchmark breaks its rules",
     "lost_evidence": "Questions lost their evidence",
+    "judge_drift": "Judge changed",
     "stale": "Not evaluated for too long",
 }
 """What the page of all clients says of those with a trouble; in the order in which it tells them."""

@@ -179,6 +179,9 @@ class Settings(Table):
     judged_answer_tokens: Annotated[int, Field(ge=100)] = _setting(
         "RAGEVAL_JUDGED_ANSWER_TOKENS", 10_000, "a whole number of at least 100"
     )
+    judge_repeats: Annotated[int, Field(ge=1, le=20)] = _setting(
+        "RAGEVAL_JUDGE_REPEATS", 1, "a whole number from 1 to 20"
+    )
 
     # Generated questions: the shares of those over two documents, and of those that no document answers; who asks.
     multi_hop_share: _Share = _setting("RAGEVAL_MULTI_HOP_SHARE", 0.2, _SHARE_OF_1)

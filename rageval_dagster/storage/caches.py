@@ -1,6 +1,6 @@
 """The caches of vectors and model responses, each client's own, and the record of model calls."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timedelta
 
@@ -172,6 +172,36 @@ def models_asked(db: Database, client_id: str, run_id: str | None, role: str) ->
     calls = llm_calls.c
     asked = (calls.client_id == client_id, calls.run_id == run_id, calls.role == role)
     return [row.model for row in db.rows(sa.select(calls.model).distinct().where(*asked).order_by(calls.model))]
+
+
+@dataclass(frozen=True)
+class JudgeUse:
+    """The judge models that scored by one version of a metric, and what a call of theirs costs; None: not known."""
+
+    models: tuple[str, ...]
+    cost_usd: float | None
+
+
+def judges_used(db: Database, client_id: str, runs: Mapping[str, Collection[str]]) -> dict[str, JudgeUse]:
+    """{name: which models judged} of names with the runs that they stand for, {name: ids of Dagster runs}."""
+    calls = llm_calls.c
+    paid = sa.func.coalesce(calls.prompt_tokens, 0) + sa.func.coalesce(calls.completion_tokens, 0) > 0
+    query = sa.select(
+        calls.run_id,
+        calls.model,
+        _count(paid).label("sent"),
+        _count(sa.and_(paid, calls.cost_usd.is_(None))).label("unpriced"),
+        sa.func.sum(calls.cost_usd).label("cost"),
+    ).where(calls.client_id == client_id, calls.role == "judge")
+    wanted = {run_id for ids in runs.values() for run_id in ids}
+    rows = db.rows_in(query.group_by(calls.run_id, calls.model), calls.run_id, wanted)
+    found: dict[str, JudgeUse] = {}
+    for name, ids in runs.items():
+        own = [row for row in rows if row.run_id in ids]
+        sent, unpriced = (sum(int(getattr(row, count)) for row in own) for count in ("sent", "unpriced"))
+        cost = sum(row.cost or 0.0 for row in own) / sent if sent and not unpriced else None
+        found[name] = JudgeUse(tuple(sorted({row.model for row in own})), cost)
+    return found
 
 
 _SUMMED = ("retries", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s")

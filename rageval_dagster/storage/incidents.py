@@ -11,7 +11,7 @@ from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.tables import clients, incidents
 
-Kind = Literal["regression", "leak", "errors", "benchmark", "failed_run", "lost_evidence", "stale"]
+Kind = Literal["regression", "leak", "errors", "benchmark", "failed_run", "lost_evidence", "judge_drift", "stale"]
 Phase = Literal["opening", "closing"]
 
 OVER = "over"

@@ -33,6 +33,7 @@ from rageval_dagster.storage.tables import (
     experiments,
     incidents,
     item_results,
+    judge_checks,
     label_queue,
     llm_cache,
     llm_calls,
@@ -132,7 +133,7 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
     gone = sa.select(runs.id).where(past, runs.id.not_in(linking))
     for table in (run_items, metric_summaries):
         _delete(db, table, table.c.evaluation_id.in_(old))
-    for table in (night_scores, repeated_scores, metric_comparisons, baselines):
+    for table in (night_scores, repeated_scores, judge_checks, metric_comparisons, baselines):
         _delete(db, table, table.c.evaluation_id.in_(gone))
     rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(gone))
     rows["evaluation_datasets"] = _delete_datasets(db, client_id, before)

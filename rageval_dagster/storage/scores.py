@@ -199,6 +199,32 @@ def load_rescored(
     return {metric_id: outcomes for metric_id, outcomes in found.items() if outcomes}
 
 
+def values_by_version(
+    db: Database, client_id: str, metric_id: str, result_ids: Iterable[str]
+) -> dict[str, dict[str, float]]:
+    """{metric version: {result id: its newest value}} of results by every version that ever scored them."""
+    of = metric_scores.c
+    found: dict[str, dict[str, float]] = {}
+    query = _takes(client_id, "value").where(of.metric_id == metric_id, of.value.is_not(None))
+    for row in db.rows_in(query, of.result_id, result_ids):
+        found.setdefault(row.metric_version, {})[row.result_id] = row.value
+    return found
+
+
+def runs_by_version(db: Database, client_id: str, metric_id: str) -> dict[str, set[str]]:
+    """{metric version: the Dagster runs of the evaluations that were measured by it}."""
+    of, runs = metric_summaries.c, evaluation_runs.c
+    query = (
+        sa.select(of.metric_version, runs.dagster_run_id)
+        .join(evaluation_runs, runs.id == of.evaluation_id)
+        .where(runs.client_id == client_id, of.metric_id == metric_id, runs.dagster_run_id.is_not(None))
+    )
+    found: dict[str, set[str]] = {}
+    for row in db.rows(query):
+        found.setdefault(row.metric_version, set()).add(row.dagster_run_id)
+    return found
+
+
 def save_night_scores(
     db: Database, client_id: str, metric_version: str, scores: Mapping[tuple[int, str], Mapping[str, float]]
 ) -> None:

@@ -420,6 +420,23 @@ metric_summaries = _table(
     Column("worst_low", Double),
     Column("worst_high", Double),
     Column("ceiling", Double),
+    # The mean that people would give, by their labels, and their agreement with the judge; none: no labels, or too few.
+    Column("corrected_mean", Double),
+    Column("corrected_low", Double),
+    Column("corrected_high", Double),
+    Column("labels", Integer),
+    Column("agreement", Double),
+    PrimaryKeyConstraint("evaluation_id", "metric_id"),
+)
+
+# Labelled answers of earlier evaluations, as the judge scored them once and, past every cache, in this one.
+judge_checks = _table(
+    "judge_checks",
+    Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
+    _client_id(),
+    Column("metric_id", identifier(100), nullable=False),
+    Column("metric_version", identifier(128), nullable=False),
+    Column("scores", JsonText, nullable=False),  # {result id: [item id, score then, score now]}
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
 )
 
@@ -497,7 +514,7 @@ incidents = _table(
     _client_id(),
     Column(
         "kind", identifier(20), nullable=False
-    ),  # regression, leak, errors, benchmark, failed_run, lost_evidence, stale
+    ),  # regression, leak, errors, benchmark, failed_run, lost_evidence, judge_drift, stale
     Column("subject", LongText, nullable=False),  # dataset / system / metric, where there are several
     Column("open_key", hex_digest()),  # of client, kind and subject while it is open: it is opened once
     Column("opened_at", UtcTime, nullable=False),

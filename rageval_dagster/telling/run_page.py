@@ -11,6 +11,7 @@ from typing import Any
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS, Thresholds, good_value, is_users
 from rageval_dagster.gate.spec import GateSpec
+from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.markdown import escaped, sparkline, table
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
@@ -19,9 +20,10 @@ from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.advice import advised, suspected
 from rageval_dagster.telling.alarms import run_alarms
+from rageval_dagster.telling.calibration import calibration, calibration_lines
 from rageval_dagster.telling.links import ReportLinks
 from rageval_dagster.telling.verdicts import TONES, Verdict, good_values_told, headline, headline_metrics
-from rageval_dagster.telling.words import date, interval, metric_name, number, one_line, signed
+from rageval_dagster.telling.words import capitalised, date, interval, metric_name, number, one_line, signed
 from rageval_dagster.text import named, plural
 
 QUESTIONS_SHOWN = 5
@@ -53,12 +55,13 @@ def run_metadata(
     links: ReportLinks,
     spec: GateSpec,
     own: Thresholds = NO_THRESHOLDS,
+    estimates: Mapping[int, Mapping[str, Estimate]] | None = None,
 ) -> dict[str, Any]:
     """What Dagster keeps of a run, in the order in which it is shown: first what went wrong, then of each evaluation
     its verdict, trend, report, questions and pictures, the gravest first, last the numbers.
 
     Those are named `dataset/...` (with the system where there are several). Dagster plots the numbers of all clients
-    side by side; a client's history is in the pictures.
+    side by side; a client's history is in the pictures. `estimates` are what labels make of each evaluation's metrics.
     """
     metadata: dict[str, Any] = {}
     if not reports:
@@ -93,16 +96,26 @@ def run_metadata(
             if ids:
                 metadata[f"{name}/{label}"] = question_list(evaluation, ids, links)
         compared = {row.metric_id: row for row in found.judged.comparisons}
+        labelled = (estimates or {}).get(evaluation.id, {})
         for each in first:
             metadata[f"{name}/{metric_name(each.metric_id)}"] = _metric(
-                each, history.get(each.metric_id, ()), compared.get(each.metric_id), good_value(each, own)
+                each,
+                history.get(each.metric_id, ()),
+                compared.get(each.metric_id),
+                good_value(each, own),
+                calibration(each.metric_id, labelled.get(each.metric_id)),
             )
+        if lines := calibration_lines(sorted(report.by_model().keys() | labelled.keys()), labelled):
+            metadata[f"{name}/judge"] = capitalised("; ".join(lines))
         metadata[f"{name}/good values"] = good_values_told(report, own)
         metadata[f"{name}/details"] = Markdown(_details(report, found, links, history, own))
         users = {metric: summary for metric, summary in report.summaries.items() if is_users(metric)}
         for metric, summary in {**report.headline(), **report.by_model(), **users}.items():
             if summary.mean is not None:
                 numbers[f"{name}/{metric}"] = summary.mean
+        for metric, each in labelled.items():
+            figures = {"corrected": each.corrected.mean, "judge_bias": each.corrected.bias, "agreement": each.agreement}
+            numbers |= {f"{name}/{metric}/{what}": value for what, value in figures.items() if value is not None}
         for row in found.judged.gated:
             if row.difference is not None:
                 numbers[f"{name}/{row.metric_id}/against_baseline"] = row.difference
@@ -143,7 +156,11 @@ def _bars(history: History, metric_id: str) -> str:
 
 
 def _metric(
-    summary: Summary, rows: Sequence[Mapping[str, Any]], compared: MetricComparison | None, good: float | None
+    summary: Summary,
+    rows: Sequence[Mapping[str, Any]],
+    compared: MetricComparison | None,
+    good: float | None,
+    calibrated: str | None,
 ) -> Markdown:
     """A metric's number with all that it is held against, and a picture of the last runs."""
     known = [row for row in rows if row["mean"] is not None]
@@ -153,6 +170,8 @@ def _metric(
         said.append(f"{change} against the baseline")
     if good is not None:
         said.append(f"good {'from' if summary.higher_is_better else 'up to'} {number(good)}")
+    if calibrated is not None:
+        said.append(calibrated)
     if not known:
         return Markdown("; ".join(said))
     days = list(dict.fromkeys(date(row["finished_at"]) for row in (known[0], known[-1]) if row["finished_at"]))

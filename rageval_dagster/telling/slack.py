@@ -25,6 +25,7 @@ _OPENED: dict[Kind, str] = {
     "benchmark": "A benchmark fails its rules",
     "failed_run": "A run failed",
     "lost_evidence": "Questions lost their evidence",
+    "judge_drift": "The judge has changed",
     "stale": "Not evaluated for too long",
 }
 _RECOVERED: dict[Kind, str] = {
@@ -34,9 +35,10 @@ _RECOVERED: dict[Kind, str] = {
     "benchmark": "The benchmark keeps its rules again",
     "failed_run": "Runs succeed again",
     "lost_evidence": "Questions have their evidence again",
+    "judge_drift": "The judge scores as before",
     "stale": "Evaluated again",
 }
-BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark", "lost_evidence")
+BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark", "lost_evidence", "judge_drift")
 """The kinds that have a message for each client; the others come in numbers, when something fails for all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -130,7 +132,7 @@ def _next(incidents: Sequence[Incident]) -> list[str]:
             return [f"rageval runs compare {first.details['baseline_id']} {first.evaluation_id}"]
         case "leak":
             return [f"rageval runs show {first.evaluation_id}"]
-        case "lost_evidence":
+        case "lost_evidence" | "judge_drift":
             return [f"rageval runs {verb} {first.evaluation_id}" for verb in ("show", "accept")]
         case "errors":
             which = "rageval status" if len(incidents) > 1 else f"rageval runs show {first.evaluation_id}"
@@ -162,7 +164,7 @@ def _ended(incident: Incident) -> str:
             return f"{mean(over['mean'])} in {evaluation}, baseline {mean(over['baseline_mean'])}"
         case "leak":
             return f"none in {evaluation}"
-        case "lost_evidence":
+        case "lost_evidence" | "judge_drift":
             return f"in {evaluation}"
         case "errors":
             return f"no more than allowed in {evaluation}"

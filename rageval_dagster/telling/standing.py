@@ -11,7 +11,9 @@ from rageval_dagster.storage.incidents import Incident, Kind
 from rageval_dagster.telling.alarms import is_failed_run
 from rageval_dagster.telling.verdicts import TONES, Tone
 
-Trouble = Literal["leak", "regression", "failed", "errors", "failed_run", "benchmark", "lost_evidence", "stale"]
+Trouble = Literal[
+    "leak", "regression", "failed", "errors", "failed_run", "benchmark", "lost_evidence", "judge_drift", "stale"
+]
 
 TROUBLES: dict[Trouble, str] = {
     "leak": "leak",
@@ -21,6 +23,7 @@ TROUBLES: dict[Trouble, str] = {
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
     "lost_evidence": "lost evidence",
+    "judge_drift": "judge changed",
     "stale": "out of date",
 }
 """What may be wrong with a client, in a word, the gravest first."""
@@ -110,6 +113,7 @@ def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_erro
         "failed_run": "failed_run" in kinds,
         "benchmark": "benchmark" in kinds,
         "lost_evidence": "lost_evidence" in kinds,
+        "judge_drift": "judge_drift" in kinds,
         "stale": "stale" in kinds,
     }
     return [trouble for trouble in TROUBLES if found[trouble]]

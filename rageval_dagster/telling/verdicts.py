@@ -4,6 +4,7 @@ In a long sentence for the terminal, and in a short one for above a page's table
 """
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from rageval_dagster.evaluation.verdict import (
 )
 from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED, lost_in
 from rageval_dagster.gate.decision import Judged
+from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database
@@ -67,6 +69,16 @@ class Verdict:
     def lost_evidence(self) -> str | None:
         """That many questions lost their evidence, as a clause; None where they did not."""
         return lost_in(self.judged.judgement.changes)
+
+    @property
+    def judge_drift(self) -> str | None:
+        """That the judge changed, as a clause; None where it did not, as far as is known."""
+        return drift_in(self.judged.judgement.changes)
+
+    @property
+    def may_be_the_judge(self) -> bool:
+        """Whether it is unclear because the judge changed."""
+        return self.scores == "unclear" and self.judge_drift is not None and all(map(_by_judge, self.rows))
 
     @property
     def can_prove(self) -> bool:
@@ -163,6 +175,10 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     return f"{capitalised(_with_failures(found, said))}."
 
 
+def _by_judge(row: MetricComparison) -> bool:
+    return is_by_model(row.metric_id)
+
+
 def _compared(found: Verdict) -> list[MetricComparison]:
     """The rows that it rests on and that say from where to where a metric moved; if unclear, only those that fell."""
     known = [row for row in found.rows if row.baseline_mean is not None and row.mean is not None]
@@ -182,6 +198,10 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             return f"regressed since {day}: {moved}"
         case "unclear" if found.lost_evidence is not None:
             return f"unclear since {day}: {found.lost_evidence}"
+        case "unclear" if found.may_be_the_judge:
+            return (
+                f"unclear since {day}: {moved or metric_name(found.rows[0].metric_id)}, which may be the judge's doing"
+            )
         case "unclear" if not _compared(found):
             return f"unclear since {day}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
         case "unclear":
@@ -211,7 +231,8 @@ def sentence(found: Verdict) -> str:
         said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.lost_evidence]))
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
-        sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if seen else ""
+        by_chance = seen and not found.may_be_the_judge
+        sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if by_chance else ""
         said = f"unclear {against}: {'; '.join(filter(None, [found.lost_evidence, moved, sure, what_settles(found)]))}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
@@ -255,7 +276,7 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
     """
     said = []
     for change in changes:
-        if change.what == LOST_EVIDENCE:
+        if change.what in (LOST_EVIDENCE, JUDGE_DRIFT):
             said.append(change.detail)
             continue
         verb = "changed" if change.what != "dataset" else "were renewed"
@@ -315,6 +336,9 @@ def what_settles(found: Verdict) -> str:
     accept = f"rageval runs accept {found.judged.evaluation.id}"
     if found.lost_evidence is not None:
         return f"bring the documents back, or if they were meant to go: {accept}"
+    if found.may_be_the_judge:
+        client = shlex.quote(found.judged.evaluation.client_id)
+        return f"label answers of this run too (rageval labels queue --client {client}), or to start from it: {accept}"
     if all(row.difference is None for row in found.rows):
         return f"to start from this run: {accept}"
     if not _compared(found):

@@ -9,7 +9,13 @@ import pytest
 from rageval_dagster.benchmark.formats.table import write_table
 from rageval_dagster.labels.files import COLUMNS
 from rageval_dagster.records import Outcome
+from rageval_dagster.storage.evaluations import get_evaluation
+from rageval_dagster.storage.labels import Label, save_labels
+from rageval_dagster.storage.results import run_items
+from rageval_dagster.storage.scores import save_scores
+from rageval_dagster.storage.views import read_view
 from tests.cli.running import Run, refused
+from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project
 from tests.storage.history_builder import answer_all, finish, make_dataset, make_items, open_run, score_all, summary
 
@@ -52,6 +58,26 @@ def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run,
     assert shown[2].endswith(", 29 labels)")
     assert shown[3].strip().startswith("the judge overrates by .")
     assert shown[-1] == "  1 answer drawn and not labelled yet"
+    # And wherever else the judge's mean stands.
+    found = json.loads(run("labels", "show", "--client", "acme", "--json").out)
+    corrected = json.loads(run("runs", "show", "1", "--json").out)["metrics"][FAITHFULNESS]["corrected"]
+    assert (corrected["mean"], corrected["bias"], corrected["labels"]) == (found["mean"], found["bias"], 29)
+    [line] = [line for line in run("runs", "show", "1").out.splitlines() if line.startswith("Faithfulness (overlap): ")]
+    assert line.startswith("Faithfulness (overlap): corrected .")
+    assert "29 labels); the judge overrates by ." in line
+    assert "agrees with people on " in line
+    [row] = [row for row in read_view(evaluated.database(), "metric_history") if row["metric_id"] == FAITHFULNESS]
+    assert (row["corrected_mean"], row["labels"]) == (found["mean"], 29)
+    assert row["judge_bias"] == pytest.approx(found["bias"])
+
+
+def test_a_judge_without_labels_is_not_calibrated(evaluated: Project, run: Run) -> None:
+    db = evaluated.database()
+    finish(db, get_evaluation(db, 1), {"judge.overall": 0.9, FAITHFULNESS: 0.8, "retrieval.mrr": 1.0})
+    assert "Not calibrated: overall (judge)" in run("runs", "show", "1").out.splitlines()
+    metrics = json.loads(run("runs", "show", "1", "--json").out)["metrics"]
+    assert metrics["judge.overall"]["corrected"] is None
+    assert "corrected" not in metrics["retrieval.mrr"]
 
 
 @pytest.mark.parametrize(
@@ -64,3 +90,35 @@ def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run,
 )
 def test_what_is_not_there_is_named(evaluated: Project, run: Run, arguments: list[str], words: list[str]) -> None:
     refused(run("labels", "show", *arguments), *words)
+
+
+def test_a_new_judge_is_measured_on_all_labels_before_it_replaces_the_old_one(
+    evaluated: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = evaluated.database()
+    evaluation = get_evaluation(db, 1)
+    results = {row.item_id: row.result_id or "" for row in run_items(db, 1)}
+    good = dict(zip(results.values(), (number % 4 != 0 for number in range(100)), strict=True))
+    old = [(name, "judge.faithfulness", "old", Outcome.scored(1.0)) for name in results.values()]
+    save_scores(db, evaluation.id, old)
+    finish(db, evaluation, {"judge.faithfulness": 1.0})
+    refused(run("labels", "judges", "--client", "acme", "--metric", "judge.faithfulness"), "nobody labelled an answer")
+    labels = [Label(name, "judge.faithfulness", "ann", float(each)) for name, each in list(good.items())[:40]]
+    save_labels(db, "acme", labels)
+    refused(run("labels", "judges", "--client", "acme", "--score"), "no model judges judge.faithfulness")
+    verdict = json.dumps({"reasoning": "so", "unsupported_claims": [], "score": 0.5})
+    with ScriptedServer(lambda _: verdict) as server:
+        monkeypatch.setenv("RAGEVAL_JUDGE_MODEL", "new-judge")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        forecast = json.loads(run("labels", "judges", "--client", "acme", "--dry-run", "--json").out)
+        assert (forecast[0]["answers"], forecast[0]["judge calls"], server.requests) == (40, 40, [])
+        found = json.loads(run("labels", "judges", "--client", "acme", "--score", "--json").out)
+        assert len(server.requests) == 40
+        table = run("labels", "judges", "--client", "acme").out
+    assert (found["metric"], found["labelled"]) == ("judge.faithfulness", 40)
+    by_models = {tuple(each["models"]): each for each in found["judges"]}
+    assert by_models[()]["bias"] == pytest.approx(0.25)
+    assert by_models[()]["agreement"] == pytest.approx(0.75)
+    new = by_models["new-judge",]
+    assert (new["answers"], new["bias"], new["is_current"]) == (40, pytest.approx(-0.25), True)
+    assert [line.split()[0] for line in table.splitlines()[:3]] == ["judge", "new-judge", "not"]

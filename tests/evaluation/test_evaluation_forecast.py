@@ -26,6 +26,7 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.caches import LlmCall, save_replies
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.labels import Label, save_labels
 from tests.benchmark.question_model import generator, kind_of
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
@@ -58,6 +59,17 @@ def record(db: Database, role: str, calls: int, client: str = "acme", **values: 
     nothing = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": None, "latency_s": 0.0, "cache_hit": False}
     call = {"model": "whichever", "retries": 0, "error": None, "run_id": None} | nothing | values
     save_replies(db, client, [], [LlmCall(client_id=client, role=role, **call)] * calls)
+
+
+def test_labelled_answers_that_are_judged_anew_and_repeats_are_counted(sqlite_db: Database, tmp_path: Path) -> None:
+    make_dataset(sqlite_db, "acme", make_items(10))
+    metrics = '[defaults]\nmetrics = ["claims.faithfulness"]\n'
+    labels = [Label(f"{number:064}", "claims.faithfulness", "ann", 1.0) for number in range(70)]
+    save_labels(sqlite_db, "acme", [*labels, Label("0" * 64, "judge.overall", "ann", 1.0)])
+    for repeats in (1, 3):
+        settings = configured(tmp_path, metrics, RAGEVAL_JUDGE_REPEATS=str(repeats))
+        found = forecast(sqlite_db, settings, "acme", "probe", systems=["dense"])
+        assert found["judge calls"] == repeats * 2 * (10 + 60)
 
 
 def test_calls_are_counted_by_hand(sqlite_db: Database, tmp_path: Path) -> None:

@@ -130,5 +130,5 @@ def held(
     spec: GateSpec = SPEC,
 ) -> list[Judged]:
     return judge_all(
-        db, reports, GateContext(spec, lambda _: metrics, Tools, ask_again or saying_the_same(db), recorded)
+        db, reports, GateContext(spec, lambda _: metrics, Tools, ask_again or saying_the_same(db), recorded, Tools)
     )

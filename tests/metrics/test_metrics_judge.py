@@ -18,6 +18,7 @@ from rageval_dagster.metrics.judge import DIMENSIONS, metrics
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Answer, Hit, Outcome, Result
 from rageval_dagster.settings import JudgeWeights, load_settings
+from rageval_dagster.storage.database import Database
 from tests.llm.scripted_model import fences
 from tests.llm.scripted_server import Received, ScriptedServer
 
@@ -306,3 +307,25 @@ def test_every_result_has_outcomes_that_agree(
         values = [outcome.value for outcome in outcomes.values() if outcome.value is not None]
         if overall.value is not None:
             assert min(values) - 1e-12 <= overall.value <= max(values) + 1e-12
+
+
+def test_a_judge_that_is_asked_several_times_is_asked_anew_and_its_mean_counts(sqlite_db: Database) -> None:
+    said = iter([0.9, 0.6, 0.3])
+
+    def reply(_: dict[str, Any]) -> str:
+        return json.dumps({"reasoning": "why", "unsupported_claims": ["a"], "score": next(said)})
+
+    [faithfulness, *_] = metrics(MetricOptions(5, judge_repeats=3))
+    assert faithfulness.version != metrics(MetricOptions(5))[0].version
+    with ScriptedServer(reply) as server:
+        values = {"RAGEVAL_JUDGE_MODEL": "m", "OPENAI_BASE_URL": server.base_url, "RAGEVAL_JUDGE_REPEATS": "3"}
+        for _ in range(2):  # the second time all three replies are kept
+            client = ChatClient(load_settings(values), "judge", sqlite_db, "acme")
+            [outcome] = compute_scores([faithfulness], [RESULT], Tools(judge=client))["judge.faithfulness"]
+            assert outcome.value == pytest.approx(0.6)
+            detail = outcome.detail or {}
+            assert sorted(detail["repeats"]["values"]) == [0.3, 0.6, 0.9]
+            assert detail["repeats"]["spread"] == pytest.approx(0.06**0.5)
+            assert detail["unsupported_claims"] == ["a"]
+        assert len(server.requests) == 3
+        assert len({request.text for request in server.requests}) == 1

@@ -63,8 +63,9 @@ def test_a_version_changes_with_the_parameter_that_the_metric_uses(options, chan
 def test_a_version_changes_with_the_model_that_the_metric_uses():
     metrics = all_metrics(MetricOptions(5))
     assert changed_by(embedder_version="model@2") == {each.id for each in metrics if "embedder" in each.needs}
-    assert changed_by(judge_version="b" * 64) == {each.id for each in metrics if each.judged or each.family == "judge"}
-    assert all(len(version) < 128 for version in versions().values())
+    judged = {each.id for each in metrics if each.judged or each.family == "judge"}
+    assert changed_by(judge_version="b" * 64) == changed_by(judge_repeats=3) == judged
+    assert all(len(version) < 128 for version in versions(judge_repeats=20).values())
 
 
 def test_a_version_changes_with_a_prompt_that_is_asked(tmp_path):

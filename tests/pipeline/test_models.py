@@ -13,9 +13,13 @@ import pytest
 import sqlalchemy as sa
 
 from rageval_dagster.evaluation.summary import is_by_model, reports_of
+from rageval_dagster.gate.decision import judged_before
+from rageval_dagster.labels.queue import draw
 from rageval_dagster.llm.endpoints import Role
 from rageval_dagster.storage.benchmark import current_datasets
 from rageval_dagster.storage.caches import model_usage
+from rageval_dagster.storage.evaluations import evaluations_of_trigger
+from rageval_dagster.storage.labels import Label, save_labels
 from rageval_dagster.storage.tables import item_results, llm_calls
 from tests.cli.running import Run, refused
 from tests.llm.scripted_model import scripted_model
@@ -110,6 +114,46 @@ def test_every_role_s_model_is_asked_once_and_the_next_night_not_at_all(
     assert {name: s.mean for name, s in again.summaries.items()} == {
         name: s.mean for name, s in report.summaries.items()
     }
+
+
+@pytest.mark.slow
+def test_a_judge_that_turns_harsh_behind_its_name_is_found_where_people_labelled_answers(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harsh = False
+
+    def reply(body: dict[str, Any]) -> str:
+        """On the second night every answer is another one, and the judge finds no claim to be supported."""
+        said = scripted_model(body)
+        if harsh and not said.startswith("{"):
+            return f"{said} Indeed."
+        return said.replace('"supported": true', '"supported": false') if harsh else said
+
+    with ScriptedServer(reply) as server:
+        more = {"EVALUATION_DEFAULT_SAMPLE_SIZE": "15"}
+        project = with_models(loaded, server.base_url, monkeypatch, **more)
+        assert project.evaluate("acme", "night 1").failure is None
+        db = project.database()
+        [before] = evaluations_of_trigger(db, "acme", "night 1")
+        answers = draw(db, before, "claims.faithfulness")
+        assert len(answers.waiting) >= 12
+        save_labels(db, "acme", [Label(each, "claims.faithfulness", "ann", 1.0) for each in answers.waiting])
+        harsh = True
+        project = with_models(loaded, server.base_url, monkeypatch, **more, RAGEVAL_ANSWER_MODEL="other")
+        second = project.evaluate("acme", "night 2")
+        assert second.failure is None
+    [after] = evaluations_of_trigger(db, "acme", "night 2")
+    judged = judged_before(db, after)
+    [row] = [row for row in judged.gated if row.metric_id == "claims.faithfulness"]
+    assert row.decision == "unclear"
+    told = [each.detail for each in judged.judgement.changes if each.what == "judge_drift"]
+    assert len(told) == 1
+    assert told[0].startswith(f"the judge changed: it scores the same {len(answers.waiting)} answers ")
+    shown = metadata_of(second.run_id)["evaluation_runs"]
+    assert shown["synthetic/judge"].startswith("Not calibrated: ")  # of these answers nobody said anything
+    assert project.evaluate("acme", "night 3").failure is None
+    [quiet] = evaluations_of_trigger(db, "acme", "night 3")
+    assert judged_before(db, quiet).judgement.verdict == judged.judgement.verdict
 
 
 @pytest.mark.slow

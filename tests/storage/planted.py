@@ -17,7 +17,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.experiments import QuestionResult, open_experiment, save_results
 from rageval_dagster.storage.incidents import Finding, open_all
-from rageval_dagster.storage.labels import Label, Queued
+from rageval_dagster.storage.labels import JudgeCheck, Label, Queued
 from rageval_dagster.storage.results import run_items
 from rageval_dagster.storage.run_requests import freeze
 from rageval_dagster.storage.tables import metadata
@@ -58,6 +58,8 @@ def fill(db: Database, client: str, count: int = 3) -> Evaluation:
     result_id = next(filter(None, (row.result_id for row in run_items(db, evaluation.id))))
     label_storage.save_queue(db, client, history_builder.MRR, {result_id: Queued("1 high", 1)})
     label_storage.save_labels(db, client, [Label(result_id, history_builder.MRR, "ann", 1.0, CANARY)])
+    checked = JudgeCheck(evaluation.id, "1", {result_id: (items[0].item_id, 1.0, 0.9)})
+    label_storage.save_judge_check(db, history_builder.MRR, checked)
     definition = {"client": client, "parameters": {"number_of_chunks": [3, 5]}}
     asked = [item.item_id for item in items]
     experiment = open_experiment(

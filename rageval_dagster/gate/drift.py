@@ -1,0 +1,214 @@
+"""Whether the judge has changed: answers that people labelled, judged anew; and what of a change is then the system's.
+
+A model may change behind its name. Scores of new answers then move although the system stays as it is, while those of
+old answers are kept. So on a night on which the judge is asked anyway, some old answers are judged again.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.evaluation.summary import is_by_model
+from rageval_dagster.gate.history import History, Measured
+from rageval_dagster.gate.nights import LEAST_QUESTIONS
+from rageval_dagster.metrics.interface import Metric, Tools
+from rageval_dagster.metrics.registry import compute_scores
+from rageval_dagster.records import Decision, Result
+from rageval_dagster.statistics import Corrected, compare, corrected_difference
+from rageval_dagster.storage import labels as label_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.caches import model_usage
+from rageval_dagster.storage.comparisons import Change
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.labels import MOST_CHECKED, JudgeCheck
+from rageval_dagster.storage.scores import Summary
+from rageval_dagster.text import plural
+
+JUDGE_DRIFT = "judge_drift"
+"""What a change is called by which the judge scores the same answers otherwise."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """By how much a judge scores the same answers higher than it did (below 0: lower), with its 95 % interval.
+
+    `p_value` is that of a judge that stayed the same, two-sided; so many `answers` were judged anew.
+    """
+
+    shift: float
+    low: float
+    high: float
+    p_value: float
+    answers: int
+
+
+@dataclass(frozen=True)
+class OfSystem:
+    """How a metric changed but for the judge's drift, with its 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+
+
+def drift_of(
+    then: Mapping[str, float],
+    now: Mapping[str, float],
+    strata: Mapping[str, Hashable],
+    clusters: Mapping[str, Hashable] | None = None,
+) -> Drift | None:
+    """The drift of a judge by its scores of the same answers, in [0, 1]; None where there are fewer than five.
+
+    Args:
+        strata: {id: stratum} of all answers from which these were drawn; each stratum counts by its size.
+    """
+    tested = compare(then, now, clusters)
+    if tested.n_shared < LEAST_QUESTIONS or tested.difference is None or tested.low is None or tested.high is None:
+        return None
+    drawn = {strata.get(name) for name in then.keys() & now.keys()}
+    all_alike = {name: 0.0 for name in {*strata, *then} if strata.get(name) in drawn}
+    moved = corrected_difference(then, all_alike, now, all_alike, strata=strata, clusters=clusters)
+    shift, low, high = moved.mean, moved.low, moved.high
+    if shift is None or low is None or high is None:
+        shift, low, high = tested.difference, tested.low, tested.high
+    return Drift(shift, low, high, 1.0 if tested.p_value is None else tested.p_value, tested.n_shared)
+
+
+def is_found(drift: Drift, decision: Decision, alpha: float, looks: int) -> bool:
+    """Whether the judge surely changed, in any of so many looks.
+
+    Where the metric regressed, which is rare, the one question is whether the judge became harsher: at `alpha` alone.
+    """
+    if decision == "regressed" and drift.shift < 0.0:
+        return drift.p_value / 2.0 <= alpha
+    return drift.p_value <= alpha / looks
+
+
+def less_drift(difference: float, low: float, high: float, drift: Drift) -> OfSystem:
+    """A metric's change, with its 95 % interval, less the drift on old answers, as if new ones were judged alike."""
+    rest, half = difference - drift.shift, math.hypot((high - low) / 2.0, (drift.high - drift.low) / 2.0)
+    return OfSystem(rest, rest - half, rest + half)
+
+
+def by_labels(found: Corrected) -> OfSystem | None:
+    """A metric's change by labels of both runs; None where they do not suffice."""
+    if found.mean is None or found.low is None or found.high is None:
+        return None
+    return OfSystem(found.mean, found.low, found.high)
+
+
+def decided(decision: Decision, rest: OfSystem, labelled: OfSystem | None, tolerance: float) -> Decision:
+    """The decision on a metric whose judge changed, by what is left without the drift, and by labels of both runs.
+
+    It regressed where labels show that it surely fell beyond the tolerance; or where it seemed to, what is left surely
+    did, and no labels contradict that. One that seemed to is else unclear: it never passes by what was learned of old
+    answers. Nor does one pass that a kinder judge lifted.
+    """
+    if labelled is not None and labelled.high < -tolerance:
+        return "regressed"
+    agreed = labelled is None or labelled.low <= rest.difference <= labelled.high
+    if decision == "regressed":
+        return "regressed" if rest.high < -tolerance and agreed else "unclear"
+    return "unclear" if (labelled or rest).difference < -tolerance else decision
+
+
+def check_judges(
+    db: Database,
+    history: History,
+    measured: Mapping[str, Measured],
+    metrics: Iterable[Metric],
+    tools: Callable[[], Tools],
+    warn: Callable[[str], None],
+) -> None:
+    """Judges up to 60 labelled answers of earlier evaluations anew, by each judged metric of those `measured`.
+
+    Only where the run of the last evaluation asked the judge, and once an evaluation. Answers that the metric's present
+    version scored since the reference count, those scored first before others. `tools` are to read no cache. A judge
+    that fails is told by `warn`.
+    """
+    evaluation = history.evaluations[-1]
+    judged = {name: each.summary for name, each in measured.items() if is_by_model(name)}
+    labelled = label_storage.labelled_counts(db, evaluation.client_id).keys() & judged.keys() if judged else ()
+    if not labelled or not model_usage(db, evaluation.client_id, evaluation.dagster_run_id, "judge").sent:
+        return
+    done = label_storage.newest_judge_checks(db, [evaluation.id])
+    by_id = {metric.id: metric for metric in metrics}
+    for name in sorted(labelled - done.keys()):
+        old = _old_answers(db, history, judged[name])
+        if len(old) < LEAST_QUESTIONS or name not in by_id:
+            continue
+        try:
+            outcomes = compute_scores([by_id[name]], [result for _, _, result in old.values()], tools())[name]
+        except RagevalError as error:
+            warn(f"whether the judge has changed could not be checked: {error}")
+            return
+        scores = {
+            result_id: (item_id, then, outcome.value)
+            for (result_id, (item_id, then, _)), outcome in zip(old.items(), outcomes, strict=True)
+            if outcome.value is not None
+        }
+        label_storage.save_judge_check(db, name, JudgeCheck(evaluation.id, judged[name].metric_version, scores))
+
+
+def drifts_of(db: Database, history: History, measured: Mapping[str, Measured]) -> dict[str, Drift]:
+    """{metric id: the drift of its judge} by the newest check of each since the reference."""
+    versions = {name: each.summary.metric_version for name, each in measured.items() if is_by_model(name)}
+    if not versions:
+        return {}
+    checks = label_storage.newest_judge_checks(db, [each.id for each in history.evaluations[1:]])
+    clusters = {item_id: each.cluster for asked in history.asked.values() for item_id, each in asked.items()}
+    found: dict[str, Drift] = {}
+    for name, check in checks.items():
+        if check.metric_version != versions.get(name):
+            continue
+        queue = label_storage.load_queue(db, history.evaluations[-1].client_id, name)
+        drift = drift_of(
+            {result_id: then for result_id, (_, then, _) in check.scores.items()},
+            {result_id: now for result_id, (_, _, now) in check.scores.items()},
+            {result_id: each.stratum for result_id, each in queue.items()},
+            {result_id: clusters.get(item_id, item_id) for result_id, (item_id, _, _) in check.scores.items()},
+        )
+        if drift is not None:
+            found[name] = drift
+    return found
+
+
+def drift_change(drifts: Mapping[str, Drift]) -> Change:
+    """`the judge changed: it scores the same 60 answers 0.10 lower (claims.faithfulness)`."""
+    said = [
+        f"the same {plural(each.answers, 'answer')} {abs(each.shift):.2f} {_direction(each)} ({name})"
+        for name, each in sorted(drifts.items())
+    ]
+    return Change(JUDGE_DRIFT, f"the judge changed: it scores {', '.join(said)}")
+
+
+def _direction(drift: Drift) -> str:
+    return "higher" if drift.shift > 0.0 else "lower"
+
+
+def drift_in(changes: Iterable[Change]) -> str | None:
+    """That the judge changed, as `drift_change` says it, if it is among these changes."""
+    return next((each.detail for each in changes if each.what == JUDGE_DRIFT), None)
+
+
+def _old_answers(db: Database, history: History, summary: Summary) -> dict[str, tuple[str, float, Result]]:
+    """{result id: (item id, score then, result)} of the labelled answers to judge anew."""
+    name, version = summary.metric_id, summary.metric_version
+    had = score_storage.metric_versions(db, [each.id for each in history.evaluations[:-1]], name)
+    earlier = sorted(id for id, each in had.items() if each == version)
+    first = label_storage.drawn_and_labelled(db, history.evaluations[-1].client_id, name, earlier)
+    found: dict[str, tuple[str, float, Result]] = {}
+    for evaluation_id in sorted(set(first.values())):
+        outcomes = score_storage.load_scores(db, evaluation_id, {name: version}).get(name, {})
+        results = result_storage.load_results(db, evaluation_id)
+        loaded = {result_id: (item_id, each) for item_id, (result_id, each) in results.items()}
+        for result_id in sorted(loaded.keys() & first.keys()):
+            item_id, result = loaded[result_id]
+            then = outcomes[item_id].value if item_id in outcomes else None
+            if first[result_id] == evaluation_id and then is not None and not result.texts_deleted:
+                found[result_id] = item_id, then, result
+                if len(found) == MOST_CHECKED:
+                    return found
+    return found

@@ -1,0 +1,146 @@
+"""A judge that changes behind its name is not taken for a system that got worse, where people labelled answers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from rageval_dagster.evaluation.summary import report_of
+from rageval_dagster.gate.decision import Judged
+from rageval_dagster.gate.incidents import review
+from rageval_dagster.labels.queue import draw
+from rageval_dagster.metrics.interface import Metric
+from rageval_dagster.records import Outcome
+from rageval_dagster.settings import load_settings
+from rageval_dagster.storage import labels as label_storage
+from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage import scores as score_storage
+from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.caches import LlmCall, save_replies
+from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import get_evaluation, update_evaluation
+from rageval_dagster.storage.incidents import open_incidents
+from rageval_dagster.storage.labels import Label
+from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.verdicts import headline, sentence, verdict_of
+from tests.gate.gated_history import SPEC, evaluated, held
+from tests.storage.history_builder import make_dataset, make_items, summary
+
+FAITHFULNESS = "claims.faithfulness"
+ITEMS = make_items(80)
+GOOD, BAD = 0.9, 0.4
+BEFORE = [BAD if number % 5 == 0 else GOOD for number in range(80)]
+ONLY = replace(SPEC, metrics=(FAITHFULNESS,))
+
+
+def night(db: Database, dataset: Dataset, trigger: str, scores: Sequence[float], moved: float | None = None) -> Judged:
+    """A run in which every answer is new, at the gate. The judge scores old answers by so much `moved`; None: the run
+    did not ask it, and who asked it now would be told of an error."""
+    evaluation = evaluated(db, dataset, trigger, {item.item_id: 1.0 for item in ITEMS}, items=ITEMS).evaluation
+    by_item = dict(zip((item.item_id for item in ITEMS), scores, strict=True))
+    rows = result_storage.run_items(db, evaluation.id)
+    outcomes = [(row.result_id or "", FAITHFULNESS, "1", Outcome.scored(by_item[row.item_id])) for row in rows]
+    score_storage.save_scores(db, evaluation.id, outcomes)
+    score_storage.save_summaries(db, evaluation.id, [summary(FAITHFULNESS, sum(scores) / len(scores), len(scores))])
+    update_evaluation(db, evaluation.id, dagster_run_id=trigger)
+    if moved is not None:
+        save_replies(db, "acme", [], [LlmCall("acme", "judge", "model", 10, 10, None, 0.1, False, 0, None, trigger)])
+    return at_gate(db, evaluation.id, moved)
+
+
+def at_gate(db: Database, evaluation_id: int, moved: float | None = None) -> Judged:
+    was = {item.item_id: score for item, score in zip(ITEMS, BEFORE, strict=True)}
+    metric = _judge(lambda item_id: Outcome.error("asked") if moved is None else Outcome.scored(was[item_id] + moved))
+    report = report_of(db, get_evaluation(db, evaluation_id))
+    [judged] = held(db, report, metrics=[metric], spec=ONLY, recorded=["dense"])
+    return judged
+
+
+def _judge(score: Callable[[str], Outcome]) -> Metric:
+    return Metric(
+        id=FAITHFULNESS,
+        version="1",
+        needs=frozenset(),
+        unanswerable="undefined",
+        description="made up",
+        edge_cases="",
+        source="",
+        score=lambda results, _: [{"faithfulness": score(each.item.item_id)} for each in results],
+    )
+
+
+def label(db: Database, judged: Judged, truth: Callable[[int], float], size: int = 60) -> None:
+    """Ann labels so many answers of a run."""
+    answers = draw(db, judged.evaluation, FAITHFULNESS, size)
+    places = {item.item_id: number for number, item in enumerate(ITEMS)}
+    said = [Label(each, FAITHFULNESS, "ann", truth(places[answers.items[each]])) for each in answers.waiting]
+    label_storage.save_labels(db, "acme", said)
+
+
+def truth_before(number: int) -> float:
+    return float(number % 5 != 0)
+
+
+def shifted(by: float) -> list[float]:
+    return [score + by for score in BEFORE]
+
+
+def test_without_labels_a_judge_that_changed_looks_like_a_system_that_got_worse(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    night(db, dataset, "n1", BEFORE)
+    judged = night(db, dataset, "n2", shifted(-0.1), moved=-0.1)
+    assert judged.judgement.verdict == "regressed"
+    assert "judge_drift" not in {each.what for each in judged.judgement.changes}
+
+
+def test_with_labels_the_judge_is_named_until_it_scores_as_before(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before)
+    drifted = night(db, dataset, "n2", shifted(-0.1), moved=-0.1)
+    assert drifted.judgement.verdict == "unclear"
+    [change] = [each for each in drifted.judgement.changes if each.what == "judge_drift"]
+    assert change.detail == f"the judge changed: it scores the same 60 answers 0.10 lower ({FAITHFULNESS})"
+    verdict = verdict_of(db, drifted, 0.05)
+    assert "which may be the judge's doing; the judge changed: it scores the same 60 answers" in headline(verdict, {})
+    assert "label answers of this run too (rageval labels queue --client acme)" in sentence(verdict)
+    review(db, load_settings({}), ["acme"], utc_now())
+    assert [each.kind for each in open_incidents(db)] == ["judge_drift"]
+    # Told again, it is the same, and nobody is asked again; and so is the next night, on which nobody is asked.
+    assert at_gate(db, drifted.evaluation.id).judgement == drifted.judgement
+    assert night(db, dataset, "n3", shifted(-0.1)).judgement.verdict == "unclear"
+    well = night(db, dataset, "n4", BEFORE, moved=0.0)
+    assert well.judgement.verdict == "passed"
+    review(db, load_settings({}), ["acme"], utc_now())
+    assert open_incidents(db) == []
+
+
+def test_a_system_that_got_worse_is_called_so_whatever_the_judge_does(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before)
+    fallen = [BAD if number % 2 else score for number, score in enumerate(BEFORE)]
+    same_judge = night(db, dataset, "n2", fallen, moved=0.0)
+    assert same_judge.judgement.verdict == "regressed"
+    harsher = night(db, dataset, "n3", [score - 0.1 for score in fallen], moved=-0.1)
+    assert harsher.judgement.verdict == "regressed"
+    assert "without that -0." in (harsher.gated[0].remark or "")
+
+
+def test_labels_of_both_runs_decide_where_the_judge_changed(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before, size=80)
+    # As good as before by a judge that has become kinder: people see that it is not.
+    kinder = night(db, dataset, "n2", BEFORE, moved=0.1)
+    assert kinder.judgement.verdict == "unclear"
+    label(db, kinder, lambda number: float(number % 2), size=80)
+    seen = at_gate(db, kinder.evaluation.id)
+    assert seen.judgement.verdict == "regressed"
+    assert "without that -0.300" in (seen.gated[0].remark or "")
+    assert (seen.gated[0].remark or "").endswith("by labels of both runs")
+
+
+@pytest.mark.parametrize("moved", [None, 0.0])
+def test_a_judge_that_stays_changes_no_verdict(db: Database, moved: float | None) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before)
+    judged = night(db, dataset, "n2", BEFORE, moved=moved)
+    assert (judged.judgement.verdict, judged.judgement.changes) == ("passed", ())

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from rageval_dagster.benchmark.formats.rows import RowError, check_storable
 from rageval_dagster.errors import DatabaseError, RagevalError
 from rageval_dagster.labels.answers import LabelledAnswers, labelled_answers, labelled_run, newest_runs
-from rageval_dagster.labels.estimates import RIGHT, estimate
+from rageval_dagster.labels.estimates import RIGHT, estimate, keep_estimates
 from rageval_dagster.labels.files import CANNOT_SAY, label_of, person_of
 from rageval_dagster.labels.meaning import what_is_good
 from rageval_dagster.labels.queue import draw

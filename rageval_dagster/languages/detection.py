@@ -97,6 +97,13 @@ def articles(language: str | None) -> frozenset[str]:
     return known.articles if known else frozenset()
 
 
+def leading(language: str | None) -> frozenset[str]:
+    """Prepositions and the like that nouns stand behind, case-folded; none where the language is not known well, or
+    tells its nouns by capitals."""
+    known = LANGUAGES.get(language or "")
+    return known.leading if known else frozenset()
+
+
 def verbs(language: str | None) -> frozenset[str]:
     """Finite verbs, case-folded, that many sentences have behind what they say something of; none where the language
     is not known well."""

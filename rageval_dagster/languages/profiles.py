@@ -20,8 +20,9 @@ class Language:
     """What is known of one language, its words case-folded.
 
     `stop_words` are no keywords. A sentence says little without the one before it that starts with one of `hanging`,
-    has one of `pronouns` among its first words, or one of `pointing` anywhere. Nouns stand behind `articles`, and
-    before `verbs`. `declines` are phrases of who declines to answer (`…` stands for other words).
+    has one of `pronouns` among its first words, or one of `pointing` anywhere. Nouns stand behind `articles`, or behind
+    `leading` words such as prepositions, and before `verbs`. `declines` are phrases of who declines to answer (`…`
+    stands for other words).
     """
 
     stop_words: frozenset[str]
@@ -29,6 +30,7 @@ class Language:
     pronouns: frozenset[str]
     pointing: frozenset[str]
     articles: frozenset[str]
+    leading: frozenset[str]
     verbs: frozenset[str]
     declines: tuple[str, ...]
     questions: Questions
@@ -42,7 +44,7 @@ def _language(declines: str, questions: str, joint: str, **words: str) -> Langua
     return Language(**lists, declines=tuple(filter(None, phrases)), questions=asking)
 
 
-_LISTS = ("stop_words", "hanging", "pronouns", "pointing", "articles", "verbs")
+_LISTS = ("stop_words", "hanging", "pronouns", "pointing", "articles", "leading", "verbs")
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 NAMES: Mapping[str, str] = _WORDS.pop("names")
 """English names by ISO 639-1 code."""

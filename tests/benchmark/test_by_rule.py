@@ -298,7 +298,7 @@ def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> N
     asked = questions([chunk], [chunk, opening])
     assert "What should I know about tanks of a ship in the context of North Harbour?" in asked
     south = Chunk("b", text.replace("The tanks of", "All tanks of"), "south.md", position=3)
-    assert not any("tanks" in each for each in questions([chunk], [chunk, opening, south]))
+    assert not any("tanks of a ship" in each for each in questions([chunk], [chunk, opening, south]))
 
 
 MANUAL = """wal_age (integer)
@@ -447,10 +447,19 @@ def test_a_heading_that_stands_glued_to_a_sentence_is_told_from_a_short_line(
     assert len(found) == number or found[0].heading == "Berths"
 
 
-def test_a_noun_that_a_passage_says_but_once_is_not_asked_about() -> None:
+def test_a_noun_that_a_passage_says_but_once_is_not_asked_about_in_a_sentence() -> None:
     once = "The copper kettle is heated by the cook of the ferry each morning before the crew wakes up."
     for text, number in ((once, 0), (f"{once} A copper kettle has two handles.", 1)):
-        assert len(items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0, {"1": 9}))) == number
+        made = items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0, {"1": 9}))
+        assert sum(item.question.startswith("What should I know about") for item in made) == number
+
+
+def test_a_sentence_without_a_plain_subject_is_looked_for_by_its_most_telling_words() -> None:
+    text = "Early in the morning the water of the kettle is heated by the cook to 90 degrees for the sailors."
+    (item,) = items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0))
+    assert item.question == "Ferry Galley water kettle cook sailors"
+    assert item.answers == (text,)
+    assert item.category == "factual_lookup"
 
 
 def test_a_name_that_a_short_document_without_a_title_says_but_once_is_not_asked_about() -> None:
@@ -509,8 +518,16 @@ def test_most_real_paragraphs_get_a_question_and_names_and_years_are_told_apart(
     rows = [json.loads(line) for line in (DATA / "xquad_en" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
     chunks = [Chunk(row["id"], f"{row['title']}\n{row['text']}", row["id"]) for row in rows]
     made = items(generate(chunks, 0))
-    # Of the others no sentence shows plainly what it is about: a question that may be bad is none.
-    assert len(made) >= 0.3 * len(chunks)
-    categories = Counter(item.category for item in made)
-    assert {"factual_lookup", "entity_specific"} <= set(categories) <= {"factual_lookup", "entity_specific", "temporal"}
+    assert len(made) >= 0.6 * len(chunks)
+    assert {item.category for item in made} == {"factual_lookup", "entity_specific", "temporal"}
     assert all(len(item.document_ids) == 1 for item in made)
+
+
+@pytest.mark.skipif(not (DATA / "xquad_squad").is_dir(), reason=f"no human data in {DATA}: set RAGEVAL_DATA_DIR")
+@pytest.mark.parametrize("language", ["de", "zh"])
+def test_most_paragraphs_in_other_languages_get_a_question_without_a_title(language: str) -> None:
+    path = DATA / "xquad_squad" / f"xquad.{language}.json"
+    articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+    texts = [each["context"] for article in articles for each in article["paragraphs"]]
+    chunks = [Chunk(str(number), text, str(number)) for number, text in enumerate(texts)]
+    assert len(items(generate(chunks, 0))) >= 0.5 * len(chunks)

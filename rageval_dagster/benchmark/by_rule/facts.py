@@ -16,10 +16,10 @@ from rageval_dagster.benchmark.by_rule.prose import (
     titles,
     words,
 )
-from rageval_dagster.benchmark.by_rule.subjects import subject
-from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, terms
+from rageval_dagster.benchmark.by_rule.subjects import nouns, subject
+from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, plain_words, terms
 from rageval_dagster.records import Chunk
-from rageval_dagster.text import word_spans
+from rageval_dagster.text import is_character, word_spans
 
 FURNITURE = 3
 """A line that stands in so many chunks is no part of what any of them says: a page header, a menu, a standing heading.
@@ -36,7 +36,8 @@ COMMON, COMMON_SHARE = 100, 0.05
 
 TELLING, TELLING_SHARE = 3, 0.01
 """A word of no more chunks, or of such a share of them, tells something of what it is said of."""
-
+RARE = 2
+"""What is asked about stands together in no more chunks: neighbours that overlap are two."""
 
 Read = tuple[Sentence, Term | None, Sequence[Term]]
 """A sentence, its subject, if that is plain, and all that it names."""
@@ -72,6 +73,8 @@ class CorpusFacts:
             corpus. Common ones are left out.
         documents: the document id of each chunk of the corpus.
         few: what more documents have than so many is nobody's topic.
+        chunks_with: in how many chunks of the corpus each of their words stands, in lower case.
+        nouns: by language, those of their words that plainly are nouns, in lower case.
     """
 
     passages: Mapping[str, Passage]
@@ -83,6 +86,8 @@ class CorpusFacts:
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
     few: int
+    chunks_with: Mapping[str, int]
+    nouns: Mapping[str | None, frozenset[str]]
 
     def is_single(self, heading: str, document_id: str | None = None) -> bool:
         """Whether a heading stands in one place of the corpus, or of a document: neighbours, which overlap, are one."""
@@ -128,6 +133,9 @@ def read_corpus(
             looked.want(wording(sentence.text))
             for term in (*found, *([opening_term] if opening_term else [])):
                 looked.want(wording(term.text))
+            for term in plain_words(sentence.text):
+                if is_character(term.text[0]) or chunks_with[term.text.lower()] <= RARE:
+                    looked.want(wording(term.text))
     named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
     headings = {
         heading_key(sentence.heading)
@@ -161,6 +169,8 @@ def read_corpus(
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
         few=few,
+        chunks_with=chunks_with,
+        nouns=_nouns(passages.values()),
     )
 
 
@@ -213,6 +223,13 @@ def _names(passages: Iterable[Passage], looked: "_Wordings") -> dict[str, str]:
             if len(where) >= least and looked.documents_of(where) == {document_id}:
                 best[document_id] = max(best.get(document_id, (0, "")), (len(where), term.text))
     return {document_id: name for document_id, (_, name) in best.items()}
+
+
+def _nouns(passages: Iterable[Passage]) -> dict[str | None, frozenset[str]]:
+    texts: dict[str | None, list[str]] = defaultdict(list)
+    for passage in passages:
+        texts[passage.language] += [sentence.text for sentence, *_ in passage.sentences]
+    return {language: nouns(found, language) for language, found in texts.items()}
 
 
 class _Lines:

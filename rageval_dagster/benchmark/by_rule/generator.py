@@ -5,35 +5,36 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, Read, read_corpus, wording
+from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, entry, words
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words
+from rageval_dagster.benchmark.by_rule.subjects import is_verb_or_adverb
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words, plain_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
-from rageval_dagster.languages import articles, fixed_questions, hangs, stop_words, verbs
+from rageval_dagster.languages import articles, fixed_questions, hangs, leading, stop_words, verbs
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 11
+REVISION = 12
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
 MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SECTION = 3, 5
 """An answer says at least so much that its question does not; what opens a section often does no more than open it."""
-RARE = 2
-"""What is asked about stands together in no more chunks: neighbours that overlap are two."""
 MAX_WORDS_TO_VERB = 10
 """From a title on: other names and abbreviations stand between them."""
 MOST = 0.6
 """Terms that have so many of a topic's words are the topic."""
 SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
-MIN_TERMS, MAX_TERMS = 2, 3
-"""Of a query that is made of nothing else and a title."""
-QUERIES = 8
-"""One question of so many is put as people type into a search box."""
+PAGE = 4
+"""Search queries ask about documents of no more chunks: in longer ones words that are rare by chance mislead."""
+MIN_TERMS, MAX_NAMES, MAX_QUERY_WORDS = 2, 2, 5
+"""Of a search query, beside its topic; of terms one more where there is none."""
+COMMON, COMMON_SHARE = 10, 0.05
+"""Words that stand in more chunks, and in a larger share of them, tell too little to be typed."""
 
 
 def generator_name(seed: int, language: str | None = None) -> str:
@@ -55,10 +56,10 @@ def generate(
     - about an option or identifier that a list defines, or a section that begins in the passage;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
-    - of a document of no more than `SHORT` chunks, its title with names that a sentence has, as a search query.
+    - else a search query: the document's topic or section, with names and words of one sentence.
 
-    What is asked about stands in no other passage, with the document's topic or section, which the question tells. One
-    question about a subject of `QUERIES`, and each in a language without fixed sentences, is put as a search query.
+    What is asked about stands in no other passage, with the document's topic or section, which the question tells. In
+    a language without fixed sentences all are put as search queries.
 
     The expected answer is the sentence. No sentence is asked about that stands in several documents or points back at
     another one. Categories: `entity_specific` where a name is asked about, `temporal` where a year
@@ -217,21 +218,71 @@ def _least(subject: Term, source: _Source) -> int:
 
 
 def _queries(source: _Source) -> Iterator[Item]:
-    """What people type who look for a sentence of a short document: its title, and what the sentence names."""
-    topic, language = source.topic, source.language
-    if topic is None or source.size > SHORT:
+    """What people type who look for a sentence of a page: its topic, and what tells the sentence from others, in its
+    order. Where the topic is not known, one of the terms is what the passage says again."""
+    if source.size > PAGE:
         return
-    titled = set(content_words(topic.text, language))
-    for sentence, _, found in source.own:
+    for sentence, subject, found in source.own:
+        section = section_topic(sentence.heading, source.passage, source.facts)
+        topic = Topic(section, source.passage.chunk.document_id) if section else source.topic
+        names = [term for term in found if term.kind != "year"][:MAX_NAMES]
         years = [term for term in found if term.kind == "year"][:1]
-        names = {term.text: term for term in found if term.kind != "year"}
-        names = [term for term in names.values() if titled.isdisjoint(content_words(term.text, language))]
-        telling = sorted([*names, *years][:MAX_TERMS], key=lambda term: term.start)
-        # Two names that the whole document is about are no help to find a sentence.
-        is_particular = any(_is_alone([term], sentence, topic, source.facts) for term in telling if term in names)
-        if len(telling) >= MIN_TERMS and is_particular:
-            query = " ".join([topic.text, *(term.text for term in telling)])
+        told = [*([subject] if subject else []), *names, *years]
+        most = MAX_QUERY_WORDS * (3 if is_character(sentence.text[0]) else 1)
+        chosen: list[Term] = []
+        said = set(content_words(topic.text, source.language)) if topic else set()
+        unsaid = set(content_words(sentence.text, source.language)) - said
+        for term in [*told, *_plain(sentence, topic, source)]:
+            stems = set(content_words(term.text, source.language))
+            is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
+            length = sum(len(words(each.text)) for each in [*chosen, term])
+            if not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and length <= most:
+                chosen.append(term)
+                said |= stems
+                unsaid -= stems
+        least = MIN_TERMS if topic else MIN_TERMS + 1
+        is_about = topic is not None or any(_is_said_again(term, source.passage) for term in chosen)
+        # What the whole document is about is no help to find a sentence.
+        is_particular = any(_is_alone([term], sentence, topic, source.facts) for term in chosen)
+        if len(chosen) >= least and is_about and is_particular:
+            telling = sorted(chosen, key=lambda term: term.start)
+            query = " ".join([*([topic.text] if topic else []), *(term.text for term in telling)])
             yield _item(source.passage, sentence, query, _category(telling))
+
+
+def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Term]:
+    """The nouns of a sentence, as far as they show, the most telling first: the rarest of the corpus, and without a
+    topic those that the passage says again."""
+    most = max(COMMON, COMMON_SHARE * len(source.facts.documents))
+    found = [
+        term
+        for term in plain_words(sentence.text)
+        if (is_character(term.text[0]) or _chunks_with(term, source.facts) <= most)
+        and _is_noun(term, source)
+        and not is_verb_or_adverb(term.text, source.language)
+    ]
+    return sorted(
+        found,
+        key=lambda term: (topic is None and not _is_said_again(term, source.passage), _chunks_with(term, source.facts)),
+    )
+
+
+def _is_noun(term: Term, source: _Source) -> bool:
+    """Whether a word plainly is a noun: in German by its capital. Where that does not show, any word may be."""
+    if source.language == "de":
+        return term.start > 0 and term.text[0].isupper()
+    return not leading(source.language) or term.text.lower() in source.facts.nouns[source.language]
+
+
+def _is_said_again(term: Term, passage: Passage) -> bool:
+    if not is_character(term.text[0]):
+        return _times(term, passage) >= AGAIN
+    return sum(sentence.text.count(term.text) for sentence, *_ in passage.sentences) >= AGAIN
+
+
+def _chunks_with(term: Term, facts: CorpusFacts) -> int:
+    """In how many chunks the rarest word of a term stands."""
+    return min((facts.chunks_with.get(word, 0) for word in words(term.text)), default=0)
 
 
 def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:
@@ -267,8 +318,7 @@ def _question(chosen: Sequence[Term], topic: Topic | None, source: _Source) -> s
     if topic and share_said(" ".join(texts), content_words(topic.text, source.language), source.language) >= MOST:
         return None
     query = " ".join([*([topic.text] if topic else []), *texts])
-    # Two words would be too short for the rules.
-    if asked is None or (int(source.draw()[:8], 16) % QUERIES == 0 and len(words(query)) > 2):
+    if asked is None:
         return query
     terms = asked.joint.join(texts)
     return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)

@@ -1,24 +1,34 @@
 """What a sentence says something of: its subject, as far as that is plain without a parser."""
 
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from itertools import takewhile
 
 from rageval_dagster.benchmark.by_rule.prose import words
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, EDGES, PARTICLES, QUOTES, Surroundings, Term
-from rageval_dagster.languages import articles, stop_words, verbs
+from rageval_dagster.benchmark.by_rule.terms import (
+    AGAIN,
+    CHARACTER_PARTICLES,
+    EDGES,
+    PARTICLES,
+    QUOTES,
+    Surroundings,
+    Term,
+)
+from rageval_dagster.languages import articles, leading, stop_words, verbs
 from rageval_dagster.text import is_character
 
 MAX_WORDS = 6
 MAX_CHARACTERS = 12
 """Of a subject in a script without spaces."""
 
+NOUN_SHARE = 0.2
+"""So often a noun stands where nouns alone do."""
+
+_TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*|[^\w\s]")
 _LATIN_OR_KATAKANA = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:[ .&+-][A-Za-z0-9]+)*|[\u30a1-\u30fa\u30fc]{3,}")
 _ADVERB = re.compile(r"\w{2}(?:ly|mente)$")
 """In English, Italian, Portuguese and Spanish; what is none, such as "assembly", is left out as well."""
-_PARTICLES = frozenset(
-    "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等はがをにのとでもへや"
-)
 
 
 def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
@@ -113,8 +123,31 @@ def _unspaced(sentence: str, named: Collection[Term], around: Surroundings) -> T
     known = "|".join(sorted(verbs(around.language), key=len, reverse=True))
     pattern = rf"[「『《“\"]?([^\s，。、；：！？「」『』《》“”]{{2,{MAX_CHARACTERS}}}?)[」』》”\"]?(?:{known})"
     match = re.match(pattern, sentence) if known else None
-    if match is None or not _PARTICLES.isdisjoint(match.group(1)):
+    if match is None or not CHARACTER_PARTICLES.isdisjoint(match.group(1)):
         return None
     text = match.group(1)
     is_name = _LATIN_OR_KATAKANA.fullmatch(text) or any(term.text == text and term.kind == "name" for term in named)
     return Term(text, "name" if is_name else "noun", 0)
+
+
+def is_verb_or_adverb(word: str, language: str | None) -> bool:
+    """Whether a word plainly is one; most verbs do not show."""
+    return word.casefold() in verbs(language) or _ADVERB.search(word) is not None
+
+
+def nouns(texts: Iterable[str], language: str | None) -> frozenset[str]:
+    """The words of sentences, in lower case, that stand where a noun does, often enough: behind an article or
+    preposition, and before no other noun."""
+    before, after = (
+        articles(language) | leading(language),
+        (stop_words(language) | verbs(language)) - articles(language),
+    )
+    found: Counter[str] = Counter()
+    all_: Counter[str] = Counter()
+    for text in texts:
+        tokens = _TOKEN.findall(text.lower())
+        all_.update(tokens)
+        for first, word, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if first in before and (following in after or not following[0].isalpha()):
+                found[word] += 1
+    return frozenset(word for word, count in found.items() if count >= NOUN_SHARE * all_[word])

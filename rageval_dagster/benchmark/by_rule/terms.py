@@ -32,7 +32,14 @@ _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
+CHARACTER_PARTICLES = frozenset(
+    "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等はがをにのとでもへや"
+)
+"""Of Chinese and Japanese: no name or noun has them."""
+MIN_LETTERS = 4
+"""Of a plain word that people search by."""
 _RUN = re.compile(f"[{CHARACTER_SCRIPTS}]{{2,}}")
+_CHARACTERS = re.compile(f"(?:(?![{''.join(sorted(CHARACTER_PARTICLES))}])[{CHARACTER_SCRIPTS}]){{2,8}}")
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,18 @@ def _years(sentence: str, around: Surroundings) -> Iterator[Term]:
         following = found[place + 1].group().strip(EDGES).casefold() if place + 1 < len(found) else ""
         if match.group() != number or not following or following in without:
             yield Term(number, "year", match.start() + match.group().index(number))
+
+
+def plain_words(text: str) -> Iterator[Term]:
+    """The words of a text that are no more than words, compounds whole; in scripts without spaces, what stands between
+    signs and particles."""
+    for match in re.finditer(r"\S+", text):
+        word = match.group().strip(EDGES)
+        if _RUN.search(word):
+            for part in _CHARACTERS.finditer(match.group()):
+                yield Term(part.group(), "noun", match.start() + part.start())
+        elif len(plain := _POSSESSIVE.sub("", word)) >= MIN_LETTERS and plain.replace("-", "").isalpha():
+            yield Term(plain, "noun", match.start() + match.group().index(plain))
 
 
 STEM = 5

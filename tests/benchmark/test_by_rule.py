@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections import Counter
 from pathlib import Path
 
 import handbook

@@ -24,13 +24,14 @@ def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) 
 
 def waiting_runs(settings: Settings) -> dict[str, int] | None:
     """How many of Dagster's runs have not ended, by status; None where its storage does not answer."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     from rageval_dagster.automation.home import instance_runs
 
+    # Dagster asks a server that is away for longer than a scrape waits.
+    if settings.dagster_database_url is not None and _storage(settings.dagster_database_url)[1] != "yes":
+        return None
     try:
         return instance_runs(settings)
-    except SQLAlchemyError:
+    except Exception:  # noqa: BLE001 - each of Dagster's storages has its own
         return None
 
 

@@ -74,7 +74,7 @@ def _after_run(**_: object) -> None:
 
 
 def forget_texts() -> None:
-    """Empties every cache of this package in which texts of a client may stand; models stay loaded."""
+    """Empties every cache of this package in which texts or settings of a client may stand; models stay loaded."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != "rageval_dagster":
             continue
@@ -86,4 +86,8 @@ def forget_texts() -> None:
         from rageval_dagster.embedding.models import forget_vectors
 
         forget_vectors()
+    if "rageval_dagster.experiments.trial" in sys.modules:
+        from rageval_dagster.experiments.trial import forget_laboratory
+
+        forget_laboratory()
     gc.collect()

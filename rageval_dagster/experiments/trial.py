@@ -369,6 +369,11 @@ def run_trial(
 _KEPT: dict[tuple[Database, int, datetime], Laboratory] = {}
 
 
+def forget_laboratory() -> None:
+    """Drops what the last experiment of this process kept: texts of its client, and the settings."""
+    _KEPT.clear()
+
+
 def _laboratory(db: Database, settings: Settings, experiment: Experiment) -> Laboratory:
     """Kept for the next batch of the same experiment, since an index in memory takes a while to make."""
     key = (db, experiment.number, experiment.opened_at)

@@ -149,6 +149,9 @@ def check_judges(
             for (result_id, (item_id, then, _)), outcome in zip(old.items(), outcomes, strict=True)
             if outcome.value is not None
         }
+        if len(scores) < LEAST_QUESTIONS:  # which says nothing: what an earlier check found still stands
+            warn(f"whether the judge has changed could not be checked: it scored {len(scores)} of {len(old)} answers")
+            continue
         label_storage.save_judge_check(db, name, JudgeCheck(evaluation.id, judged[name].metric_version, scores))
 
 

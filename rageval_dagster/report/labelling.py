@@ -129,6 +129,10 @@ class LabelPages:
         order = answers.drawn
         if result_id not in order:
             raise RagevalError("no such answer was drawn of this client, run and metric")
+        item_id = answers.items[result_id]
+        _, result = result_storage.load_results(self._db, evaluation.id, item_id).get(item_id, (None, None))
+        if result is None or result.texts_deleted:
+            raise RagevalError("the texts of this answer were deleted: it takes no label any more")
         note = fields.get("note", "").replace("\r\n", "\n").strip()
         row = {"result_id": result_id, "metric": metric, "value": fields.get("value"), "note": note or None}
         try:

@@ -109,6 +109,10 @@ class FleetMetrics:
                     found = zip(_USAGE, row[len(labels) :], strict=True)
                     self._usage.setdefault(key, Counter()).update({name: value or 0 for name, value in found})
                 self._last_call = last
+            if self._per_client:
+                # Whoever was forgotten is named no more; what the others have is summed up already.
+                known = set(self._db.scalars(sa.select(clients.c.client_id)))
+                self._usage = {key: each for key, each in self._usage.items() if dict(key)["client"] in known}
             usage = {key: dict(values) for key, values in self._usage.items()}
         described = {
             "calls": ("rageval_model_calls_total", "Calls of language models."),

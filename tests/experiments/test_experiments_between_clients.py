@@ -1,5 +1,6 @@
 """Experiments beside other clients, and beside `rageval forget`: nothing of one is left, lost or read in another."""
 
+import gc
 import shutil
 
 import dagster as dg
@@ -10,13 +11,14 @@ from rageval_dagster.app.forget import forget, held_of
 from rageval_dagster.assets.experiments import experiment_key
 from rageval_dagster.automation.jobs import EXPERIMENT_COPIES_JOB
 from rageval_dagster.automation.launch import execute
+from rageval_dagster.automation.worker import forget_texts
 from rageval_dagster.definitions import defs
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.experiments.copies import delete_files, files_of, folder_of
 from rageval_dagster.experiments.definition import read_definition
 from rageval_dagster.experiments.opening import checked, opened, prepare
 from rageval_dagster.experiments.standing import advance
-from rageval_dagster.experiments.trial import run_trial
+from rageval_dagster.experiments.trial import Laboratory, run_trial
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.experiments import Experiment
@@ -58,6 +60,15 @@ def test_forgotten_while_a_model_answers_no_text_comes_back(varied: Project, mon
     assert forgotten == [[]]
     assert held_of(settings, db, CLIENT).rows == {}
     assert holding("lighthouse", *settings.home.glob("rageval.sqlite3*"), settings.home / "experiments") == []
+
+
+def test_a_worker_keeps_nothing_of_an_experiment_for_the_next_run(answered: Project) -> None:
+    settings, db, experiment = begun(answered, CHUNKINGS)
+    prepare(db, settings, experiment)
+    batch = advance(db, settings, experiment).batches[0]
+    run_trial(db, settings, experiment, batch.configuration, batch.questions)
+    forget_texts()
+    assert [each for each in gc.get_objects() if type(each) is Laboratory] == []
 
 
 def test_forgotten_between_two_copies_neither_stays(answered: Project) -> None:

@@ -114,6 +114,16 @@ def test_with_labels_the_judge_is_named_until_it_scores_as_before(db: Database) 
     assert open_incidents(db) == []
 
 
+def test_a_judge_that_says_nothing_of_old_answers_takes_nothing_back(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before)
+    assert night(db, dataset, "n2", shifted(-0.1), moved=-0.1).judgement.verdict == "unclear"
+    judged = night(db, dataset, "n3", shifted(-0.1))
+    save_replies(db, "acme", [], [LlmCall("acme", "judge", "model", 10, 10, None, 0.1, False, 0, None, "n3")])
+    # It is asked, and gives errors only.
+    assert at_gate(db, judged.evaluation.id).judgement.verdict == "unclear"
+
+
 def test_a_system_that_got_worse_is_called_so_whatever_the_judge_does(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     label(db, night(db, dataset, "n1", BEFORE), truth_before)

@@ -1,6 +1,7 @@
 """/metrics of `rageval serve`: what a real Prometheus makes of it, and of each query of the dashboard."""
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -22,9 +23,11 @@ from pydantic import SecretStr
 from starlette.testclient import TestClient
 
 from rageval_dagster.api import make_app
+from rageval_dagster.automation.home import dagster_yaml
 from rageval_dagster.report.prometheus import FleetMetrics
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import finish_evaluation
+from rageval_dagster.storage.forgetting import bury, delete_rows
 from rageval_dagster.storage.tables import evaluation_runs, llm_calls
 from rageval_dagster.storage.types import utc_now
 from tests.loopback import free_port
@@ -97,6 +100,30 @@ def test_clients_are_named_only_where_that_is_asked_for(any_db: Database) -> Non
     assert found['rageval_model_cost_usd_total{role="judge",model="m",client="glo\\"bex"}'] == 0.25
     assert found['rageval_verdicts_1d{verdict="regressed",client="acme"}'] == 1
     assert 'rageval_client_newest_evaluation_age_seconds{client="acme"}' in found
+
+
+def test_a_forgotten_client_is_named_no_more(any_db: Database) -> None:
+    fill(any_db)
+    numbers = FleetMetrics(any_db, per_client=True)
+    assert "acme" in numbers.text({})
+    delete_rows(any_db, "acme")
+    bury(any_db, "acme", {})
+    later = numbers.text({})
+    assert "acme" not in later
+    assert values(later)['rageval_model_calls_total{role="judge",model="m",client="glo\\"bex"}'] == 1
+
+
+def test_that_dagsters_storage_is_away_is_a_number(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"postgresql+psycopg2://rageval:secret@127.0.0.1:{free_port()}/dagster"
+    away = project.given(monkeypatch, RAGEVAL_DAGSTER_DATABASE_URL=url)
+    # As rageval writes it for these settings; of a user's own dagster.yaml only Dagster knows where the storage is.
+    home = Path(os.environ["DAGSTER_HOME"], "dagster.yaml")
+    home.write_text(dagster_yaml(away.settings), encoding="utf-8")
+    client = TestClient(make_app(away.settings, away.database(), SecretStr(TOKEN)), raise_server_exceptions=False)
+    answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 200
+    assert values(answer.text)["rageval_dagster_storage_up"] == 0
+    assert "secret" not in answer.text
 
 
 def test_the_page_takes_the_bearer_token_and_tells_of_the_queue(project: Project) -> None:

@@ -228,8 +228,12 @@ def test_a_client_that_is_being_forgotten_gets_no_label_and_no_queue(served: Ser
 
 def test_deleted_texts_are_told(served: Served, db: Database) -> None:
     client, at = named(served, "ann"), address(db)
+    form = form_token(client.get(at))
     delete_texts(db, "acme", utc_now())
     assert "The texts of this answer were deleted" in client.get(at).text
+    # Nor does it take a label from a page that was opened before.
+    assert client.post(at, data={"form": form, "value": "1", "note": "it quotes the deed"}).status_code == 404
+    assert labels_of(db) == []
 
 
 def test_who_has_labelled_all_sees_what_comes_of_it(served: Served, db: Database) -> None:

@@ -28,7 +28,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.clients import get_client, list_clients
 from rageval_dagster.storage.corpus import document_names
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
 from rageval_dagster.storage.labels import Label
 from rageval_dagster.telling.calibration import what_comes_of
 from rageval_dagster.telling.words import capitalised, number
@@ -144,10 +144,14 @@ class LabelPages:
             return self._shown(request, said, note, 422)
         if not label_storage.save_labels(self._db, evaluation.client_id, [label]):
             raise RagevalError("this answer was deleted meanwhile: it takes no label any more")
-        keep_estimates(self._db, [evaluation])
         at = order.index(result_id)
         following = [*order[at + 1 :], *order[:at]]
         ahead = next((name for name in following if _said_by(answers, name, person) is None), None)
+        changed = [evaluation]
+        if ahead is None:  # other runs have these answers, too: once nothing waits, since there may be hundreds
+            labelled = label_storage.labelled_evaluations(self._db, evaluation.client_id)
+            changed = list(evaluations_by_id(self._db, labelled).values())
+        keep_estimates(self._db, changed)
         return redirect(_address(request, answer=ahead, before=None if ahead is None else result_id))
 
     def _page(self, request: Request, kind: str, values: dict[str, Any], status: int = 200) -> Response:

@@ -110,9 +110,13 @@ class FleetMetrics:
                     self._usage.setdefault(key, Counter()).update({name: value or 0 for name, value in found})
                 self._last_call = last
             if self._per_client:
-                # Whoever was forgotten is named no more; what the others have is summed up already.
-                known = set(self._db.scalars(sa.select(clients.c.client_id)))
-                self._usage = {key: each for key, each in self._usage.items() if dict(key)["client"] in known}
+                # Whoever was forgotten is named no more. Calls without a client are of files that were judged.
+                gone = {dict(key)["client"] for key in self._usage} - set(
+                    self._db.scalars(sa.select(clients.c.client_id))
+                )
+                there = self._db.rows_in(sa.select(calls.client_id).distinct(), calls.client_id, gone)
+                gone -= {row.client_id for row in there}
+                self._usage = {key: each for key, each in self._usage.items() if dict(key)["client"] not in gone}
             usage = {key: dict(values) for key, values in self._usage.items()}
         described = {
             "calls": ("rageval_model_calls_total", "Calls of language models."),

@@ -104,6 +104,7 @@ def test_clients_are_named_only_where_that_is_asked_for(any_db: Database) -> Non
 
 def test_a_forgotten_client_is_named_no_more(any_db: Database) -> None:
     fill(any_db)
+    call(any_db, "files that were judged")
     numbers = FleetMetrics(any_db, per_client=True)
     assert "acme" in numbers.text({})
     delete_rows(any_db, "acme")
@@ -111,6 +112,7 @@ def test_a_forgotten_client_is_named_no_more(any_db: Database) -> None:
     later = numbers.text({})
     assert "acme" not in later
     assert values(later)['rageval_model_calls_total{role="judge",model="m",client="glo\\"bex"}'] == 1
+    assert values(later)['rageval_model_calls_total{role="judge",model="m",client="files that were judged"}'] == 1
 
 
 def test_that_dagsters_storage_is_away_is_a_number(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import delete_rows, rows_of
-from rageval_dagster.storage.labels import Label, load_labels, load_queue, save_labels, save_queue
+from rageval_dagster.storage.labels import Label, load_corrected, load_labels, load_queue, save_labels, save_queue
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.words import number
@@ -36,7 +36,7 @@ SCRIPT = "<script>document.title='ran'</script>"
 REASON = "nothing supports the tower's height"
 
 
-def evaluated(db: Database, client: str, questions: int = 12) -> int:
+def evaluated(db: Database, client: str, questions: int = 12, trigger: str = "first") -> int:
     """A run of a client, whose judge likes two answers in three; its number."""
     items = [
         Item(
@@ -46,7 +46,7 @@ def evaluated(db: Database, client: str, questions: int = 12) -> int:
         )
         for number in range(questions)
     ]
-    evaluation = open_run(db, make_dataset(db, client, items), "first")
+    evaluation = open_run(db, make_dataset(db, client, items), trigger)
     retrievals = []
     for at, item in enumerate(items):
         words = f"Of the towers, tower {at} rises\n{at} m above {client}. {SCRIPT}", "Nobody may climb it."
@@ -246,6 +246,17 @@ def test_who_has_labelled_all_sees_what_comes_of_it(served: Served, db: Database
     found = estimate(labelled_answers(db, labelled_run(db, "acme"), METRIC)).corrected
     assert f"Corrected mean     {found.mean:.2f}".replace(" 0.", " .") in page
     assert "Judge and people agree on" in page
+
+
+def test_once_all_is_labelled_every_run_with_these_answers_has_what_comes_of_it(served: Served, db: Database) -> None:
+    first, second = labelled_run(db, "acme").id, evaluated(db, "acme", trigger="second")
+    client = named(served, "ann")
+    for place in range(6):
+        assert load_corrected(db, METRIC, [first]) == {}
+        give(client, address(db, place=place), str(place % 2))
+    one, other = (load_corrected(db, METRIC, [run])[run] for run in (first, second))
+    assert one == other
+    assert one.labels == 6
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import is_by_model
 from rageval_dagster.gate.history import History, Measured
 from rageval_dagster.gate.nights import LEAST_QUESTIONS
+from rageval_dagster.labels.queue import of_whole_draws
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import compute_scores
 from rageval_dagster.records import Decision, Result
@@ -167,11 +168,13 @@ def drifts_of(db: Database, history: History, measured: Mapping[str, Measured]) 
         if check.metric_version != versions.get(name):
             continue
         queue = label_storage.load_queue(db, history.evaluations[-1].client_id, name)
+        telling = of_whole_draws(check.scores, queue)
+        scores = {result_id: each for result_id, each in check.scores.items() if result_id in telling}
         drift = drift_of(
-            {result_id: then for result_id, (_, then, _) in check.scores.items()},
-            {result_id: now for result_id, (_, _, now) in check.scores.items()},
+            {result_id: then for result_id, (_, then, _) in scores.items()},
+            {result_id: now for result_id, (_, _, now) in scores.items()},
             {result_id: each.stratum for result_id, each in queue.items()},
-            {result_id: clusters.get(item_id, item_id) for result_id, (item_id, _, _) in check.scores.items()},
+            {result_id: clusters.get(item_id, item_id) for result_id, (item_id, _, _) in scores.items()},
         )
         if drift is not None:
             found[name] = drift

@@ -7,11 +7,13 @@ a random part of it, whatever was drawn when.
 
 import math
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import pvariance
 
 from rageval_dagster.labels.answers import LabelledAnswers, labelled_answers
+from rageval_dagster.labels.estimates import MOST_UNKNOWN
 from rageval_dagster.storage import labels as label_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
@@ -46,6 +48,26 @@ def draw(db: Database, evaluation: Evaluation, metric_id: str | None = None, siz
     changed = {name: each for name, each in queue.items() if answers.queue.get(name) != each}
     label_storage.save_queue(db, evaluation.client_id, answers.summary.metric_id, changed)
     return replace(answers, queue=queue)
+
+
+def of_whole_draws(names: Iterable[str], queue: Mapping[str, Queued]) -> set[str]:
+    """Those of the answers that stand, with others of them, for nearly all that their draw was made from.
+
+    What a wavering judge liked best it likes less when asked again, and what it liked least more: answers of one such
+    stratum say nothing of the judge.
+    """
+    drawn = [name for name in names if name in queue]
+    known = {queue[name].stratum for name in drawn}
+    sizes, lacking = Counter[str](), Counter[str]()
+    for each in queue.values():
+        sizes[_draw_of(each)] += 1
+        lacking[_draw_of(each)] += each.stratum not in known
+    whole = {name for name, size in sizes.items() if lacking[name] <= MOST_UNKNOWN * size}
+    return {name for name in drawn if _draw_of(queue[name]) in whole}
+
+
+def _draw_of(queued: Queued) -> str:
+    return queued.stratum.partition(" ")[0]
 
 
 def _new_strata(answers: LabelledAnswers) -> dict[str, Queued]:

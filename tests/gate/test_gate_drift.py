@@ -124,6 +124,15 @@ def test_a_judge_that_says_nothing_of_old_answers_takes_nothing_back(db: Databas
     assert at_gate(db, judged.evaluation.id).judgement.verdict == "unclear"
 
 
+def test_labels_of_what_the_judge_liked_best_say_nothing_of_it(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    answers = draw(db, night(db, dataset, "n1", BEFORE).evaluation, FAITHFULNESS, 60)
+    liked = [name for name in answers.waiting if answers.judge[name] == GOOD]
+    label_storage.save_labels(db, "acme", [Label(each, FAITHFULNESS, "ann", 1.0) for each in liked])
+    # A judge that wavers gives less to these when asked again, as it gives more to the others.
+    assert night(db, dataset, "n2", shifted(-0.1), moved=-0.1).judgement.verdict == "regressed"
+
+
 def test_a_system_that_got_worse_is_called_so_whatever_the_judge_does(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     label(db, night(db, dataset, "n1", BEFORE), truth_before)

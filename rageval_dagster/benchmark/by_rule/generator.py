@@ -222,32 +222,44 @@ def _queries(source: _Source) -> Iterator[Item]:
     order. Where the topic is not known, one of the terms is what the passage says again."""
     if source.size > PAGE:
         return
-    for sentence, subject, found in source.own:
-        section = section_topic(sentence.heading, source.passage, source.facts)
-        topic = Topic(section, source.passage.chunk.document_id) if section else source.topic
-        names = [term for term in found if term.kind != "year"][:MAX_NAMES]
-        years = [term for term in found if term.kind == "year"][:1]
-        told = [*([subject] if subject else []), *names, *years]
-        most = MAX_QUERY_WORDS * (3 if is_character(sentence.text[0]) else 1)
-        chosen: list[Term] = []
-        said = set(content_words(topic.text, source.language)) if topic else set()
-        unsaid = set(content_words(sentence.text, source.language)) - said
-        for term in [*told, *_plain(sentence, topic, source)]:
-            stems = set(content_words(term.text, source.language))
-            is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
-            length = sum(len(words(each.text)) for each in [*chosen, term])
-            if not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and length <= most:
-                chosen.append(term)
-                said |= stems
-                unsaid -= stems
-        least = MIN_TERMS if topic else MIN_TERMS + 1
+    for read in source.own:
+        topic = _topic(read[0], source)
+        chosen = _search_terms(read, topic, source)
         is_about = topic is not None or any(_is_said_again(term, source.passage) for term in chosen)
         # What the whole document is about is no help to find a sentence.
-        is_particular = any(_is_alone([term], sentence, topic, source.facts) for term in chosen)
-        if len(chosen) >= least and is_about and is_particular:
+        is_particular = any(_is_alone([term], read[0], topic, source.facts) for term in chosen)
+        if len(chosen) >= (MIN_TERMS if topic else MIN_TERMS + 1) and is_about and is_particular:
             telling = sorted(chosen, key=lambda term: term.start)
             query = " ".join([*([topic.text] if topic else []), *(term.text for term in telling)])
-            yield _item(source.passage, sentence, query, _category(telling))
+            yield _item(source.passage, read[0], query, _category(telling))
+
+
+def _topic(sentence: Sentence, source: _Source) -> Topic | None:
+    """A sentence's section, else its document's topic."""
+    section = section_topic(sentence.heading, source.passage, source.facts)
+    return Topic(section, source.passage.chunk.document_id) if section else source.topic
+
+
+def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term]:
+    """A sentence's subject, names, a year and nouns, as many as leave something for the answer to say."""
+    sentence, subject, found = read
+    names = [term for term in found if term.kind != "year"][:MAX_NAMES]
+    years = [term for term in found if term.kind == "year"][:1]
+    told = [*([subject] if subject else []), *names, *years]
+    # A character says a third of what a word does.
+    most = MAX_QUERY_WORDS * (3 if is_character(sentence.text[0]) else 1)
+    chosen: list[Term] = []
+    said = set(content_words(topic.text, source.language)) if topic else set()
+    unsaid = set(content_words(sentence.text, source.language)) - said
+    for term in [*told, *_plain(sentence, topic, source)]:
+        stems = set(content_words(term.text, source.language))
+        is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
+        length = sum(len(words(each.text)) for each in [*chosen, term])
+        if not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and length <= most:
+            chosen.append(term)
+            said |= stems
+            unsaid -= stems
+    return chosen
 
 
 def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Term]:
@@ -293,8 +305,7 @@ def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:
 
 def _about(first: Term, sentence: Sentence, telling: Sequence[Term], source: _Source) -> Item | None:
     """What a sentence says of a term; where that stands in too many chunks, together with another."""
-    section = section_topic(sentence.heading, source.passage, source.facts)
-    topic = Topic(section, source.passage.chunk.document_id) if section else source.topic
+    topic = _topic(sentence, source)
     pairs = ([first, other] for other in telling if _differ(first, other, source.language))
     alone = (chosen for chosen in ([first], *pairs) if _is_alone(chosen, sentence, topic, source.facts))
     chosen = sorted(next(alone, ()), key=lambda term: term.start)

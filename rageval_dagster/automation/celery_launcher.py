@@ -1,10 +1,10 @@
 """Dagster's launcher of runs as Celery tasks, for runs of which a client's lease tells whether they go on."""
 
 from dagster import DagsterRun
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 
+from rageval_dagster.automation.dagster_internals import CheckRunHealthResult, WorkerStatus
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB
 
 

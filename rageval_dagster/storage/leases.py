@@ -219,17 +219,16 @@ def _fence(lease: Lease) -> Callable[[Connection], None]:
 def _acquire_within(
     db: Database, client_id: str, holder: str, ttl_s: float, wait_s: float, waiting: Callable[[str], None]
 ) -> Lease:
-    deadline = time.monotonic() + wait_s
-    told = False
+    deadline: float | None = None
     while True:
         try:
             return acquire_lease(db, client_id, holder, ttl_s)
         except LeaseHeldError as error:
-            if time.monotonic() >= deadline:
-                raise
-            if not told:
+            if deadline is None and wait_s > 0:
                 waiting(f"{error}: waiting for that to end, at most {wait_s:.0f} s")
-                told = True
+                deadline = time.monotonic() + wait_s
+            elif deadline is None or time.monotonic() >= deadline:
+                raise
             time.sleep(POLL_S)
 
 

@@ -26,7 +26,8 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.caches import LlmCall, save_replies
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.labels import Label, save_labels
+from rageval_dagster.storage.tables import answer_labels
+from rageval_dagster.storage.types import utc_now
 from tests.benchmark.question_model import generator, kind_of
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
@@ -64,8 +65,9 @@ def record(db: Database, role: str, calls: int, client: str = "acme", **values: 
 def test_labelled_answers_that_are_judged_anew_and_repeats_are_counted(sqlite_db: Database, tmp_path: Path) -> None:
     make_dataset(sqlite_db, "acme", make_items(10))
     metrics = '[defaults]\nmetrics = ["claims.faithfulness"]\n'
-    labels = [Label(f"{number:064}", "claims.faithfulness", "ann", 1.0) for number in range(70)]
-    save_labels(sqlite_db, "acme", [*labels, Label("0" * 64, "judge.overall", "ann", 1.0)])
+    said = {"client_id": "acme", "person": "ann", "value": 1.0, "labelled_at": utc_now()}
+    labels = [{**said, "result_id": f"{n:064}", "metric_id": "claims.faithfulness"} for n in range(70)]
+    sqlite_db.upsert(answer_labels, [*labels, {**said, "result_id": "0" * 64, "metric_id": "judge.overall"}], update=[])
     for repeats in (1, 3):
         settings = configured(tmp_path, metrics, RAGEVAL_JUDGE_REPEATS=str(repeats))
         found = forecast(sqlite_db, settings, "acme", "probe", systems=["dense"])

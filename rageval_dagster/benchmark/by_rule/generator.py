@@ -31,8 +31,8 @@ SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 PAGE = 4
 """Search queries ask about documents of no more chunks: in longer ones words that are rare by chance mislead."""
-MIN_TERMS, MAX_NAMES, MAX_QUERY_WORDS = 2, 2, 5
-"""Of a search query, beside its topic; of terms one more where there is none."""
+MAX_NAMES, MIN_QUERY_WORDS, MAX_QUERY_WORDS = 2, 3, 5
+"""Of a search query, beside its topic."""
 COMMON, COMMON_SHARE = 10, 0.05
 """Words that stand in more chunks, and in a larger share of them, tell too little to be typed."""
 
@@ -228,7 +228,10 @@ def _queries(source: _Source) -> Iterator[Item]:
         is_about = topic is not None or any(_is_said_again(term, source.passage) for term in chosen)
         # What the whole document is about is no help to find a sentence.
         is_particular = any(_is_alone([term], read[0], topic, source.facts) for term in chosen)
-        if len(chosen) >= (MIN_TERMS if topic else MIN_TERMS + 1) and is_about and is_particular:
+        # Where nouns do not show by themselves, they alone may be any words.
+        is_named = not leading(source.language) or any(term == read[1] or term.kind != "noun" for term in chosen)
+        length = sum(len(words(term.text)) for term in chosen)
+        if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and is_particular and is_named:
             telling = sorted(chosen, key=lambda term: term.start)
             query = " ".join([*([topic.text] if topic else []), *(term.text for term in telling)])
             yield _item(source.passage, read[0], query, _category(telling))
@@ -246,8 +249,7 @@ def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term
     names = [term for term in found if term.kind != "year"][:MAX_NAMES]
     years = [term for term in found if term.kind == "year"][:1]
     told = [*([subject] if subject else []), *names, *years]
-    # A character says a third of what a word does.
-    most = MAX_QUERY_WORDS * (3 if is_character(sentence.text[0]) else 1)
+    most = MAX_QUERY_WORDS * _weight(sentence)
     chosen: list[Term] = []
     said = set(content_words(topic.text, source.language)) if topic else set()
     unsaid = set(content_words(sentence.text, source.language)) - said
@@ -255,11 +257,16 @@ def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term
         stems = set(content_words(term.text, source.language))
         is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
         length = sum(len(words(each.text)) for each in [*chosen, term])
-        if not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and length <= most:
+        if stems and not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and length <= most:
             chosen.append(term)
             said |= stems
             unsaid -= stems
     return chosen
+
+
+def _weight(sentence: Sentence) -> int:
+    """So many characters say what a word does, in scripts without spaces."""
+    return 3 if is_character(sentence.text[0]) else 1
 
 
 def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Term]:

@@ -334,7 +334,6 @@ def key_for(page: Page, bad: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.core
 @pytest.mark.xdist_group("browser")
 def test_sixty_answers_are_labelled_by_keys_by_two_people_and_a_kill_loses_none(
     command: Command, project: Project, new_page: Callable[..., Page]

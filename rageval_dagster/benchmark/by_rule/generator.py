@@ -233,8 +233,11 @@ def _queries(source: _Source) -> Iterator[Item]:
         length = sum(len(words(term.text)) for term in chosen)
         if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and is_particular and is_named:
             telling = sorted(chosen, key=lambda term: term.start)
-            query = " ".join([*([topic.text] if topic else []), *(term.text for term in telling)])
-            yield _item(source.passage, read[0], query, _category(telling))
+            yield _item(source.passage, read[0], _as_query(telling, topic), _category(telling))
+
+
+def _as_query(telling: Sequence[Term], topic: Topic | None) -> str:
+    return " ".join([*([topic.text] if topic else []), *(term.text for term in telling)])
 
 
 def _topic(sentence: Sentence, source: _Source) -> Topic | None:
@@ -335,9 +338,8 @@ def _question(chosen: Sequence[Term], topic: Topic | None, source: _Source) -> s
         return None
     if topic and share_said(" ".join(texts), content_words(topic.text, source.language), source.language) >= MOST:
         return None
-    query = " ".join([*([topic.text] if topic else []), *texts])
     if asked is None:
-        return query
+        return _as_query(chosen, topic)
     terms = asked.joint.join(texts)
     return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.by_rule.generator import generate
 from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles
-from rageval_dagster.benchmark.by_rule.subjects import subject
+from rageval_dagster.benchmark.by_rule.subjects import noun_phrases, subject
 from rageval_dagster.benchmark.by_rule.terms import Surroundings, terms
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate, Chunk, Item
@@ -456,9 +456,36 @@ def test_a_noun_that_a_passage_says_but_once_is_not_asked_about_in_a_sentence() 
 def test_a_sentence_without_a_plain_subject_is_looked_for_by_its_most_telling_words() -> None:
     text = "Early in the morning the water of the kettle is heated by Ann Lee to 90 degrees for the sailors."
     (item,) = items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0))
-    assert item.question == "Ferry Galley water kettle Ann Lee sailors"
+    assert item.question == "Ferry Galley kettle Ann Lee sailors"
     assert item.answers == (text,)
     assert item.category == "entity_specific"
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "expected"),
+    [
+        ("en", "The crew is painting a wooden hull in the course of a summer.", ["crew", "wooden hull", "summer"]),
+        ("en", "The fact that the average grows to 9 inches is told to the crew.", ["crew"]),
+        ("en", "Under the old stone bridge near Larvik the boat of three tons may pass.",
+         ["old stone bridge", "three tons"]),
+        ("fr", "Le bateau est dans un port fluvial, avec le canot de sauvetage.",
+         ["bateau", "port fluvial", "sauvetage"]),
+        ("de", "Im Laufe der Woche streicht Ann den Rumpf.", ["Woche", "streicht", "Rumpf"]),
+    ],
+)  # fmt: skip
+def test_noun_phrases_are_found_between_articles_or_prepositions_and_what_follows(
+    language: str, sentence: str, expected: list[str]
+) -> None:
+    assert [term.text for term in noun_phrases(sentence, language)] == expected
+
+
+def test_no_query_is_made_of_names_that_other_documents_have_too() -> None:
+    def chunk(number: int, text: str) -> Chunk:
+        return Chunk(str(number), text, str(number), title=f"Harbour number {number}")
+
+    named = "In those days nobody there would have gone from Larvik Harbour to Oslo Harbour without being rowed."
+    others = [chunk(number, f"Everyone in Larvik Harbour and Oslo Harbour waits {number} days.") for number in (2, 3)]
+    assert items(generate([chunk(1, named), *others], 0))[:1] == []
 
 
 def test_a_name_that_a_short_document_without_a_title_says_but_once_is_not_asked_about() -> None:

@@ -16,8 +16,8 @@ from rageval_dagster.benchmark.by_rule.prose import (
     titles,
     words,
 )
-from rageval_dagster.benchmark.by_rule.subjects import nouns, subject
-from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, plain_words, terms
+from rageval_dagster.benchmark.by_rule.subjects import noun_phrases, nouns, subject
+from rageval_dagster.benchmark.by_rule.terms import Surroundings, Term, content_words, terms
 from rageval_dagster.records import Chunk
 from rageval_dagster.text import is_character, word_spans
 
@@ -133,8 +133,8 @@ def read_corpus(
             looked.want(wording(sentence.text))
             for term in (*found, *([opening_term] if opening_term else [])):
                 looked.want(wording(term.text))
-            for term in plain_words(sentence.text):
-                if is_character(term.text[0]) or chunks_with[term.text.lower()] <= RARE:
+            for term in noun_phrases(sentence.text, passage.language):
+                if is_character(term.text[0]) or " " in term.text or chunks_with[term.text.lower()] <= RARE:
                     looked.want(wording(term.text))
     named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
     headings = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, entry, words
-from rageval_dagster.benchmark.by_rule.subjects import is_verb_or_adverb
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, Term, content_words, plain_words
+from rageval_dagster.benchmark.by_rule.subjects import is_verb_or_adverb, noun_phrases
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
@@ -17,7 +17,7 @@ from rageval_dagster.languages import articles, fixed_questions, hangs, leading,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 12
+REVISION = 13
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -219,21 +219,37 @@ def _least(subject: Term, source: _Source) -> int:
 
 def _queries(source: _Source) -> Iterator[Item]:
     """What people type who look for a sentence of a page: its topic, and what tells the sentence from others, in its
-    order. Where the topic is not known, one of the terms is what the passage says again."""
+    order. Where the topic is not known, the terms have to tell more."""
     if source.size > PAGE:
         return
     for read in source.own:
         topic = _topic(read[0], source)
         chosen = _search_terms(read, topic, source)
-        is_about = topic is not None or any(_is_said_again(term, source.passage) for term in chosen)
-        # What the whole document is about is no help to find a sentence.
-        is_particular = any(_is_alone([term], read[0], topic, source.facts) for term in chosen)
-        # Where nouns do not show by themselves, they alone may be any words.
-        is_named = not leading(source.language) or any(term == read[1] or term.kind != "noun" for term in chosen)
         length = sum(len(words(term.text)) for term in chosen)
-        if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and is_particular and is_named:
+        is_about = topic is not None or _tell_much(chosen, read[1], source)
+        if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and _is_particular(chosen, read, topic, source):
             telling = sorted(chosen, key=lambda term: term.start)
             yield _item(source.passage, read[0], _as_query(telling, topic), _category(telling))
+
+
+def _is_particular(chosen: Sequence[Term], read: Read, topic: Topic | None, source: _Source) -> bool:
+    """Whether one of the terms stands with its sentence alone: what the whole document is about is no help to find a
+    sentence. Each has to where all are names, which may be named by the way; and single nouns alone may be any words
+    where they do not show by themselves."""
+    alone = [_is_alone([term], read[0], topic, source.facts) for term in chosen]
+    is_plain = all(term.kind == "noun" and " " not in term.text and term != read[1] for term in chosen)
+    if leading(source.language) and is_plain:
+        return False
+    return all(alone) if all(term.kind == "name" for term in chosen) else any(alone)
+
+
+def _tell_much(chosen: Sequence[Term], subject: Term | None, source: _Source) -> bool:
+    """Whether terms tell without a topic what is looked for: a noun with what stands before it, and a name or the
+    subject; where nouns do not show, what the passage says again."""
+    if not leading(source.language):
+        return any(_is_said_again(term, source.passage) for term in chosen)
+    is_named = any(term.kind in ("name", "identifier") or term == subject for term in chosen)
+    return is_named and any(term.kind == "noun" and " " in term.text for term in chosen)
 
 
 def _as_query(telling: Sequence[Term], topic: Topic | None) -> str:
@@ -273,27 +289,37 @@ def _weight(sentence: Sentence) -> int:
 
 
 def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Term]:
-    """The nouns of a sentence, as far as they show, the most telling first: the rarest of the corpus, and without a
-    topic those that the passage says again."""
+    """The nouns of a sentence, as far as they show, the most telling first: those of several words, the rarest of the
+    corpus, and without a topic those that the passage says again."""
     most = max(COMMON, COMMON_SHARE * len(source.facts.documents))
     found = [
         term
-        for term in plain_words(sentence.text)
+        for term in noun_phrases(sentence.text, source.language)
         if (is_character(term.text[0]) or _chunks_with(term, source.facts) <= most)
-        and _is_noun(term, source)
+        and _is_noun(term, sentence, source)
         and not is_verb_or_adverb(term.text, source.language)
     ]
     return sorted(
         found,
-        key=lambda term: (topic is None and not _is_said_again(term, source.passage), _chunks_with(term, source.facts)),
+        key=lambda term: (
+            topic is None and not _is_said_again(term, source.passage),
+            " " not in term.text,
+            _chunks_with(term, source.facts),
+        ),
     )
 
 
-def _is_noun(term: Term, source: _Source) -> bool:
+def _is_noun(term: Term, sentence: Sentence, source: _Source) -> bool:
     """Whether a word plainly is a noun: in German by its capital. Where that does not show, any word may be."""
     if source.language == "de":
         return term.start > 0 and term.text[0].isupper()
-    return not leading(source.language) or term.text.lower() in source.facts.nouns[source.language]
+    *before, head = term.text.lower().split()
+    following = sentence.text[term.start + len(term.text) :][:2].strip()
+    # No verb ends a clause behind an article, an adjective and a noun.
+    ends = bool(before and following) and not following[0].isalnum()
+    return not leading(source.language) or (
+        len(head) >= MIN_LETTERS and (ends or head in source.facts.nouns[source.language])
+    )
 
 
 def _is_said_again(term: Term, passage: Passage) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 
 from rageval_dagster.benchmark.by_rule.prose import words
@@ -14,6 +14,7 @@ from rageval_dagster.benchmark.by_rule.terms import (
     QUOTES,
     Surroundings,
     Term,
+    plain_words,
 )
 from rageval_dagster.languages import articles, leading, stop_words, verbs
 from rageval_dagster.text import is_character
@@ -24,8 +25,12 @@ MAX_CHARACTERS = 12
 
 NOUN_SHARE = 0.2
 """So often a noun stands where nouns alone do."""
+MAX_PHRASE_WORDS = 3
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*|[^\w\s]")
+_TOKEN_OR_NUMBER = re.compile(rf"{_TOKEN.pattern}|\w+")
+_OF = frozenset("of de del della di do da dos das des du van von der that to dass que che dat".split())
+"""What is of something, or that or to do something, is told behind it: the course of, the fact that."""
 _LATIN_OR_KATAKANA = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:[ .&+-][A-Za-z0-9]+)*|[\u30a1-\u30fa\u30fc]{3,}")
 _ADVERB = re.compile(r"\w{2}(?:ly|mente)$")
 """In English, Italian, Portuguese and Spanish; what is none, such as "assembly", is left out as well."""
@@ -135,19 +140,53 @@ def is_verb_or_adverb(word: str, language: str | None) -> bool:
     return word.casefold() in verbs(language) or _ADVERB.search(word) is not None
 
 
+def noun_phrases(text: str, language: str | None) -> Iterator[Term]:
+    """Of a sentence the nouns with the adjectives and nouns before them, as far as they show: one to three words in
+    lower case behind an article or preposition, and before a word or sign that goes on with something else.
+
+    In German every word with a capital; in other languages whose prepositions are not known, and in scripts without
+    spaces, every word. Of what "of" follows, only what it is of tells something: the course of, a number of.
+    """
+    if not leading(language):
+        yield from (term for term in plain_words(text) if not _is_of_something(text, term))
+        return
+    before, tokens = articles(language) | leading(language), [*_TOKEN_OR_NUMBER.finditer(text)]
+    for place, token in enumerate(tokens):
+        if token.group().casefold() not in before:
+            continue
+        held = [*takewhile(lambda token: _is_of_phrase(token.group(), language), tokens[place + 1 :])]
+        following = tokens[place + 1 + len(held)].group() if place + 1 + len(held) < len(tokens) else "."
+        goes_on = following[0].isalnum() and following.casefold() not in stop_words(language) | verbs(language)
+        if 0 < len(held) <= MAX_PHRASE_WORDS and not goes_on and following not in _OF:
+            start = held[0].start()
+            yield Term(text[start : held[-1].end()], "noun", start)
+
+
+def _is_of_phrase(word: str, language: str | None) -> bool:
+    return word[0].islower() and word not in stop_words(language) and not is_verb_or_adverb(word, language)
+
+
+def _is_of_something(text: str, term: Term) -> bool:
+    following = text[term.start + len(term.text) :].split(maxsplit=1)
+    return bool(following) and following[0] in _OF
+
+
 def nouns(texts: Iterable[str], language: str | None) -> frozenset[str]:
     """The words of sentences, in lower case, that stand where a noun does, often enough: behind an article or
-    preposition, and before no other noun."""
+    preposition, of them once behind an article, and before no other noun."""
     before, after = (
         articles(language) | leading(language),
         (stop_words(language) | verbs(language)) - articles(language),
     )
     found: Counter[str] = Counter()
     all_: Counter[str] = Counter()
+    plain: set[str] = set()
     for text in texts:
         tokens = _TOKEN.findall(text.lower())
         all_.update(tokens)
         for first, word, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
             if first in before and (following in after or not following[0].isalpha()):
                 found[word] += 1
-    return frozenset(word for word, count in found.items() if count >= NOUN_SHARE * all_[word])
+                if first in articles(language):
+                    plain.add(word)
+    return frozenset(word for word, count in found.items() if word in plain and count >= NOUN_SHARE * all_[word])

@@ -220,13 +220,13 @@ def _least(subject: Term, source: _Source) -> int:
 def _queries(source: _Source) -> Iterator[Item]:
     """What people type who look for a sentence of a page: its topic, and what tells the sentence from others, in its
     order. Where the topic is not known, the terms have to tell more."""
-    if source.size > PAGE:
-        return
     for read in source.own:
         topic = _topic(read[0], source)
         chosen = _search_terms(read, topic, source)
         length = sum(len(words(term.text)) for term in chosen)
-        is_about = topic is not None or _tell_much(chosen, read[1], source)
+        is_about = topic is not None
+        if topic is None or source.size > PAGE:
+            is_about = _tell_much(chosen, read[1], source) and (is_about or source.size <= PAGE)
         if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and _is_particular(chosen, read, topic, source):
             telling = sorted(chosen, key=lambda term: term.start)
             yield _item(source.passage, read[0], _as_query(telling, topic), _category(telling))

@@ -49,8 +49,8 @@ _TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
-    r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++"
-    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[A-Z])"
+    r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++|[^\W\d_]+ (?:[IVXLC]+|[A-Z]|\d{1,2})\. ++|第\d+章 *+"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[^\W\d_a-z])"
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 """A heading that a sentence was torn into."""

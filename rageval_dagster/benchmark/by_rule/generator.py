@@ -224,12 +224,14 @@ def _queries(source: _Source) -> Iterator[Item]:
         topic = _topic(read[0], source)
         chosen = _search_terms(read, topic, source)
         length = sum(len(words(term.text)) for term in chosen)
-        is_about = topic is not None
-        if topic is None or source.size > PAGE:
-            is_about = _tell_much(chosen, read[1], source) and (is_about or source.size <= PAGE)
+        # A longer document's title may be no more than "Introduction".
+        said = share_said(topic.text, source.passage.words, source.language) if topic else 0
+        is_about = topic is not None and (source.size <= SHORT or said > 0)
+        if not is_about or source.size > PAGE:
+            is_about = (is_about or source.size <= PAGE) and _tell_much(chosen, read[1], source)
         if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and _is_particular(chosen, read, topic, source):
             telling = sorted(chosen, key=lambda term: term.start)
-            yield _item(source.passage, read[0], _as_query(telling, topic), _category(telling))
+            yield _item(source.passage, read[0], _as_query(telling, topic, source.language), _category(telling))
 
 
 def _is_particular(chosen: Sequence[Term], read: Read, topic: Topic | None, source: _Source) -> bool:
@@ -244,16 +246,22 @@ def _is_particular(chosen: Sequence[Term], read: Read, topic: Topic | None, sour
 
 
 def _tell_much(chosen: Sequence[Term], subject: Term | None, source: _Source) -> bool:
-    """Whether terms tell without a topic what is looked for: a noun with what stands before it, and a name or the
-    subject; where nouns do not show, what the passage says again."""
+    """Whether terms tell what is looked for where a topic does not: a noun with what stands before it, and the subject,
+    an identifier, or in a page a whole name; where nouns do not show, what the passage says again."""
     if not leading(source.language):
         return any(_is_said_again(term, source.passage) for term in chosen)
-    is_named = any(term.kind in ("name", "identifier") or term == subject for term in chosen)
-    return is_named and any(term.kind == "noun" and " " in term.text for term in chosen)
+    is_page = source.size <= PAGE
+    is_pinned = any(
+        term.kind == "identifier" or term == subject or (is_page and _is_whole_name(term)) for term in chosen
+    )
+    return is_pinned and any(term.kind == "identifier" or (term.kind == "noun" and " " in term.text) for term in chosen)
 
 
-def _as_query(telling: Sequence[Term], topic: Topic | None) -> str:
-    return " ".join([*([topic.text] if topic else []), *(term.text for term in telling)])
+def _as_query(telling: Sequence[Term], topic: Topic | None, language: str | None) -> str:
+    """What is typed: without the article that a topic opens with."""
+    opening, _, rest = topic.text.partition(" ") if topic else ("", "", "")
+    text = [rest if opening.casefold() in articles(language) and rest else topic.text] if topic else []
+    return " ".join([*text, *(term.text for term in telling)])
 
 
 def _topic(sentence: Sentence, source: _Source) -> Topic | None:
@@ -265,7 +273,7 @@ def _topic(sentence: Sentence, source: _Source) -> Topic | None:
 def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term]:
     """A sentence's subject, names, a year and nouns, as many as leave something for the answer to say."""
     sentence, subject, found = read
-    names = [term for term in found if term.kind != "year"][:MAX_NAMES]
+    names = [term for term in found if term.kind != "year" and not _is_common(term, source.facts)][:MAX_NAMES]
     years = [term for term in found if term.kind == "year"][:1]
     told = [*([subject] if subject else []), *names, *years]
     most = MAX_QUERY_WORDS * _weight(sentence)
@@ -291,12 +299,12 @@ def _weight(sentence: Sentence) -> int:
 def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Term]:
     """The nouns of a sentence, as far as they show, the most telling first: those of several words, the rarest of the
     corpus, and without a topic those that the passage says again."""
-    most = max(COMMON, COMMON_SHARE * len(source.facts.documents))
     found = [
         term
         for term in noun_phrases(sentence.text, source.language)
-        if (is_character(term.text[0]) or _chunks_with(term, source.facts) <= most)
-        and _is_noun(term, sentence, source)
+        if not _is_common(term, source.facts)
+        and _is_noun(term, source)
+        and not _may_be_idiom(term, sentence, source)
         and not is_verb_or_adverb(term.text, source.language)
     ]
     return sorted(
@@ -309,23 +317,32 @@ def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Ter
     )
 
 
-def _is_noun(term: Term, sentence: Sentence, source: _Source) -> bool:
-    """Whether a word plainly is a noun: in German by its capital. Where that does not show, any word may be."""
+def _is_noun(term: Term, source: _Source) -> bool:
+    """Whether a word plainly is a noun, or ends with one: in German by its capital. Where that does not show, any word
+    may be."""
     if source.language == "de":
         return term.start > 0 and term.text[0].isupper()
-    *before, head = term.text.lower().split()
-    following = sentence.text[term.start + len(term.text) :][:2].strip()
-    # No verb ends a clause behind an article, an adjective and a noun.
-    ends = bool(before and following) and not following[0].isalnum()
-    return not leading(source.language) or (
-        len(head) >= MIN_LETTERS and (ends or head in source.facts.nouns[source.language])
-    )
+    head = term.text.split()[-1].lower()
+    return not leading(source.language) or (len(head) >= MIN_LETTERS and head in source.facts.nouns[source.language])
+
+
+def _may_be_idiom(term: Term, sentence: Sentence, source: _Source) -> bool:
+    """Whether a noun that stands alone behind a preposition may be of an idiom, such as "in turn": the passage does
+    not say it again."""
+    before = "".join(sentence.text[: term.start].split()[-1:]).casefold()
+    is_alone = bool(leading(source.language)) and " " not in term.text and before not in articles(source.language)
+    return is_alone and not _is_said_again(term, source.passage)
 
 
 def _is_said_again(term: Term, passage: Passage) -> bool:
     if not is_character(term.text[0]):
         return _times(term, passage) >= AGAIN
     return sum(sentence.text.count(term.text) for sentence, *_ in passage.sentences) >= AGAIN
+
+
+def _is_common(term: Term, facts: CorpusFacts) -> bool:
+    is_read = not is_character(term.text[0])
+    return is_read and _chunks_with(term, facts) > max(COMMON, COMMON_SHARE * len(facts.documents))
 
 
 def _chunks_with(term: Term, facts: CorpusFacts) -> int:
@@ -365,7 +382,7 @@ def _question(chosen: Sequence[Term], topic: Topic | None, source: _Source) -> s
     if topic and share_said(" ".join(texts), content_words(topic.text, source.language), source.language) >= MOST:
         return None
     if asked is None:
-        return _as_query(chosen, topic)
+        return _as_query(chosen, topic, source.language)
     terms = asked.joint.join(texts)
     return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)
 

@@ -32,7 +32,8 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
 _NOISE = re.compile(
-    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|…|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|`_|(?<!\w):[a-z_]+:`|\w=[\"']",
+    r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|\. \. \.|…"
+    r"|[{}\\]|(?:^|\s)[#>]\s|^\s*(?:\$|\[!|[-*•>]\s|\d+[.)]\s)|_{3,}|`_|(?<!\w):[a-z_]+:`|\w=[\"']",
     re.IGNORECASE,
 )
 """Links, code and markup: no plain sentence or heading holds them."""
@@ -50,7 +51,7 @@ _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
     r"\s*(?:(?i:chapter|section|part|appendix) \w+[.:]? ++|[^\W\d_]+ (?:[IVXLC]+|[A-Z]|\d{1,2})\. ++|第\d+章 *+"
-    r"|\d{1,2}(?:\.\d{1,2})*\. ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[^\W\d_a-z])"
+    r"|\d{1,2}(?:\.\d{1,2})*\. ++|\d{1,2} [-–—] ++|(?:\d{1,2}|[A-Z])(?:\.\d{1,2})+\.? ++)(?=\W*+[^\W_a-z])"
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 """A heading that a sentence was torn into."""
@@ -156,9 +157,10 @@ def line_key(line: str) -> str:
 
 
 def without_number(heading: str) -> str:
-    """A heading without the number of its chapter or section."""
-    numbering = _NUMBERING.match(heading)
-    return heading[numbering.end() :] if numbering else heading
+    """A heading without the number of its chapter or section, or several: "C.11. 10. Future Revisions"."""
+    while numbering := _NUMBERING.match(heading):
+        heading = heading[numbering.end() :]
+    return heading
 
 
 def clean_heading(line: str) -> str:
@@ -301,7 +303,9 @@ def _is_prose(sentence: str, language: str | None) -> bool:
         and (_ends(sentence) or _UNMARKED.search(sentence) is not None)
         # What is open is a torn piece.
         and sentence.count("`") % 2 == 0
+        and sentence.count('"') % 2 == 0
         and all(sentence.count(left) == sentence.count(right) for left, right in ("()", "[]"))
+        and ("„" in sentence or sentence.count("“") == sentence.count("”"))
         and not _NOISE.search(sentence)
         and not _TORN.search(sentence)
         and not _NUMBERED.match(sentence)

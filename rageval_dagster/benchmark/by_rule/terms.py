@@ -103,7 +103,9 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
             yield Term(text, "name", match.start(1) + match.group(1).index(text))
     for match in re.finditer(r"\S+", sentence):
         word = match.group().strip(EDGES)
-        if word and IDENTIFIER.fullmatch(word) and not _RUN.search(word):
+        # The number of a footnote is no part of a word: use98.
+        is_noted = word.rstrip("0123456789") in around.in_lower_case
+        if word and IDENTIFIER.fullmatch(word) and not _RUN.search(word) and not is_noted:
             yield Term(word, "identifier", match.start() + match.group().index(word))
     yield from _names(sentence, around)
     yield from _years(sentence, around)

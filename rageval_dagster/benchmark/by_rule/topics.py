@@ -108,7 +108,7 @@ def _tells(topic: str, language: str | None) -> bool:
         and (opening not in stop_words(language) or opening in articles(language))
         and len(words(topic)) <= MAX_WORDS * (1 if " " in topic else 3)
         and len(topic) <= MAX_CHARACTERS
-        and not re.search(r"\w\(", topic)
+        and not re.search(r"\w\(|\b[A-Z\d]\.\d", topic)
         and not topic.endswith(("?", "!", ".", "()", ":", ",", "？", "。"))
         and topic.count("(") == topic.count(")")
     )

@@ -338,7 +338,7 @@ class _Ingestion:
         self.removed += len(gone)
 
     def _check_language(self, chunks: list[Chunk]) -> None:
-        """Says of the first chunks that are embedded if the model knows English alone and they are in other languages."""
+        """Warns where the model knows English alone and the first chunks that it embeds are in other languages."""
         tell, self.warn = self.warn, None
         if tell is not None and is_english_only(self.embedder.name):
             first = chunks[:: max(len(chunks) // _LANGUAGES_OF, 1)][:_LANGUAGES_OF]

@@ -448,19 +448,25 @@ def test_a_file_s_name_is_written_as_its_passage_writes_it() -> None:
         "Wer krank ist, meldet das am Morgen. Der Antrag auf Urlaub geht im Portal an die Leitung der Abteilung. Der "
         "Urlaub beginnt am Montag, und die Leitung der Abteilung prüft den Antrag in zwei Tagen."
     )
-    asked = questions([Chunk("a", text, "urlaub.md", position=3)], language="de")
+    asked = questions([Chunk("a", text, "urlaub.md", position=3)], language="de", size=2)
     assert any("Urlaub" in each for each in asked)
     assert not any("urlaub" in each for each in asked)
 
 
-def test_a_name_keeps_its_capital_though_its_first_word_stands_in_lower_case_elsewhere() -> None:
-    text = (
-        "Harbor Software requires two keys for each new account of the team. Harbor Software requires a phone that is "
-        "not older than two years."
-    )
-    asked = questions([Chunk("a", text, "1", position=3), Chunk("b", "The harbor of the town is old.", "2")])
-    assert any("Harbor Software" in each for each in asked)
-    assert not any("harbor Software" in each for each in asked)
+@pytest.mark.parametrize(
+    ("sentence", "language", "others", "expected"),
+    [
+        ("Harbor Software requires two keys.", "en", "Harbor Software requires a phone.", "Harbor Software"),
+        ("Window frames are painted by the crew.", "en", "All window frames are old.", "window frames"),
+        ("Window frames are painted by the crew.", "en", "Window frames are old.", "Window frames"),
+    ],
+)
+def test_a_subject_keeps_its_capital_unless_its_passage_has_it_in_lower_case(
+    sentence: str, language: str, others: str, expected: str
+) -> None:
+    around = Surroundings(f"{sentence} {others}", language, in_lower_case={"harbor", "window"})
+    found = subject(sentence, terms(sentence, around), around)
+    assert (found.text if found else None) == expected
 
 
 @pytest.mark.parametrize(

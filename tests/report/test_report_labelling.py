@@ -207,6 +207,7 @@ def test_answers_are_drawn_from_the_page(served: Served, db: Database) -> None:
     client = named(served, "ann")
     assert "no answers drawn yet" in client.get("/label").text
     page = client.get("/label?client=new")
+    assert "Draw 12 at random:" in page.text
     answer = client.post("/label?client=new&run=3", data={"form": form_token(page), "draw": METRIC})
     assert "0 of 12 labelled" in client.get(f"/{answer.headers['location']}").text
     assert len(labelled_answers(db, labelled_run(db, "new"), METRIC).waiting) == 12
@@ -234,6 +235,36 @@ def test_deleted_texts_are_told(served: Served, db: Database) -> None:
     # Nor does it take a label from a page that was opened before.
     assert client.post(at, data={"form": form, "value": "1", "note": "it quotes the deed"}).status_code == 404
     assert labels_of(db) == []
+
+
+def test_a_queue_ends_though_some_of_its_answers_were_deleted(served: Served, db: Database) -> None:
+    client, addresses = named(served, "ann"), [address(db, place=place) for place in range(6)]
+    for at in addresses[:2]:
+        give(client, at, "1")
+    delete_texts(db, "acme", utc_now())  # what was labelled stays
+    page = client.get(f"/label?client=acme&metric={METRIC}").text
+    assert "2 of 2: done" in page
+    assert "4 answers more were drawn, and deleted since." in page
+    assert "2 of 2, 4 deleted" in client.get("/label?client=acme").text
+    delete_texts(db, "acme", utc_now(), keep_baselines=False)
+    bob = named(served, "bob")
+    assert "All 6 that were drawn were deleted since: done" in bob.get(f"/label?client=acme&metric={METRIC}").text
+
+
+def test_by_a_metric_without_a_judge_none_is_named(served: Served, db: Database) -> None:
+    metric, run = "overlap.faithfulness", labelled_run(db, "acme")
+    results = [result for _, result in result_storage.load_results(db, run.id).values()]
+    score_all(db, run, results, metric, [Outcome.scored(0.87)] * len(results))
+    finish(db, run, {metric: summary(metric, 0.87, len(results)).mean})
+    draw(db, run, metric, size=6)
+    client = named(served, "ann")
+    at = f"/label?client=acme&run={run.id}&metric={metric}&answer={labelled_answers(db, run, metric).drawn[0]}"
+    assert "What the metric gave is shown once you have labelled the answer." in client.get(at).text
+    after = client.get(f"/{give(client, at, '1').headers['location']}").text
+    assert "Saved: good. The metric gave .87 (good)." in after
+    overview = client.get(f"/label?client=acme&run={run.id}&metric={metric}").text
+    assert f"label 4 more answers: rageval labels queue --client acme --metric {metric}" in overview
+    assert "judge" not in overview.partition("<main>")[2].partition("</main>")[0]
 
 
 def test_who_has_labelled_all_sees_what_comes_of_it(served: Served, db: Database) -> None:

@@ -125,8 +125,7 @@ def test_the_first_night_that_was_worse_is_named_and_the_baseline_beside_it(
             at = datetime(2026, month, day, 2, 0, tzinfo=UTC)
             mine = evaluation_runs.c.id == judged.evaluation.id
             connection.execute(sa.update(evaluation_runs).where(mine).values(started_at=at))
-    judged = judged_before(sqlite_db, get_evaluation(sqlite_db, judged.evaluation.id))
-    said = told(sqlite_db, judged)[1]
+    said = told(sqlite_db, judged_before(sqlite_db, get_evaluation(sqlite_db, len(nights))))[1]
     assert said.startswith("Regressed since 12 November 2026 against the baseline of 3 May 2026: MRR 1.00 to .70")
 
 

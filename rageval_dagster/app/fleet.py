@@ -1,4 +1,4 @@
-"""Workers, broker and Dagster's storage: working there, and whether each is as the settings say."""
+"""Workers, broker, Dagster's definitions and storage: working there, and whether each is as it should be."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

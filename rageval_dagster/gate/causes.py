@@ -74,9 +74,12 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     if len(lost) < max(MOST_LOST * len(had), 2):
         return None
     items = [item for each in (baseline, good) for item in benchmark_storage.remaining_items(db, each.dataset_id)]
-    documents = {evidence.document_id for item in items if item.item_id in lost for evidence in item.evidence}
-    there = corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys()
-    removed, edited = sorted(documents - there), sorted(there)
+    needed = [set(item.document_ids) for item in items if item.item_id in lost]
+    documents = set[str]().union(*needed)
+    gone_ones = documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys()
+    # Of a question about several documents, one of which is gone, the others may be as they were.
+    edited = sorted(set[str]().union(*(each for each in needed if gone_ones.isdisjoint(each))))
+    removed = sorted(gone_ones)
     why = _what_became_of(db, now, removed, edited)
     said = f"{len(lost)} of {plural(len(had), 'question')} lost their evidence: {why}"
     return Change(LOST_EVIDENCE, said, documents=tuple([*removed, *edited][:MOST_DOCUMENTS]))

@@ -24,6 +24,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import delete_rows, rows_of
 from rageval_dagster.storage.labels import Label, load_corrected, load_labels, load_queue, save_labels, save_queue
 from rageval_dagster.storage.retention import delete_texts
+from rageval_dagster.storage.scores import save_scores, save_summaries
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.words import number
 from tests.pipeline.small_project import Project
@@ -60,7 +61,8 @@ def evaluated(db: Database, client: str, questions: int = 12, trigger: str = "fi
     result_storage.save_results(db, evaluation.id, [(each, None) for each in results])
     outcomes = [Outcome.scored(0.87 if number % 3 else 0.13, {"reasoning": REASON}) for number in range(questions)]
     score_all(db, evaluation, results, METRIC, outcomes)
-    finish(db, evaluation, {METRIC: summary(METRIC, 0.62, questions).mean})
+    finish(db, evaluation, {METRIC: 0.62})
+    save_summaries(db, evaluation.id, [summary(METRIC, 0.62, questions)])
     return evaluation.id
 
 
@@ -253,9 +255,9 @@ def test_a_queue_ends_though_some_of_its_answers_were_deleted(served: Served, db
 
 def test_by_a_metric_without_a_judge_none_is_named(served: Served, db: Database) -> None:
     metric, run = "overlap.faithfulness", labelled_run(db, "acme")
-    results = [result for _, result in result_storage.load_results(db, run.id).values()]
-    score_all(db, run, results, metric, [Outcome.scored(0.87)] * len(results))
-    finish(db, run, {metric: summary(metric, 0.87, len(results)).mean})
+    ids = [row.result_id or "" for row in result_storage.run_items(db, run.id)]
+    save_scores(db, run.id, [(each, metric, "1", Outcome.scored(0.87)) for each in ids])
+    save_summaries(db, run.id, [summary(metric, 0.87, len(ids))])
     draw(db, run, metric, size=6)
     client = named(served, "ann")
     at = f"/label?client=acme&run={run.id}&metric={metric}&answer={labelled_answers(db, run, metric).drawn[0]}"

@@ -171,7 +171,8 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     if found.scores not in ("unmeasured", "first"):
         joined = ":" if found.scores == "same" else ";"
         changes = [each for each in found.judged.judgement.changes if each.what != LOST_EVIDENCE]
-        said += f"{joined} {', '.join(what_changed(changes)) or 'nothing changed'}"
+        told = ", ".join(what_changed(changes)) or ("" if found.lost_evidence else "nothing changed")
+        said += f"{joined} {told}" if told else ""
     return f"{capitalised(_with_failures(found, said))}."
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import secrets
 import time
 import traceback
 from collections import Counter
@@ -35,7 +34,7 @@ from rageval_dagster.network import TooDeepError, parsed_json
 from rageval_dagster.report.labelling import LabelPages
 from rageval_dagster.report.page import served_page
 from rageval_dagster.report.prometheus import CONTENT_TYPE, FleetMetrics
-from rageval_dagster.report.serving import ReportPages, html
+from rageval_dagster.report.serving import TOO_MANY, ReportPages, Token, html
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
@@ -192,6 +191,7 @@ class Refused(BaseModel):
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     401: {"model": Said, "description": "Wrong or no bearer token"},
+    429: {"model": Said, "description": "Too many wrong tokens from this address; Retry-After has the seconds"},
     413: {"model": Said, "description": "The body is too large"},
     422: {"model": Refused, "description": "The request is not as described"},
     500: {"model": Said, "description": "Something unexpected; the log says where"},
@@ -208,13 +208,14 @@ class _Guard:
     """Lets a request through to the endpoints once its token is right, and its body short and flat enough.
 
     In this order, and before the framework sees it, which reads and parses a body first: of a request without the
-    token nothing is read at all, and of one that is too large no more than the limit. The pages for people go by their
+    token nothing is read at all, and of one that is too large no more than the limit. An address that gave many wrong
+    tokens waits, also with the right one. The pages for people go by their
     sessions; whatever fails in them or in an endpoint, no traceback is shown or logged.
     """
 
-    def __init__(self, app: ASGIApp, token: SecretStr, most_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, token: Token, most_bytes: int) -> None:
         self._app = app
-        self._token = token.get_secret_value().encode()
+        self._token = token
         self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -243,9 +244,13 @@ class _Guard:
     async def _handled(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """None once the endpoints have answered, else what to answer in their place."""
         headers = dict(scope["headers"])
+        address = scope["client"][0] if scope.get("client") else ""
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        given = given.strip()
-        if scheme.lower() != b"bearer" or not given or not secrets.compare_digest(given, self._token):
+        given = given.strip() if scheme.lower() == b"bearer" else b""
+        if given and (seconds := self._token.must_wait_s(address)):
+            again = {"Retry-After": str(seconds), "Connection": "close"}
+            return _said(429, TOO_MANY.format(seconds=seconds), again)
+        if not given or not self._token.is_right(given, address):
             return _said(
                 401,
                 "give the token: Authorization: Bearer <RAGEVAL_SERVE_TOKEN>",
@@ -311,7 +316,7 @@ def _refused(path: str, status: int, why: str) -> Response:
 def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable[[], float] = time.time) -> FastAPI:
     """The endpoints, each behind the bearer token, a page that describes them at /docs, and the reports behind a login.
 
-    `clock` gives the time in seconds, by which sessions end.
+    `clock` gives the time in seconds, by which sessions end, and who gave many wrong tokens may try again.
     """
     bearer = HTTPBearer(auto_error=False, description="RAGEVAL_SERVE_TOKEN")  # for /docs: the guard looks at it
     routes = APIRouter(prefix=PREFIX, dependencies=[Depends(bearer)], responses=_RESPONSES)
@@ -375,9 +380,10 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
     )
     app.include_router(routes)
     app.router.routes.append(Route(METRICS, metrics))
-    reports = ReportPages(settings, db, token, clock)
+    given = Token(token, clock)
+    reports = ReportPages(settings, db, given, clock)
     app.router.routes.extend([*reports.routes(), *LabelPages(db, reports).routes()])
-    app.add_middleware(_Guard, token=token, most_bytes=settings.serve_max_body_mb * _MB)
+    app.add_middleware(_Guard, token=given, most_bytes=settings.serve_max_body_mb * _MB)
 
     @app.exception_handler(RequestValidationError)
     def refused(_: Request, error: RequestValidationError) -> Response:

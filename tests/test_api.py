@@ -1,6 +1,7 @@
 """The REST endpoints: seed 004's requests and answers, and what is refused."""
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -296,7 +297,9 @@ def asked(
 
 @pytest.fixture
 def app(sqlite_db: Database, tmp_path: Path) -> Any:
-    return make_app(load_settings({"RAGEVAL_HOME": str(tmp_path)}), sqlite_db, SecretStr(TOKEN))
+    # By its clock a minute passes with each look: nobody has to wait for having given wrong tokens.
+    minutes = itertools.count(0, 60).__next__
+    return make_app(load_settings({"RAGEVAL_HOME": str(tmp_path)}), sqlite_db, SecretStr(TOKEN), minutes)
 
 
 def endless() -> Iterable[bytes]:

@@ -60,6 +60,7 @@ def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
     for strange in settings.source.unknown_variables():
         yield _row("settings", "warning", strange)
     yield _checked("schedule", _schedule, settings)
+    yield _checked("Dagster's definitions", fleet.definitions)
     yield _checked("database", _database, settings)
     try:
         for part in fleet.parts(settings):

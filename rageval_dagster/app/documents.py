@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from rageval_dagster.app.clients import meant_instead
+from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.corpus.ingest import IngestReport, Progress
 from rageval_dagster.corpus.ingest import ingest as load
 from rageval_dagster.corpus.store import open_store
@@ -26,6 +27,7 @@ def ingest(
     overlap: int = 120,
     embed_again: bool = False,
     progress: Progress | None = None,
+    tell: Tell = untold,
 ) -> tuple[IngestReport, str | None]:
     """Loads documents, see `corpus.ingest`, and counts what it changed, so that the sensor need not find out.
 
@@ -49,6 +51,7 @@ def ingest(
             overlap=overlap,
             progress=progress,
             embed_again=embed_again,
+            warn=lambda said: tell(f"warning: {said}"),
         )
     if report.added or report.removed:
         ensure_client(db, client)

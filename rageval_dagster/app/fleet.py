@@ -1,10 +1,13 @@
-"""Workers, broker and Dagster's storage: working there, and whether each is as the settings say."""
+"""Workers, broker, Dagster's definitions and storage: working there, and whether each is as it should be."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import BROKER_VARIABLE, DAGSTER_DATABASE_VARIABLE, Settings
 from rageval_dagster.text import plural
 
@@ -35,11 +38,35 @@ def waiting_runs(settings: Settings) -> dict[str, int] | None:
         return None
 
 
+def definitions() -> str:
+    """What Dagster loads of this project, in numbers.
+
+    Raises:
+        RagevalError: it cannot load it; of another error than ours, its class and first line.
+    """
+    from rageval_dagster.automation.home import loaded
+
+    try:
+        from rageval_dagster.definitions import defs
+
+        return loaded(defs)
+    except RagevalError:
+        raise
+    except Exception as error:  # noqa: BLE001 - Dagster's own, and any of importing
+        said = next(iter(str(error).strip().splitlines()), "")
+        raise RagevalError(
+            f"Dagster cannot load rageval_dagster.definitions ({type(error).__name__}: {said}): dagster definitions "
+            "validate -m rageval_dagster.definitions says where"
+        ) from None
+
+
 def parts(settings: Settings) -> Iterator[Part]:
     """What is found of launcher, Dagster's storage, broker and workers, one after the other; nothing on one machine.
 
     What needs a part that does not work is not looked at.
     """
+    import yaml
+
     from rageval_dagster.automation.home import differences, missing_packages, prepare_dagster_home
 
     if settings.launcher == "default" and settings.dagster_database_url is None:
@@ -55,13 +82,38 @@ def parts(settings: Settings) -> Iterator[Part]:
         yield "launcher", "no", told
         return
     yield "launcher", "yes", f"{settings.launcher}, as {file} says"
+    written = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    yield from _of_this_machine_alone(settings, written)
     if settings.dagster_database_url is not None:
         yield _storage(settings.dagster_database_url)
     if settings.launcher == "celery" and settings.broker_url is not None:
         broker = _broker(settings.broker_url)
         yield broker
         if broker[1] == "yes":
-            yield _workers(settings.broker_url, file.read_text(encoding="utf-8"))
+            yield _workers(settings.broker_url, written)
+
+
+def _of_this_machine_alone(settings: Settings, dagster_yaml: Mapping[str, Any]) -> Iterator[Part]:
+    """What is a file or folder here, which runs on other machines do not see; with a broker here, all may be here."""
+    if settings.launcher == "default":
+        return
+    broker = settings.broker_url
+    host = None if broker is None else urlsplit(broker.get_secret_value()).hostname
+    here = settings.launcher == "celery" and is_loopback(host or "localhost")
+    kept = {
+        "shared history": ("SQLite", "RAGEVAL_DATABASE_URL to a database in PostgreSQL or MariaDB"),
+        "shared documents": ("an embedded Chroma", "RAGEVAL_CHROMA_URL to a Chroma server"),
+        "Dagster's storage": ("SQLite", f"{DAGSTER_DATABASE_VARIABLE} to a database in PostgreSQL"),
+    }
+    if not settings.database_url.get_secret_value().startswith("sqlite"):
+        del kept["shared history"]
+    if settings.chroma_url is not None:
+        del kept["shared documents"]
+    if not {"storage", "run_storage"}.isdisjoint(dagster_yaml):
+        del kept["Dagster's storage"]
+    for part, (what, todo) in kept.items():
+        found = f"{what} on this machine: runs on another machine do not see it; set {todo}"
+        yield part, "warning" if here else "no", f"{found}, unless all workers run here" if here else found
 
 
 def _storage(url: SecretStr) -> Part:
@@ -96,8 +148,7 @@ def _broker(url: SecretStr) -> Part:
     return part, "yes", f"{where} answers"
 
 
-def _workers(url: SecretStr, dagster_yaml: str) -> Part:
-    import yaml
+def _workers(url: SecretStr, dagster_yaml: Mapping[str, Any]) -> Part:
     from celery import Celery
 
     with Celery(broker=url.get_secret_value()) as app:
@@ -106,7 +157,7 @@ def _workers(url: SecretStr, dagster_yaml: str) -> Part:
     if not processes:
         return "workers", "no", "no worker answers: start rageval worker, with the same settings"
     found = f"{plural(len(processes), 'worker')} for {plural(sum(processes), 'run')} at once"
-    runs = yaml.safe_load(dagster_yaml).get("concurrency", {}).get("runs", {}).get("max_concurrent_runs")
+    runs = dagster_yaml.get("concurrency", {}).get("runs", {}).get("max_concurrent_runs")
     if isinstance(runs, int) and runs > sum(processes):
         more = f"{found}, and max_concurrent_runs in dagster.yaml is {runs}: runs that wait too long there fail"
         return "workers", "warning", f"{more}; start more workers, or lower it"

@@ -7,7 +7,6 @@ from rageval_dagster.app.opening import Tell, untold
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.metrics.registry import SHORT_NAMES, declared_metrics, generic_id, nearest_id, options_of
 from rageval_dagster.report.files import write_client_report, write_fleet_report
-from rageval_dagster.report.leaderboard import OBJECTIVE
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
@@ -36,7 +35,7 @@ def write_reports(
     Args:
         redact: numbers and ids only: no texts of documents.
         objective: the metric by which several systems are ranked, `k` in its id standing for the settings' cutoff;
-            also by one of seed 001's plain names.
+            also by one of seed 001's plain names. None: the first of the gate's that they have.
 
     Raises:
         RagevalError: there is no such client or metric, or the folder of reports cannot be written.
@@ -44,7 +43,7 @@ def write_reports(
     if client is not None:
         require_client(settings, client, tell)
     note_left_behind(settings, db, tell)
-    metric_id = OBJECTIVE
+    metric_id = None
     if objective is not None:
         metrics = declared_metrics(settings, options_of(settings, settings.k))
         meant = SHORT_NAMES.get(objective, objective)

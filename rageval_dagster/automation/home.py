@@ -3,6 +3,7 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.settings import (
@@ -12,6 +13,10 @@ from rageval_dagster.settings import (
     Settings,
     load_settings,
 )
+from rageval_dagster.text import plural
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 DAGSTER_YAML = Path(__file__).with_name("dagster.yaml")
 """Of one machine: Dagster's own launcher and storage."""
@@ -106,6 +111,24 @@ def instance_runs(settings: Settings) -> dict[str, int]:
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
         return unfinished_runs(instance)
+
+
+def loaded(defs: "dg.Definitions") -> str:
+    """How many assets, jobs, schedules and sensors there are, once Dagster has resolved all of them; raises what it
+    does."""
+    import dagster as dg
+
+    # Within an instance: Dagster looks into the one that a thread entered last, which may be gone.
+    with dg.DagsterInstance.ephemeral():
+        dg.Definitions.validate_loadable(defs)
+        found = defs.get_repository_def()
+    counts = {
+        "asset": len(found.asset_graph.materializable_asset_keys),
+        "job": len([job for job in found.get_all_jobs() if not job.name.startswith("__")]),
+        "schedule": len(found.schedule_defs),
+        "sensor": len(found.sensor_defs),
+    }
+    return ", ".join(plural(count, noun) for noun, count in counts.items())
 
 
 def dagster_yaml(settings: Settings) -> str:

@@ -26,9 +26,17 @@ ANSWERED = "answered_by_documents"
 WRONG_LANGUAGE = "wrong_language"
 UNSEEN = "not_shown_to_critics"
 """Beside the rules that a draft breaks: it was spared the critics."""
-OBJECTIONS = frozenset(
-    {NOT_ANSWERABLE, NOT_SELF_CONTAINED, NOT_CORRECT, KNOWN, ONE_IS_ENOUGH, ANSWERED, WRONG_LANGUAGE, UNSEEN}
-)
+OBJECTIONS = {
+    NOT_ANSWERABLE: "The passage does not answer the question.",
+    NOT_SELF_CONTAINED: "The question cannot be understood without the passage.",
+    NOT_CORRECT: "The answer is not right by the passage.",
+    KNOWN: "A model answers the question without any document.",
+    ONE_IS_ENOUGH: "One of the two documents alone answers the question.",
+    ANSWERED: "The question is meant to have no answer, and the documents answer it.",
+    WRONG_LANGUAGE: "The question is in another language than its passage.",
+    UNSEEN: "It broke a rule, so no critic read it.",
+}
+"""What each says, for a person."""
 
 SAID = 0.5
 """From this `answer_match` on an answer says what another one does, as `lexical.answer_match` takes it."""
@@ -46,7 +54,7 @@ _NAMES = {
 
 def was_turned_down(candidate: Candidate) -> bool:
     """Whether a candidate was rejected as a draft: unlike one that critics found good, it is never judged again."""
-    return candidate.status == "rejected" and not OBJECTIONS.isdisjoint(candidate.reasons)
+    return candidate.status == "rejected" and not OBJECTIONS.keys().isdisjoint(candidate.reasons)
 
 
 async def objections_to(asker: Asker, item: Item, chunks: Sequence[Chunk], prompts_dir: Path | None) -> tuple[str, ...]:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rageval_dagster.benchmark.coverage import note_corpus
+from rageval_dagster.benchmark.critics import OBJECTIONS
 from rageval_dagster.benchmark.exporting import written_whole
 from rageval_dagster.benchmark.formats import Refusal
 from rageval_dagster.benchmark.formats.items import native_item
 from rageval_dagster.benchmark.formats.rows import Row, RowError, json_value
 from rageval_dagster.benchmark.formats.table import read_table, write_table
 from rageval_dagster.benchmark.importing import redacted_item
+from rageval_dagster.benchmark.rules import RULES
 from rageval_dagster.benchmark.validation import validate_items
 from rageval_dagster.corpus.evidence import resolve
 from rageval_dagster.errors import DatasetError
@@ -62,7 +64,8 @@ def is_settled(candidate: Candidate) -> bool:
 def write_review(db: Database, client_id: str, path: Path, dataset_id: int | None = None, force: bool = False) -> int:
     """Writes a client's generated dataset, and what rules and critics kept out of it, to a CSV file to review.
 
-    Returns the number of rows. Several answers or pieces of evidence stand in their cells as a JSON list.
+    Returns the number of rows. Several answers or pieces of evidence stand in their cells as a JSON list. `reasons`
+    says why an item was kept out, or flagged.
 
     Raises:
         DatasetError: there is no such dataset, or the file is there already or cannot be written.
@@ -158,8 +161,15 @@ def _rejected(db: Database, client_id: str, dataset: Dataset) -> list[Candidate]
 def _row(item: Item, status: str, reasons: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
     """A question as it stands in the file; `names` is what people call the documents, by id."""
     titles = [names[evidence.document_id] for evidence in item.evidence]
-    told = {"title": "; ".join(dict.fromkeys(titles)), "status": status, "reasons": "; ".join(reasons)}
+    told = {"title": "; ".join(dict.fromkeys(titles)), "status": status, "reasons": "; ".join(map(_in_words, reasons))}
     return {"item_id": item.item_id, **_cells(item), **told}
+
+
+def _in_words(reason: str) -> str:
+    """Why a question was kept out or flagged: the rule's or objection's name, what was found, and what it says."""
+    said = OBJECTIONS | {rule.id: rule.description for rule in RULES}
+    why = said.get(reason.partition(" ")[0])
+    return f"{reason}: {why}" if why else reason
 
 
 def _cells(item: Item) -> dict[str, str]:

@@ -39,6 +39,9 @@ MIN_CUT = 12
 LINE_EVERY_S = 10.0
 """Seconds between two lines of progress, where no bar can be drawn."""
 
+WIDTH = 80
+"""Characters that every terminal shows on a line."""
+
 SCORE_COLUMNS = ("metric", "mean", "low", "high", "n", "scored", "undefined", "errors")
 
 
@@ -111,7 +114,7 @@ def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[s
         yield "  ".join(padded).rstrip()
 
 
-def fitting(text: str, places: int = 80) -> str:
+def fitting(text: str, places: int = WIDTH) -> str:
     """Text that a terminal can show, cut to so many places."""
     from rich.cells import cell_len, set_cell_size
 

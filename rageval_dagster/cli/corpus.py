@@ -25,7 +25,7 @@ def ingest(
 
     settings, db = open_all()
     with progress_bar(f"ingesting for {client}") as progress:
-        report, meant = documents.ingest(settings, db, client, path, chunk_size, overlap, embed_again, progress)
+        report, meant = documents.ingest(settings, db, client, path, chunk_size, overlap, embed_again, progress, say)
     say_new_client(client, meant, " (which leaves its collection in the document store)")
     if report.foreign_store:
         say("this Chroma was not made by rageval; the documents were written into it as you asked")

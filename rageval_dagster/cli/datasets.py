@@ -279,6 +279,7 @@ def review(
         get_client(db, client)
         rows = write_review(db, client, out, dataset, force)
         say("decide in the column `decision`: accept, edit, reject, or nothing; then --read the file")
+        say("rows whose status is rejected were kept out, `reasons` says why; accept lets one in")
         print_json({"rows": rows}) if as_json else print(f"{plural(rows, 'question')} written to {out}")
         return
     if read is not None:

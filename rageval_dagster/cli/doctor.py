@@ -12,7 +12,7 @@ def doctor(
     ask: Annotated[bool, typer.Option("--ask", help="Ask each of your own systems one question.")] = False,
     test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to each webhook.")] = False,
 ) -> None:
-    """Checks settings, schedule, database, document store, models and systems; says what to do where one fails.
+    """Checks settings, Dagster, database, document store, models and systems; says what to do where one fails.
 
     Each chat model is asked one small question, in which there is nothing of any document. Your own systems are asked
     only with --ask: one question of a client's current dataset, where there is one.

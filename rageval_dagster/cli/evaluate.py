@@ -12,6 +12,7 @@ from rageval_dagster.cli.console import (
     DONE_IN_PART,
     GATE_FAILED,
     SCORE_COLUMNS,
+    WIDTH,
     aligned,
     cell,
     dataset_number,
@@ -244,6 +245,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         found: as `look_at` gives it of an evaluation that was just made.
         shown: whether `runs show` shows the rest, so that nobody needs to be sent there.
     """
+    from rageval_dagster.gate.causes import documents_of_lost
     from rageval_dagster.telling.alarms import leak_alarm
     from rageval_dagster.telling.verdicts import in_short, newly_failing, resolution, verdict_of
 
@@ -258,6 +260,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     lines += [in_short(verdict, report.headline()), *_figures(own, found)]
     is_compared = judgement.verdict != "first" and judgement.baseline_id is not None
     if is_compared and not evaluation.answered_nothing:
+        lines += _lost(verdict, documents_of_lost(db, evaluation, judgement.changes))
         lines += _changes(judgement)
     failing = judgement.newly_failing if alarm is None else ()
     if verdict.scores in ("first", "same", "better") and not failing:
@@ -270,7 +273,11 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     if failing:
         told = newly_failing(len(failing), judgement.asked_again)
         examples = failing[: max(0, min(MOST_FAILING, MOST_LINES - 2 - len(lines) - len(steps)))]
-        lines += [f"{told}{':' if examples else '.'}", *(f"  {found.failing.get(each, each)}" for each in examples)]
+        rest = f" (and {len(failing) - len(examples)} more)" if len(failing) > len(examples) else ""
+        asked = [f"  {found.failing.get(each, each)}" for each in examples]
+        asked[:-1] = [fitting(question) for question in asked[:-1]]
+        asked[-1:] = [fitting(question, WIDTH - len(rest)) + rest for question in asked[-1:]]
+        lines += [f"{told}{':' if examples else '.'}", *asked]
     return [fitting(line) if line.startswith("  ") else cell(line) for line in [*lines, *steps]]
 
 
@@ -303,14 +310,27 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
     return aligned(lines, (False, True, False, False))
 
 
+def _lost(verdict: "Verdict", documents: Sequence[str]) -> list[str]:
+    """That questions lost their evidence, unless the verdict said so before, with some of the documents' names."""
+    from rageval_dagster.telling.words import capitalised, one_line
+
+    if verdict.lost_evidence is None:
+        return []
+    lines = [] if verdict.scores == "unclear" else [f"{capitalised(verdict.lost_evidence)}."]
+    return [*lines, f"Such as: {', '.join(map(one_line, documents))}."] if documents else lines
+
+
 def _changes(judgement: "Judgement") -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
+    from rageval_dagster.gate.causes import LOST_EVIDENCE
     from rageval_dagster.telling.verdicts import what_changed
     from rageval_dagster.telling.words import VERSIONS, capitalised
 
-    changes = judgement.changes
+    changes = [each for each in judgement.changes if each.what != LOST_EVIDENCE]
     since = next((change.since for change in changes if change.since not in (None, judgement.baseline_id)), None)
-    said = what_changed(changes, worse=True) or ["nothing that has a version changed"]
+    said = what_changed(changes, worse=True)
+    if not judgement.changes:
+        said = ["nothing that has a version changed"]
     if len(said) > MOST_CHANGES:
         said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]
     said = said if since is None else [f"since run {since} {each}" for each in said]

@@ -13,6 +13,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.text import plural
 
 if TYPE_CHECKING:
+    from rageval_dagster.labels.answers import LabelledAnswers
     from rageval_dagster.labels.estimates import Estimate
     from rageval_dagster.labels.judges import JudgeRow
 
@@ -54,6 +55,7 @@ def queue(
                 "metric": answers.summary.metric_id,
                 "waiting": answers.waiting,
                 "labelled": known,
+                "deleted": len(answers.gone),
                 "expected_half_width": width,
             }
         )
@@ -62,6 +64,7 @@ def queue(
         f"{plural(waiting, 'answer')} of run {answers.evaluation.id} "
         f"{'waits' if waiting == 1 else 'wait'} for a label of {answers.summary.metric_id}; {known} have one"
     )
+    _print_gone(answers)
     print(f"All of these labels together give a 95 % interval of about \u00b1{width:.2f}, less with a good judge.")
     say("next: label them in a browser, at /label of rageval serve, or in a file:")
     say(f"  rageval labels export FILE.csv --client {client} --run {answers.evaluation.id}")
@@ -87,6 +90,7 @@ def export(
     if not answers.queue:
         raise RagevalError(f"no answer was drawn yet: rageval labels queue --client {client}")
     print(f"{plural(write_labels(db, answers, file, force), 'row')} written to {file}")
+    _print_gone(answers)
 
 
 @app.command("import")
@@ -135,6 +139,7 @@ def show(client: ClientOption, run: RunOption = None, metric: MetricOption = Non
     print("\n".join(f"  {line}" for line in what_comes_of(found)))
     if answers.waiting:
         print(f"  {plural(len(answers.waiting), 'answer')} drawn and not labelled yet")
+    _print_gone(answers)
 
 
 @app.command("judges")
@@ -193,6 +198,11 @@ def _judge_row(each: "JudgeRow") -> dict[str, Any]:
         "USD per 100": each.cost_usd,
         "settings": "now" if each.is_current else None,
     }
+
+
+def _print_gone(answers: "LabelledAnswers") -> None:
+    if answers.gone:
+        print(f"{plural(len(answers.gone), 'answer')} of the queue lost their texts, and need no label any more")
 
 
 def _width(labels: int) -> float:

@@ -14,7 +14,7 @@ def report(
     redact: Annotated[bool, typer.Option("--redact", help="Numbers and ids only: no texts of documents.")] = False,
     objective: Annotated[
         str | None,
-        typer.Option(help="The metric by which several systems are ranked; default: faithfulness (overlap)."),
+        typer.Option(help="The metric by which several systems are ranked; default: the first of the gate."),
     ] = None,
 ) -> None:
     """Writes the report of a client, or of all: each one HTML file that needs nothing else. Prints their paths."""

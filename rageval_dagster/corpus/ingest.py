@@ -24,6 +24,7 @@ from rageval_dagster.corpus.splitting import ChunkSize, split_document
 from rageval_dagster.corpus.store import ChromaStore, Metadata
 from rageval_dagster.errors import IngestError
 from rageval_dagster.identity import digest
+from rageval_dagster.languages import is_english_only, language_shares, language_warning
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import check_name
 from rageval_dagster.storage.tables import CLIENT_ID_LENGTH
@@ -40,6 +41,8 @@ Progress = Callable[[int, int, str], None]
 
 _CHUNKS_AT_A_TIME = 250
 _DOCUMENTS_AT_A_TIME = 200
+_LANGUAGES_OF = 50
+"""So many chunks are looked at for their language, evenly from the first that are embedded."""
 
 
 class Refusal(NamedTuple):
@@ -91,6 +94,7 @@ def ingest(
     overlap: int = 120,
     progress: Progress | None = None,
     embed_again: bool = False,
+    warn: Callable[[str], None] | None = None,
 ) -> IngestReport:
     """Loads a file, or a folder's .md .txt .html .pdf .jsonl files, for a client.
 
@@ -103,6 +107,7 @@ def ingest(
         chunk_size: characters a chunk, 0 for whole documents (of PDFs: pages).
         overlap: characters that neighbouring chunks share, fewer than chunk_size.
         embed_again: unchanged chunks get a new vector, too.
+        warn: is told before anything is embedded that the embedding model may not know the documents' language.
 
     Raises:
         RagevalError: no client can have that name.
@@ -125,7 +130,7 @@ def ingest(
         if not embed_again and not store.is_made_by_us(client_id):
             check_embedder(store, client_id, embedder)
     root = _find_root(store, client_id, path)
-    work = _Ingestion(client_id, store, embedder, root, ChunkSize(chunk_size, overlap), progress, embed_again)
+    work = _Ingestion(client_id, store, embedder, root, ChunkSize(chunk_size, overlap), progress, embed_again, warn)
     work.load(listing)
     work.remove_vanished(path)
     return IngestReport(
@@ -227,6 +232,7 @@ class _Ingestion:
     size: ChunkSize
     progress: Progress | None
     embed_again: bool
+    warn: Callable[[str], None] | None
     document_ids: set[str] = field(default_factory=set)
     refused: list[Refusal] = field(default_factory=list)
     incomplete: set[str] = field(default_factory=set)
@@ -312,6 +318,8 @@ class _Ingestion:
                     metadata.pop(self.fields.added_at, None)
                 if metadata:
                     moved[chunk.id] = metadata
+        if new:
+            self._check_language(new)
         size = math.ceil(len(new) / max(round(len(new) / _CHUNKS_AT_A_TIME), 1))  # a small rest would be mostly filler
         for start in range(0, len(new), max(size, 1)):
             # Always: a part may take long, and what was read before it was told of just now.
@@ -328,6 +336,14 @@ class _Ingestion:
         self.added += len(new)
         self.unchanged += len(kept) - len(new)
         self.removed += len(gone)
+
+    def _check_language(self, chunks: list[Chunk]) -> None:
+        """Warns where the model knows English alone and the first chunks that it embeds are in other languages."""
+        tell, self.warn = self.warn, None
+        if tell is not None and is_english_only(self.embedder.name):
+            first = chunks[:: max(len(chunks) // _LANGUAGES_OF, 1)][:_LANGUAGES_OF]
+            if said := language_warning(self.embedder.name, language_shares(chunk.text for chunk in first)):
+                tell(said)
 
     def _stored_chunks(self, document_ids: list[str]) -> dict[str, dict[str, Any]]:
         if not self.store.has(self.client_id):  # its first chunk is still to come

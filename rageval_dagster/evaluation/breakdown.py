@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError, TextsDeletedError
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, outcomes_of
+from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE, EvaluationReport, outcomes_of
 from rageval_dagster.metrics.registry import matching_ids
 from rageval_dagster.records import Item, Result
 from rageval_dagster.statistics.summaries import Summary, breakdown
@@ -71,7 +71,7 @@ def _chosen(report: EvaluationReport, patterns: Sequence[str]) -> list[str]:
     """The ids of metrics, each once, in the order of the patterns."""
     if not patterns:
         usual = [summary for name, summary in report.headline().items() if name == "mrr"]
-        usual += [report.summaries[RIGHTLY_ANSWERED]] if RIGHTLY_ANSWERED in report.summaries else []
+        usual += [report.summaries[ANSWERED_WHEN_DUE]] if ANSWERED_WHEN_DUE in report.summaries else []
         return [summary.metric_id for summary in usual if summary.n_scored] or list(report.summaries)
     k = report.evaluation.k
     chosen: dict[str, None] = {}

@@ -19,7 +19,7 @@ from rageval_dagster.storage.scores import Summary
 
 HEADLINES = ("precision_at_{k}", "recall_at_{k}", "hit_rate_at_{k}", "mrr", "ndcg_at_10")
 WORST_QUESTIONS = 5
-RIGHTLY_ANSWERED = "quality.refusal_correct"
+ANSWERED_WHEN_DUE = "quality.refusal_correct"
 JUDGED_BADNESS = ("claims.faithfulness", "judge.overall")
 
 
@@ -45,7 +45,7 @@ class EvaluationReport:
     @property
     def is_judged(self) -> bool:
         """Whether it is known of any question how well it went."""
-        judged = [*self.headline().values(), self.summaries.get(RIGHTLY_ANSWERED)]
+        judged = [*self.headline().values(), self.summaries.get(ANSWERED_WHEN_DUE)]
         return any(summary is not None and summary.n_scored for summary in judged)
 
     @property
@@ -227,10 +227,10 @@ def headline_level(summaries: Sequence[Summary]) -> str:
 def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tuple[str, ...]:
     """The ids of the questions that did not go well, worst first: errors, then the lowest of what tells most.
 
-    That is the reciprocal rank of the evidence, whether the system answered or declined rightly, and where a judge was
+    That is the reciprocal rank of the evidence, whether the system answered when it should, and where a judge was
     asked, how faithful the answer is, and how good.
     """
-    columns = [outcomes.get(metric, {}) for metric in (_prefix(level) + "mrr", RIGHTLY_ANSWERED, *JUDGED_BADNESS)]
+    columns = [outcomes.get(metric, {}) for metric in (_prefix(level) + "mrr", ANSWERED_WHEN_DUE, *JUDGED_BADNESS)]
     found: dict[str, float] = {}
     for column in columns:
         for item_id, outcome in column.items():

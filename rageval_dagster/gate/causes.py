@@ -20,11 +20,12 @@ from rageval_dagster.text import named, plural
 
 UNVERSIONED = "it declares no version, and may have changed"
 LOST_EVIDENCE = "evidence"
-"""What a change is called by which questions lost their evidence: documents left the store, or their text changed."""
+"""What a change is called by which questions lost their evidence: documents were removed or edited."""
 MOST_LOST = 0.2
 """Of the questions that had evidence: where as many or more lost it, what is left tells too little."""
 MOST_METRICS = 5
-
+MOST_DOCUMENTS = 3
+"""So many documents are named, where questions lost their evidence."""
 
 LEFT_DOCUMENTS = "its quote left the documents"
 
@@ -73,15 +74,36 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     if len(lost) < max(MOST_LOST * len(had), 2):
         return None
     items = [item for each in (baseline, good) for item in benchmark_storage.remaining_items(db, each.dataset_id)]
-    documents = {evidence.document_id for item in items if item.item_id in lost for evidence in item.evidence}
-    absent = len(documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys())
-    why = f"{plural(absent, 'document')} left the store" if absent else "the text of their documents changed"
-    return Change(LOST_EVIDENCE, f"{len(lost)} of {plural(len(had), 'question')} lost their evidence: {why}")
+    needed = [set(item.document_ids) for item in items if item.item_id in lost]
+    documents = set[str]().union(*needed)
+    gone_ones = documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys()
+    # Of a question about several documents, one of which is gone, the others may be as they were.
+    edited = sorted(set[str]().union(*(each for each in needed if gone_ones.isdisjoint(each))))
+    removed = sorted(gone_ones)
+    why = _what_became_of(db, now, removed, edited)
+    said = f"{len(lost)} of {plural(len(had), 'question')} lost their evidence: {why}"
+    return Change(LOST_EVIDENCE, said, documents=tuple([*removed, *edited][:MOST_DOCUMENTS]))
+
+
+def _what_became_of(db: Database, now: Evaluation, removed: Sequence[str], edited: Sequence[str]) -> str:
+    """`12 documents removed, 8 edited`. Where the store names no documents, a passage that was edited may have got
+    another id."""
+    if removed and any(corpus_storage.iter_manifest(db, now.client_id, page_size=1, without_document=True)):
+        return f"{plural(len(removed) + len(edited), 'passage')} removed or edited"
+    if not removed:
+        return f"{plural(len(edited), 'document')} edited"
+    return f"{plural(len(removed), 'document')} removed" + (f", {len(edited)} edited" if edited else "")
 
 
 def lost_in(changes: Iterable[Change]) -> str | None:
     """How many questions lost their evidence, as `lost_evidence` found it among these changes; None: it did not."""
     return next((each.detail for each in changes if each.what == LOST_EVIDENCE), None)
+
+
+def documents_of_lost(db: Database, evaluation: Evaluation, changes: Iterable[Change]) -> list[str]:
+    """What people call the first documents by which questions lost their evidence; none where they did not."""
+    ids = [name for change in changes if change.what == LOST_EVIDENCE for name in change.documents]
+    return list(corpus_storage.document_names(db, evaluation.client_id, ids).values())
 
 
 def _by_evidence(db: Database, evaluation: Evaluation) -> tuple[set[str], set[str]]:

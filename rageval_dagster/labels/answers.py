@@ -1,6 +1,6 @@
 """The answers of an evaluation by their content, as a judge scored them and people labelled them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -29,7 +29,8 @@ DEFAULT_METRICS = ("claims.faithfulness", "judge.faithfulness", "overlap.faithfu
 class LabelledAnswers:
     """An evaluation's answers that a metric scored, by result id: its scores, and what people said of them.
 
-    `items` and `clusters` are the questions' ids and the documents they were written from.
+    `items` and `clusters` are the questions' ids and the documents they were written from; `deleted` are the answers
+    whose texts were deleted, which take no label any more.
     """
 
     evaluation: Evaluation
@@ -39,6 +40,7 @@ class LabelledAnswers:
     clusters: Mapping[str, str]
     queue: Mapping[str, Queued]
     labels: Mapping[str, list[Label]]
+    deleted: Set[str] = frozenset()
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -61,8 +63,13 @@ class LabelledAnswers:
 
     @property
     def waiting(self) -> list[str]:
-        """Those of `drawn` that nobody said anything of."""
-        return [name for name in self.drawn if name not in self.labels]
+        """Those of `drawn` that nobody said anything of, and somebody still can."""
+        return [name for name in self.drawn if name not in self.labels and name not in self.deleted]
+
+    @property
+    def gone(self) -> list[str]:
+        """Those of `drawn` that were deleted before anybody said anything of them."""
+        return [name for name in self.drawn if name not in self.labels and name in self.deleted]
 
 
 def labelled_run(db: Database, client_id: str, run: int | None = None) -> Evaluation:
@@ -126,4 +133,5 @@ def labelled_answers(db: Database, evaluation: Evaluation, metric_id: str | None
         clusters={result_id: asked[item_id].cluster for result_id, item_id in items.items() if item_id in asked},
         queue=label_storage.load_queue(db, client_id, name, judge),
         labels=label_storage.load_labels(db, client_id, name, judge),
+        deleted=result_storage.deleted_answers(db, client_id, judge),
     )

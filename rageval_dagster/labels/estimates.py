@@ -19,13 +19,14 @@ RIGHT = 0.5
 
 @dataclass(frozen=True)
 class Estimate:
-    """An evaluation's mean by a metric, corrected by labels.
+    """The mean of an evaluation of `client_id` by a metric, corrected by labels.
 
     `agreement` is how often the judge says what people do (both from .5 on right), and `kappa` the same beyond chance;
     of `people` who labelled the same answers `between` is the kappa of those two who share most. `unsure` are the
     answers of which people could not say anything.
     """
 
+    client_id: str
     metric_id: str
     corrected: Corrected
     agreement: float | None
@@ -83,6 +84,7 @@ def estimate(answers: LabelledAnswers) -> Estimate:
     ]
     judged, meant = [one for one, _ in pairs], [other for _, other in pairs]
     return Estimate(
+        client_id=answers.evaluation.client_id,
         metric_id=answers.summary.metric_id,
         corrected=_corrected(answers),
         agreement=sum(one == other for one, other in pairs) / len(pairs) if pairs else None,

@@ -42,20 +42,22 @@ class LabelImport:
 
 
 def write_labels(db: Database, answers: LabelledAnswers, path: Path, force: bool = False) -> int:
-    """Writes the answers that were drawn to a CSV or (by its name) JSON Lines file, with the labels that they have.
+    """Writes the answers that were drawn, and still have their texts, to a CSV or (by its name) JSON Lines file.
+
+    The labels that they have are in it.
 
     The judge's score is left out, so that it sways nobody; `good` says what a good answer is. In CSV the contexts are
     one text, each under its number. Returns the number of rows.
 
     Raises:
-        TextsDeletedError: the evaluation's texts were deleted.
+        TextsDeletedError: the texts of all of them were deleted.
         DatasetError: the file is there already or cannot be written.
     """
     results = dict(result_storage.load_results(db, answers.evaluation.id).values())
-    drawn = [name for name, each in answers.queue.items() if each.place is not None and name in results]
-    if any(results[name].texts_deleted for name in drawn):
+    kept = [name for name in answers.drawn if name in results and not results[name].texts_deleted]
+    if answers.drawn and not kept:
         raise texts_deleted(answers.evaluation.id, "answers")
-    order = sorted(drawn, key=lambda name: (name in answers.labels, answers.queue[name].place))
+    order = sorted(kept, key=lambda name: (name in answers.labels, answers.queue[name].place))
     rows = [row for name in order for row in _rows(name, results[name], answers)]
     with written_whole(path, force) as draft:
         if path.suffix == ".jsonl":
@@ -69,8 +71,8 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
     """Stores the labels of a CSV or JSON Lines file; the same file can be read again.
 
     A value is a number from 0 to 1 or `cannot say`; a row without one is passed over. A row is refused, and the rest
-    goes on, for another value, for an answer or a metric that the client does not have, and where nobody says whose
-    label it is.
+    goes on, for another value, for an answer or a metric that the client does not have, for an answer whose texts were
+    deleted (a note may quote them), and where nobody says whose label it is.
 
     Args:
         person: who labelled the rows that do not say so.
@@ -93,11 +95,14 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
         else:
             read.append((number, label))
     known = result_storage.known_results(db, client_id, [label.result_id for _, label in read])
+    deleted = result_storage.deleted_answers(db, client_id, known)
     metrics = score_storage.metrics_of_client(db, client_id)
     saved: dict[tuple[str, str, str], Label] = {}
     for number, label in read:
         if label.result_id not in known:
             refused.append(Refusal(path.name, number, "result_id", "is no answer of this client"))
+        elif label.result_id in deleted:
+            refused.append(Refusal(path.name, number, "result_id", "is an answer that was deleted: it takes no label"))
         elif label.metric_id not in metrics:
             refused.append(Refusal(path.name, number, "metric", "is none that this client's answers were scored by"))
         else:

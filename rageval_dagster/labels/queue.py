@@ -29,7 +29,8 @@ _BOUNDS = ((1 / 3, "low"), (2 / 3, "middle"))
 def draw(db: Database, evaluation: Evaluation, metric_id: str | None = None, size: int = 60) -> LabelledAnswers:
     """Draws up to `size` answers more of an evaluation for people to label; those still waiting count among them.
 
-    Most are drawn where labels differ most (Neyman 1934), as far as is known. Doing it again draws nothing more.
+    Most are drawn where labels differ most (Neyman 1934), as far as is known. Doing it again draws nothing more, unless
+    drawn ones were deleted meanwhile.
 
     Raises RagevalError as `labelled_answers` does.
     """
@@ -39,7 +40,7 @@ def draw(db: Database, evaluation: Evaluation, metric_id: str | None = None, siz
     place = label_storage.last_place(db, evaluation.client_id, answers.summary.metric_id)
     chosen: list[str] = []
     for stratum, count in sorted(shares.items()):
-        free = sorted(name for name, each in queue.items() if each.stratum == stratum and each.place is None)
+        free = sorted(name for name, each in queue.items() if each.stratum == stratum and _is_free(name, each, answers))
         chosen += random.Random(f"{stratum} {place}").sample(free, count)  # noqa: S311
     random.Random(f"{evaluation.id} {place}").shuffle(chosen)  # noqa: S311
     for result_id in chosen:
@@ -91,7 +92,7 @@ def _shares(answers: LabelledAnswers, queue: Mapping[str, Queued], size: int) ->
     for name, each in queue.items():
         members.setdefault(each.stratum, []).append(name)
     drawn = {stratum: sum(queue[name].place is not None for name in names) for stratum, names in members.items()}
-    free = {stratum: len(names) - drawn[stratum] for stratum, names in members.items()}
+    free = {stratum: sum(_is_free(name, queue[name], answers) for name in names) for stratum, names in members.items()}
     wanted = {stratum: len(names) * _spread(answers, names) for stratum, names in members.items()}
     shares = dict.fromkeys(members, 0)
     for _ in range(max(0, min(size, sum(free.values())))):
@@ -101,6 +102,11 @@ def _shares(answers: LabelledAnswers, queue: Mapping[str, Queued], size: int) ->
         best = max(lacking or open_, key=lambda each: (wanted[each] ** 2 / _pairs(drawn[each] + shares[each]), each))
         shares[best] += 1
     return shares
+
+
+def _is_free(result_id: str, queued: Queued, answers: LabelledAnswers) -> bool:
+    """Whether an answer can still be drawn."""
+    return queued.place is None and result_id not in answers.deleted
 
 
 def _pairs(drawn: int) -> float:

@@ -111,7 +111,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             score=lambda results, _tools: [{"refusal_correct": _refusal(result)} for result in results],
             needs=frozenset({"answer"}),
             unanswerable="scored",
-            description="1 if the system declined an unanswerable question or answered an answerable one, else 0.",
+            description="1 if the system answered a question that has an answer, rightly or wrongly, or declined one "
+            "that has none, else 0. It does not say whether an answer is right.",
             edge_cases="An empty answer counts as declined. No answer was requested: undefined. A question without "
             "answers and evidence that nobody marked as answerable or not: undefined.",
             source="own",

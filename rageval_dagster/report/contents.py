@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.evaluation.summary import EvaluationReport, contradictions, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
-from rageval_dagster.gate.causes import GoneItem, gone_items
+from rageval_dagster.gate.causes import GoneItem, documents_of_lost, gone_items
 from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.labels.estimates import estimates_of
@@ -46,8 +47,9 @@ from rageval_dagster.telling.verdicts import (
     headline_metrics,
     more_questions,
     verdict_of,
+    what_settles,
 )
-from rageval_dagster.telling.words import metric_name, number
+from rageval_dagster.telling.words import capitalised, metric_name, number
 from rageval_dagster.text import plural
 
 MOST_GROUPS = 12
@@ -97,7 +99,7 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
-    `shortage` is why the dataset has
+    `lost` are some of the documents by which questions lost their evidence. `shortage` is why the dataset has
     fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave the answers.
     """
 
@@ -109,6 +111,7 @@ class EvaluationContents:
     more_questions: MoreQuestions | None
     failures: Sequence[tuple[str, int, str | None]]
     documents: Mapping[str, DocumentChange]
+    lost: Sequence[str]
     gone: Sequence[GoneItem]
     first: Sequence[Figure]
     figures: Sequence[Figure]
@@ -132,6 +135,11 @@ class EvaluationContents:
     @property
     def sentence(self) -> str:
         return headline(self.verdict, self.report.headline())
+
+    @property
+    def settles(self) -> str | None:
+        """What to do where questions lost their evidence."""
+        return None if self.verdict.lost_evidence is None else capitalised(what_settles(self.verdict))
 
     @property
     def has_before(self) -> bool:
@@ -204,16 +212,20 @@ class EvaluationContents:
 
 @dataclass(frozen=True)
 class ClientContents:
-    """What a client's report says: first the alarms, then its newest evaluations, those that got worse first."""
+    """What a client's report says: first the alarms, then its newest evaluations, those that got worse first.
+
+    `gated` are the metrics of the gate, by id.
+    """
 
     client_id: str
     alarms: Sequence[Alarm]
     evaluations: Sequence[EvaluationContents]
     leaderboards: Sequence[Leaderboard]
+    gated: Sequence[str]
 
 
 def client_contents(
-    db: Database, settings: Settings, client_id: str, redact: bool = False, objective: str = OBJECTIVE
+    db: Database, settings: Settings, client_id: str, redact: bool = False, objective: str | None = None
 ) -> ClientContents:
     """The newest complete evaluation of each of a client's datasets by each system, without retired datasets.
 
@@ -221,7 +233,7 @@ def client_contents(
     of several such the one with the most questions.
 
     `settings` are the client's own. With `redact` there are ids and numbers only. By `objective`, a metric's id,
-    systems on the same questions are ranked.
+    systems on the same questions are ranked; None: by the first metric of the gate that several of them have.
     """
     retired = {each.id for each in benchmark_storage.list_datasets(db, client_id) if each.retired_at is not None}
     newest: dict[tuple[str, str], Evaluation] = {}
@@ -248,8 +260,11 @@ def client_contents(
         # Where there is but one, its verdict, which stands right below, begins with that.
         *(failure_alarm(each, settings.max_error_share) for each in now if len(shown) > 1),
     ]
-    boards = leaderboards(db, list(newest.values()), objective)
-    return ClientContents(client_id, [each for each in alarms if each is not None], found, boards)
+    spec = GateSpec.from_settings(settings)
+    of_each = [spec.gated(each.report.summaries, each.evaluation.k, each.report.level) for each in found]
+    gated = list(dict.fromkeys(chain(*of_each)))
+    boards = leaderboards(db, list(newest.values()), *([*gated, OBJECTIVE] if objective is None else [objective]))
+    return ClientContents(client_id, [each for each in alarms if each is not None], found, boards, gated)
 
 
 def _evaluation_contents(
@@ -304,6 +319,7 @@ def _evaluation_contents(
             for reason, count in failures(db, evaluation).most_common()
         ],
         documents=documents,
+        lost=[] if redact else documents_of_lost(db, evaluation, changes),
         gone=gone_items(db, earlier, evaluation) if earlier is not None and "dataset" in changed else [],
         first=[
             by_id[each.metric_id]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rageval_dagster.errors import RagevalError, unwritable
 from rageval_dagster.report.contents import client_contents
-from rageval_dagster.report.leaderboard import OBJECTIVE
 from rageval_dagster.report.page import client_page, fleet_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
@@ -22,11 +21,11 @@ _OLD_S = 86_400
 
 
 def write_client_report(
-    db: Database, settings: Settings, client_id: str, redact: bool = False, objective: str = OBJECTIVE
+    db: Database, settings: Settings, client_id: str, redact: bool = False, objective: str | None = None
 ) -> Path:
     """Makes a client's report anew from the history. With `redact` it holds ids and numbers only.
 
-    By `objective`, a metric's id, systems on the same questions are ranked.
+    By `objective`, a metric's id, systems on the same questions are ranked; None: by the gate's.
 
     Raises:
         RagevalError: the folder of reports cannot be written.

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
@@ -30,11 +30,15 @@ from rageval_dagster.storage.corpus import document_names
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id
 from rageval_dagster.storage.labels import Label
-from rageval_dagster.telling.calibration import what_comes_of
+from rageval_dagster.telling.calibration import scorer, what_comes_of
 from rageval_dagster.telling.words import capitalised, number
 
 VALUES = (("1", "Good", "1"), ("0.5", "Partly", "5"), ("0", "Bad", "0"), (CANNOT_SAY, "Cannot say", "?"))
 """What people say of an answer by one key: the value as files have it, how it is called, the key."""
+
+
+SIZE = 60
+"""So many answers wait for a label after a draw, where there are so many."""
 
 
 class LabelPages:
@@ -88,11 +92,12 @@ class LabelPages:
         evaluation = _run(self._db, request)
         answers = labelled_answers(self._db, evaluation, asked["metric"])
         found |= {"run": evaluation.id, "metric": asked["metric"], "good": what_is_good(asked["metric"])}
+        found["scorer"] = scorer(asked["metric"])
         found["progress"] = progress = _progress(answers, person)
         result_id = asked.get("answer")
         if result_id is None:
             comes = map(capitalised, what_comes_of(estimate(answers))) if answers.labels else ()
-            first = next((name for name in answers.drawn if _said_by(answers, name, person) is None), None)
+            first = _unsaid(answers, answers.drawn, person)
             ahead = None if first is None else _address(request, run=evaluation.id, answer=first)
             return self._page(request, "overview", {**found, "comes": list(comes), "ahead": ahead})
         if result_id not in answers.drawn:
@@ -122,7 +127,7 @@ class LabelPages:
             return answer
         evaluation = _run(self._db, request)
         if "draw" in fields:
-            metric = draw(self._db, evaluation, fields["draw"]).summary.metric_id
+            metric = draw(self._db, evaluation, fields["draw"], SIZE).summary.metric_id
             return redirect(_address(request, metric=metric))
         metric, result_id = asked.get("metric", ""), asked.get("answer", "")
         answers = labelled_answers(self._db, evaluation, metric)
@@ -146,7 +151,7 @@ class LabelPages:
             raise RagevalError("this answer was deleted meanwhile: it takes no label any more")
         at = order.index(result_id)
         following = [*order[at + 1 :], *order[:at]]
-        ahead = next((name for name in following if _said_by(answers, name, person) is None), None)
+        ahead = _unsaid(answers, following, person)
         changed = [evaluation]
         if ahead is None:  # other runs have these answers, too: once nothing waits, since there may be hundreds
             labelled = label_storage.labelled_evaluations(self._db, evaluation.client_id)
@@ -169,16 +174,18 @@ class LabelPages:
             asked = {
                 name: _progress(labelled_answers(self._db, run, name), person) for name in drawn if name in metrics
             }
-            asked = {name: progress for name, progress in asked.items() if progress["order"]}
+            asked = {name: progress for name, progress in asked.items() if progress["order"] or progress["gone"]}
             # Faithfulness first, which the labels command takes where no metric is named.
             others = [name for name in metrics if not name.startswith("retrieval.")]
             others.sort(key=lambda name: (not name.endswith(".faithfulness"), name))
-            found.append({"run": run, "asked": asked, "metrics": others})
+            scored = max((each.n_scored for each in summaries if each.metric_id in others), default=0)
+            found.append({"run": run, "asked": asked, "metrics": others, "size": min(SIZE, scored)})
         return found
 
     def _item(self, request: Request, answers: LabelledAnswers, result_id: str, person: str) -> dict[str, Any]:
         """An answer with all that it is judged by; what the judge and others said only to who has labelled it."""
-        evaluation, item_id, order = answers.evaluation, answers.items[result_id], answers.drawn
+        evaluation, item_id = answers.evaluation, answers.items[result_id]
+        order = [name for name in answers.drawn if name == result_id or name not in answers.deleted]
         known = result_storage.load_results(self._db, evaluation.id, item_id)
         result = known[item_id][1] if item_id in known else None
         mine, at = _said_by(answers, result_id, person), order.index(result_id)
@@ -225,11 +232,19 @@ def _places(text: str, quoted: str) -> list[tuple[int, int]]:
 
 
 def _progress(answers: LabelledAnswers, person: str) -> dict[str, Any]:
-    """What was drawn, how many of it this person labelled, and how many each other one did."""
-    order = answers.drawn
-    done = Counter(label.person for name in order for label in answers.labels.get(name, ()))
+    """What was drawn and is still to be read, how many of it this person labelled, how many each other one did, and how
+    many were deleted before this person labelled them."""
+    drawn = answers.drawn
+    order = [name for name in drawn if name not in answers.deleted or _said_by(answers, name, person) is not None]
+    done = Counter(label.person for name in drawn for label in answers.labels.get(name, ()))
     others = sorted((name, count) for name, count in done.items() if name != person)
-    return {"order": order, "done": done[person], "others": others}
+    return {"order": order, "done": done[person], "others": others, "gone": len(drawn) - len(order)}
+
+
+def _unsaid(answers: LabelledAnswers, names: Iterable[str], person: str) -> str | None:
+    """The first of these answers that this person has not labelled, and still can."""
+    left = (name for name in names if name not in answers.deleted and _said_by(answers, name, person) is None)
+    return next(left, None)
 
 
 def _said_by(answers: LabelledAnswers, result_id: str, person: str) -> Label | None:

@@ -14,7 +14,7 @@ from rageval_dagster.storage.views import hard_for_every_system
 from rageval_dagster.telling.words import metric_name, number
 
 OBJECTIVE = "overlap.faithfulness"
-"""Seed 001's: what is made up is worse than what is incomplete."""
+"""Where no metric of the gate was measured, seed 001's: what is made up is worse than what is incomplete."""
 
 ALPHA = 0.05
 
@@ -44,17 +44,21 @@ class Leaderboard:
     hard: Sequence[str]
 
 
-def leaderboards(db: Database, evaluations: Sequence[Evaluation], objective: str = OBJECTIVE) -> list[Leaderboard]:
+def leaderboards(db: Database, evaluations: Sequence[Evaluation], *objectives: str) -> list[Leaderboard]:
     """One for each dataset that several of these evaluations, of one client, asked the same questions of.
 
+    They are ranked by the first of the `objectives`, metrics by id, by which several of them were measured.
     Every two systems are compared question by question; the p values are corrected for all pairs of a dataset
     (Benjamini-Hochberg).
     """
     by_dataset: dict[int, list[Evaluation]] = {}
     for evaluation in evaluations:
         by_dataset.setdefault(evaluation.dataset_id, []).append(evaluation)
-    found = (_leaderboard(db, several, objective) for several in by_dataset.values() if len(several) > 1)
-    return [board for board in found if board is not None]
+    boards = []
+    for several in by_dataset.values():
+        found = (_leaderboard(db, several, objective) for objective in objectives if len(several) > 1)
+        boards.append(next((board for board in found if board is not None), None))
+    return [board for board in boards if board is not None]
 
 
 def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str) -> Leaderboard | None:

@@ -66,7 +66,7 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
         redacted=redacted,
         fleet=fleet,
         answers=_ANSWERS,
-        tones=TONES,
+        words={each.evaluation.id: _in_a_word(each) for each in contents.evaluations},
         versions=VERSIONS,
         quadrants=QUADRANTS,
         origins=_ORIGINS,
@@ -162,6 +162,11 @@ def _rendered(page: str, **values: Any) -> str:
         )
     )
     return writable(found)
+
+
+def _in_a_word(contents: EvaluationContents) -> str:
+    """What became of an evaluation: `leak`, `regressed`, `passed`."""
+    return "leak" if contents.evaluation.foreign_chunks else TONES[contents.verdict.tone]
 
 
 def _reasons(client: Standing) -> list[str]:

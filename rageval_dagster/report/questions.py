@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport
+from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE, EvaluationReport
 from rageval_dagster.gate.comparison import Pair, side_by_side
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.languages.detection import detect
@@ -171,7 +171,7 @@ def is_right(outcomes: Mapping[str, Outcome], rightness: str | None) -> bool | N
 
     `outcomes` are the question's by metric id.
     """
-    answered = outcomes.get(RIGHTLY_ANSWERED)
+    answered = outcomes.get(ANSWERED_WHEN_DUE)
     if answered is not None and answered.value == 0:
         return False
     told = None if rightness is None else outcomes.get(rightness)

@@ -18,12 +18,15 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.telling.links import FLEET_FILE, report_file
+from rageval_dagster.telling.words import capitalised
 
 SESSION_S = 12 * 3600
 """After so many seconds a person logs in again."""
 MOST_FAILURES = 10
 FAILURES_S = 60
-"""An address that gave so many wrong tokens within so many seconds waits until the first of them is that old."""
+"""An address that gave so many wrong tokens within so many seconds, to the login or to the endpoints, waits until the
+first of them is that old."""
+TOO_MANY = "too many wrong tokens: try again in {seconds} seconds"
 _MOST_BYTES = 50_000
 _SESSION, _FORM = "rageval_session", "rageval_form"
 PERSON = "rageval_person"
@@ -46,30 +49,20 @@ def html(page: str, status: int = 200) -> Response:
     return HTMLResponse(page, status, {**_HEADERS, "Content-Security-Policy": f"{allowed}; frame-ancestors 'none'"})
 
 
-class Sessions:
-    """Who is logged in to this process, and who gave wrong tokens. Times are seconds of the `clock`."""
+class Token:
+    """The token of this process, and who gave wrong ones. Times are seconds of the `clock`."""
 
     def __init__(self, token: SecretStr, clock: Callable[[], float]) -> None:
         self._token = token.get_secret_value().encode()
         self._clock = clock
-        self._ends: dict[bytes, float] = {}
         self._failures: dict[str, list[float]] = {}
 
-    def open(self, token: str, address: str) -> str | None:
-        """A new session's secret; None where that is not the token."""
-        now, given = self._clock(), token.strip().encode(errors="replace")
-        if not given or not secrets.compare_digest(given, self._token):
-            self._failures.setdefault(address, []).append(now)
-            return None
-        secret = secrets.token_urlsafe(32)
-        self._ends = {key: end for key, end in self._ends.items() if end > now} | {_hashed(secret): now + SESSION_S}
-        return secret
-
-    def is_open(self, secret: str) -> bool:
-        return self._ends.get(_hashed(secret), 0) > self._clock()
-
-    def close(self, secret: str) -> None:
-        self._ends.pop(_hashed(secret), None)
+    def is_right(self, given: bytes, address: str) -> bool:
+        """Whether that is the token; a wrong one is noted, which takes as long whatever is wrong with it."""
+        if given and secrets.compare_digest(given, self._token):
+            return True
+        self._failures.setdefault(address, []).append(self._clock())
+        return False
 
     def must_wait_s(self, address: str) -> int:
         """How long that address may not try again; 0 where it may."""
@@ -78,6 +71,26 @@ class Sessions:
         self._failures = {each: times for each, times in recent.items() if times}
         failures = self._failures.get(address, [])
         return math.ceil(failures[0] - since) if len(failures) >= MOST_FAILURES else 0
+
+
+class Sessions:
+    """Who is logged in to this process. Times are seconds of the `clock`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ends: dict[bytes, float] = {}
+
+    def open(self) -> str:
+        """A new session's secret."""
+        now, secret = self._clock(), secrets.token_urlsafe(32)
+        self._ends = {key: end for key, end in self._ends.items() if end > now} | {_hashed(secret): now + SESSION_S}
+        return secret
+
+    def is_open(self, secret: str) -> bool:
+        return self._ends.get(_hashed(secret), 0) > self._clock()
+
+    def close(self, secret: str) -> None:
+        self._ends.pop(_hashed(secret), None)
 
 
 def _hashed(secret: str) -> bytes:
@@ -91,11 +104,12 @@ class ReportPages:
     Addresses in them are relative, so that a proxy may serve them under any path.
     """
 
-    def __init__(self, settings: Settings, db: Database, token: SecretStr, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, db: Database, token: Token, clock: Callable[[], float]) -> None:
         self._folder = settings.report_dir
         self._base_url = settings.report_base_url or ""
         self._db = db
-        self._sessions = Sessions(token, clock)
+        self._token = token
+        self._sessions = Sessions(clock)
 
     def routes(self) -> list[Route]:
         return [
@@ -147,15 +161,14 @@ class ReportPages:
         if problem := self.problem_of_form(request, fields):
             return self._form(request, "login", 403, problem)
         address = request.client.host if request.client else ""
-        if seconds := self._sessions.must_wait_s(address):
-            answer = self._form(request, "login", 429, f"Too many wrong tokens. Try again in {seconds} seconds.")
+        if seconds := self._token.must_wait_s(address):
+            answer = self._form(request, "login", 429, f"{capitalised(TOO_MANY.format(seconds=seconds))}.")
             answer.headers["Retry-After"] = str(seconds)
             return answer
-        secret = self._sessions.open(fields.get("token", ""), address)
-        if secret is None:
+        if not self._token.is_right(fields.get("token", "").strip().encode(errors="replace"), address):
             return self._form(request, "login", 403, "That is not the token.")
         answer = redirect(_next(request))
-        self.set_cookie(request, answer, _SESSION, secret, SESSION_S)
+        self.set_cookie(request, answer, _SESSION, self._sessions.open(), SESSION_S)
         return answer
 
     async def _logout(self, request: Request) -> Response:

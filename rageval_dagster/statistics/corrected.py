@@ -24,7 +24,8 @@ class Corrected:
 
     `judge` is the judge's own, `bias` by how much that is above the corrected one, `weight` how much the judge counts
     (0: not at all), `gain` the width of the labels' own interval over this one. `labels` were used. All but `judge` and
-    `labels` are None where there are too few labels; `lacking` says so.
+    `labels` are None where there are too few labels; `lacking` says so, and `needed` is how many more there must be at
+    least.
     """
 
     judge: float
@@ -36,6 +37,7 @@ class Corrected:
     bias: float | None = None
     weight: float | None = None
     lacking: str | None = None
+    needed: int | None = None
 
 
 def corrected_mean(
@@ -162,10 +164,12 @@ class _Drawn:
         judged, count = float(self.judge.mean()), self.at.size
         drawn = int((~self.certain[self.at]).sum())
         without = np.setdiff1d(self.strata, self.strata[self.at]).size
+        needed = max(without, LEAST_LABELS - drawn)
         if without:
-            return Corrected(judged, count, lacking=f"no label in {without} of the strata")
+            return Corrected(judged, count, lacking=f"no label in {without} of the strata", needed=needed)
         if drawn < LEAST_LABELS and not self.certain.all():
-            return Corrected(judged, count, lacking=f"{drawn} labels are too few: at least {LEAST_LABELS} are needed")
+            lacking = f"{drawn} labels are too few: at least {LEAST_LABELS} are needed"
+            return Corrected(judged, count, lacking=lacking, needed=needed)
         weight = self._tuned()
         mean, half = self.estimate(weight, confidence)
         _, alone = self._of_labels_alone().estimate(0.0, confidence)

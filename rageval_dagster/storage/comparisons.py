@@ -75,13 +75,17 @@ class Change:
     """One of corpus, index, dataset, system and judge that changed between two evaluations.
 
     `worse` is how many of the questions that got worse are laid to it, `since` the earlier evaluation; None where that
-    is not known.
+    is not known. `documents` are the ids of the first documents that it is about, where it names any.
     """
 
     what: str
     detail: str
     worse: int | None = None
     since: int | None = None
+    documents: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "documents", tuple(self.documents))  # JSON gives a list
 
 
 @dataclass(frozen=True)
@@ -240,6 +244,16 @@ def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int,
 def last_good(db: Database, evaluation: Evaluation) -> int | None:
     """The newest complete evaluation before this one, of its dataset's name and system, that was found to be good."""
     return _newest_before(db, evaluation, evaluation_runs.c.verdict.in_(["first", "passed"]))
+
+
+def since_when(db: Database, evaluation: Evaluation, verdict: Verdict) -> datetime | None:
+    """When the first evaluation with that verdict started since the last good one, this one among them; None: none has
+    it."""
+    runs = evaluation_runs.c
+    query = sa.select(runs.started_at).join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
+    since = runs.id.between((last_good(db, evaluation) or 0) + 1, evaluation.id)
+    query = query.where(in_series(evaluation), runs.verdict == verdict, since).order_by(runs.id).limit(1)
+    return next(iter(db.scalars(query)), None)
 
 
 def fleet_variances(db: Database, metric_id: str, until: datetime) -> tuple[float, float, float] | None:

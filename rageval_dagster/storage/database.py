@@ -503,10 +503,24 @@ def _upgrade(db: Database) -> None:
     if db.dialect == "sqlite":
         _enable_write_ahead_log(db)
     with _exclusive(db) as connection:
+        if db.dialect == "postgresql":
+            _check_schema(db, connection)
         _migrate(db, connection)
         if _stored_views(connection) != views_digest():
             create_views(connection)
             upsert(connection, tables.schema_info, [{"name": "views", "value": views_digest()}], update=["value"])
+
+
+def _check_schema(db: Database, connection: Connection) -> None:
+    """Raises DatabaseError where PostgreSQL has no schema of the search path, so that a table would have no place."""
+    if connection.execute(sa.select(sa.func.current_schema())).scalar() is not None:
+        return
+    path = [name.strip() for name in str(connection.execute(sa.text("SHOW search_path")).scalar()).split(",")]
+    schema = next((name for name in path if name not in ("", '""', '"$user"')), "public")
+    raise DatabaseError(
+        f"{db.url}: there is no schema {schema}, or this user may not use it; create it, in that database: "
+        f"CREATE SCHEMA {schema};"
+    )
 
 
 def _stored_views(connection: Connection) -> str | None:

@@ -278,6 +278,13 @@ def known_results(db: Database, client_id: str, result_ids: Iterable[str]) -> se
     return {row.result_id for row in db.rows_in(query, item_results.c.result_id, result_ids)}
 
 
+def deleted_answers(db: Database, client_id: str, result_ids: Iterable[str]) -> set[str]:
+    """Those of the ids that are results of the client whose answer was given, and deleted since."""
+    of = item_results.c
+    query = sa.select(of.result_id).where(of.client_id == client_id, of.answer.is_(None), of.declined.is_not(None))
+    return {row.result_id for row in db.rows_in(query, of.result_id, result_ids)}
+
+
 def results_by_item(db: Database, evaluation_id: int) -> dict[str, Result]:
     """{item id: result}, as `load_results`."""
     return {item_id: result for item_id, (_, result) in load_results(db, evaluation_id).items()}

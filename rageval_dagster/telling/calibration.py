@@ -1,5 +1,6 @@
-"""How far a judge can be trusted, in words and numbers: what people's labels make of its scores."""
+"""How far a judge, or a metric without one, can be trusted: what people's labels make of its scores."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,10 +15,21 @@ NOT_CALIBRATED = "not calibrated"
 MOST_NAMED = 5
 
 
-def off_by(bias: float) -> str:
-    """`the judge overrates by .09`; `the judge is not off`."""
-    by = number(abs(bias))
-    return "the judge is not off" if by == number(0.0) else f"the judge {'over' if bias > 0 else 'under'}rates by {by}"
+def scorer(metric_id: str) -> str:
+    """What gives the scores that people's labels are held against: `judge`, or `metric` where no model is asked."""
+    return "judge" if is_by_model(metric_id) else "metric"
+
+
+def off_by(bias: float, metric_id: str) -> str:
+    """`the judge overrates by .09`; `the metric is not off`."""
+    by, whose = number(abs(bias)), f"the {scorer(metric_id)}"
+    return f"{whose} is not off" if by == number(0.0) else f"{whose} {'over' if bias > 0 else 'under'}rates by {by}"
+
+
+def not_calibrated(found: Estimate) -> str:
+    """`not calibrated: label 3 more answers: rageval labels queue --client acme --metric judge.faithfulness`."""
+    draw = f"rageval labels queue --client {shlex.quote(found.client_id)} --metric {found.metric_id}"
+    return f"{NOT_CALIBRATED}: label {plural(found.corrected.needed or 1, 'more answer')}: {draw}"
 
 
 def corrected_mean(corrected: Corrected) -> str:
@@ -35,9 +47,9 @@ def calibration(metric_id: str, found: Estimate | None) -> str | None:
         return NOT_CALIBRATED if is_by_model(metric_id) else None
     corrected = found.corrected
     if corrected.mean is None:
-        return f"{NOT_CALIBRATED}: {corrected.lacking}"
+        return not_calibrated(found)
     agrees = "" if found.agreement is None else f", agrees with people on {found.agreement:.0%}".replace("%", " %")
-    return f"corrected {corrected_mean(corrected)}; {off_by(corrected.bias or 0.0)}{agrees}"
+    return f"corrected {corrected_mean(corrected)}; {off_by(corrected.bias or 0.0, metric_id)}{agrees}"
 
 
 def self_agreement(found: Contradiction | None) -> str | None:
@@ -60,20 +72,20 @@ def calibration_lines(metric_ids: Iterable[str], estimates: Mapping[str, Estimat
 
 
 def what_comes_of(found: Estimate) -> list[str]:
-    """The judge's mean, the corrected one, and how far judge and people agree, a line each."""
-    corrected = found.corrected
-    lines = [f"the judge's mean   {number(corrected.judge)}"]
+    """The judge's (or metric's) mean, the corrected one, and how far it and people agree, a line each."""
+    corrected, whose = found.corrected, scorer(found.metric_id)
+    lines = [f"the {whose}'s mean".ljust(19) + number(corrected.judge)]
     if corrected.mean is None:
-        lines.append(f"{NOT_CALIBRATED}: {corrected.lacking}")
+        lines.append(not_calibrated(found))
     else:
         lines.append(f"corrected mean     {corrected_mean(corrected)}")
-        lines.append(off_by(corrected.bias or 0.0))
+        lines.append(off_by(corrected.bias or 0.0, found.metric_id))
         lines.append(f"labels alone would be {corrected.gain or 1.0:.2f} times as wide")
     if found.agreement is not None:
         beyond = "" if found.kappa is None else f", kappa {signed(found.kappa)}"
-        lines.append(f"judge and people agree on {found.agreement:.0%} of the answers{beyond}")
+        lines.append(f"{whose} and people agree on {found.agreement:.0%} of the answers{beyond}")
     if found.between is not None:
-        lines.append(f"two people agree with kappa {signed(found.between)}, which bounds what a judge can reach")
+        lines.append(f"two people agree with kappa {signed(found.between)}, which bounds what a {whose} can reach")
     if found.unsure:
         lines.append(f"of {plural(found.unsure, 'answer')} people could not say anything")
     return lines
@@ -87,4 +99,5 @@ def calibration_json(found: Estimate) -> dict[str, Any]:
         "agreement": found.agreement,
         "kappa": found.kappa,
         "lacking": corrected.lacking,
+        "needed": corrected.needed,
     }

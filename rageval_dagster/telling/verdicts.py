@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from rageval_dagster.evaluation.summary import RIGHTLY_ANSWERED, EvaluationReport, is_by_model
+from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE, EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import (
     NO_THRESHOLDS,
     NOTHING_SCORED,
@@ -23,7 +23,8 @@ from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED, lost_in
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
 from rageval_dagster.gate.spec import at_level, seen_from
-from rageval_dagster.storage.comparisons import Change, MetricComparison
+from rageval_dagster.storage.comparisons import Change, MetricComparison, since_when
+from rageval_dagster.storage.comparisons import Verdict as StoredVerdict
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_by_id
 from rageval_dagster.storage.scores import Summary
@@ -55,8 +56,9 @@ class Verdict:
     """What the gate found of an evaluation.
 
     `scores` is what those questions say that could be scored, `rows` the metrics that it rests on, those that moved
-    most first. `failed` is whether the system failed on more questions than allowed; `since` is when the last good
-    evaluation ran, None where that is not kept.
+    most first. `failed` is whether the system failed on more questions than allowed. `since` is when the last good
+    evaluation ran, `baseline_at` when the baseline did, None where that is not kept; `seen_at` is when its scores were
+    first seen to be worse, or unclear, since the last good one.
     """
 
     judged: Judged
@@ -64,6 +66,8 @@ class Verdict:
     rows: Sequence[MetricComparison]
     failed: bool
     since: datetime | None
+    baseline_at: datetime | None
+    seen_at: datetime
 
     @property
     def lost_evidence(self) -> str | None:
@@ -116,12 +120,17 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
         scores, rows = "better", better
     ids = [*(change.since for change in judgement.changes), judgement.baseline_id]
     kept = evaluations_by_id(db, filter(None, ids))
+    baseline = kept.get(judgement.baseline_id or 0)
+    found: dict[Tone, StoredVerdict] = {"worse": "regressed", "unclear": "unclear"}
+    seen_at = since_when(db, evaluation, found[scores]) if scores in found else None
     return Verdict(
         judged=judged,
         scores=scores,
         rows=sorted(rows, key=lambda row: -abs(row.difference or 0.0)),
         failed=too_many_errors(evaluation.error_count, evaluation.item_count, max_error_share),
         since=next((kept[each].started_at for each in ids if each in kept), None),
+        baseline_at=None if baseline is None else baseline.started_at,
+        seen_at=seen_at or evaluation.started_at,
     )
 
 
@@ -139,7 +148,7 @@ def headline_metrics(summaries: Mapping[str, Summary], watched: Iterable[str], k
         "judge.overall",
         "claims.answer_correctness",
         "overlap.answer_correctness",
-        RIGHTLY_ANSWERED,
+        ANSWERED_WHEN_DUE,
         f"retrieval.recall_at_{k}",
         f"retrieval.precision_at_{k}",
         "overlap.faithfulness",
@@ -162,7 +171,8 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     if found.scores not in ("unmeasured", "first"):
         joined = ":" if found.scores == "same" else ";"
         changes = [each for each in found.judged.judgement.changes if each.what != LOST_EVIDENCE]
-        said += f"{joined} {', '.join(what_changed(changes)) or 'nothing changed'}"
+        told = ", ".join(what_changed(changes)) or ("" if found.lost_evidence else "nothing changed")
+        said += f"{joined} {told}" if told else ""
     return f"{capitalised(_with_failures(found, said))}."
 
 
@@ -188,6 +198,7 @@ def _compared(found: Verdict) -> list[MetricComparison]:
 def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
     judgement, evaluation = found.judged.judgement, found.judged.evaluation
     day = f"run {judgement.baseline_id}" if found.since is None else date(found.since, evaluation.started_at)
+    since = f"since {date(found.seen_at, found.baseline_at)} against {_baseline(found)}"
     match found.scores:
         case "unmeasured":
             return NOT_JUDGED
@@ -195,24 +206,29 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             begun = "first run" if judgement.baseline_id is None else "accepted as the baseline"
             return f"{begun}: {_levels(levels)}; later runs are held against it"
         case "worse":
-            return f"regressed since {day}: {moved}"
+            return f"regressed {since}: {moved}"
         case "unclear" if found.lost_evidence is not None:
-            return f"unclear since {day}: {found.lost_evidence}"
+            return f"unclear {since}: {found.lost_evidence}"
         case "unclear" if found.may_be_the_judge:
-            return (
-                f"unclear since {day}: {moved or metric_name(found.rows[0].metric_id)}, which may be the judge's doing"
-            )
+            return f"unclear {since}: {moved or metric_name(found.rows[0].metric_id)}, which may be the judge's doing"
         case "unclear" if not _compared(found):
-            return f"unclear since {day}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
+            return f"unclear {since}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
         case "unclear":
             chance = "strongly suspected" if any(row.suspected for row in found.rows) else "which may be chance"
-            return f"unclear since {day}: {moved}, {chance}"
+            return f"unclear {since}: {moved}, {chance}"
         case "better":
             return f"passed, and better since {day}: {moved}"
         case _ if not found.can_prove:
             return f"passed: no drop since {day}, but these questions are too few to prove one"
         case _:
             return f"passed: as good as on {day}"
+
+
+def _baseline(found: Verdict) -> str:
+    """`the baseline of 3 May 2026`."""
+    if found.baseline_at is None:
+        return f"run {found.judged.judgement.baseline_id}"
+    return f"the baseline of {date(found.baseline_at, found.seen_at)}"
 
 
 def sentence(found: Verdict) -> str:
@@ -335,7 +351,7 @@ def what_settles(found: Verdict) -> str:
     """What would settle an unclear verdict."""
     accept = f"rageval runs accept {found.judged.evaluation.id}"
     if found.lost_evidence is not None:
-        return f"bring the documents back, or if they were meant to go: {accept}"
+        return f"if that was meant: {accept}; if not, bring the documents back as they were"
     if found.may_be_the_judge:
         client = shlex.quote(found.judged.evaluation.client_id)
         return f"label answers of this run too (rageval labels queue --client {client}), or to start from it: {accept}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rageval_dagster.benchmark.by_rule.generator import generate
 from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases, subject
-from rageval_dagster.benchmark.by_rule.terms import Surroundings, terms
+from rageval_dagster.benchmark.by_rule.terms import Surroundings, in_lower_case, terms
 from rageval_dagster.benchmark.related import Related
 from rageval_dagster.records import Candidate, Chunk, Item
 from tests.language_samples import PARAGRAPHS
@@ -422,6 +422,49 @@ def test_a_sentence_is_asked_about_by_its_subject_where_no_fixed_sentence_is_kno
 )
 def test_what_a_sentence_says_something_of(sentence: str, expected: str | None) -> None:
     around = Surroundings(f"{sentence} A window frame has an end.", "en", in_lower_case={"select", "the", "in"})
+    found = subject(sentence, terms(sentence, around), around)
+    assert (found.text if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "language", "names", "expected"),
+    [
+        ("Window frames", "In the house all window frames are old.", "en", (), "window frames"),
+        ("Window frames", "The window of the house has frames, and no window framesets.", "en", (), "Window frames"),
+        ("Harbor Software", "We ask harbor Software for the keys.", "en", ("Harbor Software",), "Harbor Software"),
+        ("Urlaub beantragen", "Wer urlaub beantragen will, sagt, wann der Urlaub ist.", "de", (), "Urlaub beantragen"),
+        ("Urlaub planen", "Den Jahresurlaub planen alle im Januar.", "de", (), "Urlaub planen"),
+        ("Neue Regeln", "Im Hafen gelten neue Regeln für alle.", "de", (), "neue Regeln"),
+    ],
+)  # fmt: skip
+def test_an_opening_word_is_in_lower_case_where_the_passage_has_the_very_phrase_so(
+    phrase: str, text: str, language: str, names: tuple[str, ...], expected: str
+) -> None:
+    assert in_lower_case(phrase, text, language, names) == expected
+
+
+def test_a_file_s_name_is_written_as_its_passage_writes_it() -> None:
+    text = (
+        "Wer krank ist, meldet das am Morgen. Der Antrag auf Urlaub geht im Portal an die Leitung der Abteilung. Der "
+        "Urlaub beginnt am Montag, und die Leitung der Abteilung prüft den Antrag in zwei Tagen."
+    )
+    asked = questions([Chunk("a", text, "urlaub.md", position=3)], language="de", size=2)
+    assert any("Urlaub" in each for each in asked)
+    assert not any("urlaub" in each for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "language", "others", "expected"),
+    [
+        ("Harbor Software requires two keys.", "en", "Harbor Software requires a phone.", "Harbor Software"),
+        ("Window frames are painted by the crew.", "en", "All window frames are old.", "window frames"),
+        ("Window frames are painted by the crew.", "en", "Window frames are old.", "Window frames"),
+    ],
+)
+def test_a_subject_keeps_its_capital_unless_its_passage_has_it_in_lower_case(
+    sentence: str, language: str, others: str, expected: str
+) -> None:
+    around = Surroundings(f"{sentence} {others}", language, in_lower_case={"harbor", "window"})
     found = subject(sentence, terms(sentence, around), around)
     assert (found.text if found else None) == expected
 

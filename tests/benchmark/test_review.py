@@ -193,7 +193,11 @@ def test_accepting_alone_keeps_the_dataset_and_its_version(benchmark: Benchmark)
     before, _ = current(benchmark.db)
     rows = benchmark.written()
     assert [(row["status"], row["reasons"]) for row in rows] == [("accepted", "")] * 8 + [
-        ("rejected", "no_noise (licence)")
+        (
+            "rejected",
+            "no_noise (licence): Question, answer and source are text: no boilerplate, licence, table of contents or "
+            "extraction noise.",
+        )
     ]
     report = benchmark.take_over(*(row | {"decision": "accept"} for row in rows[:8]))
     after, verified = current(benchmark.db)

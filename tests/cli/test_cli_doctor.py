@@ -2,6 +2,7 @@
 
 import json
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -148,6 +149,25 @@ auth_env = "ACME_TOKEN"
     assert ended.code == 2
     failed = [row["check"] for row in json.loads(ended.out) if row["check"].startswith("system") and row["ok"] == "no"]
     assert failed == ["system assistant"]
+
+
+def test_dagster_s_definitions_are_loaded(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row() -> tuple[int, str, str]:
+        ended = run("doctor", "--json")
+        [(ok, finding)] = [
+            (each["ok"], each["finding"]) for each in json.loads(ended.out) if each["check"] == "Dagster's definitions"
+        ]
+        return ended.code, ok, finding
+
+    code, ok, finding = row()
+    assert (code, ok) == (0, "yes")
+    assert re.fullmatch(r"\d+ assets, \d+ jobs, \d+ schedules, \d+ sensors", finding)
+    # As where a package of Dagster's is missing, or of another version.
+    monkeypatch.setitem(sys.modules, "rageval_dagster.definitions", None)
+    code, ok, finding = row()
+    assert (code, ok) == (2, "no")
+    assert finding.startswith("Dagster cannot load rageval_dagster.definitions (ModuleNotFoundError: ")
+    assert "\n" not in finding
 
 
 # --- the user's own systems -------------------------------------------------------------------------------------------

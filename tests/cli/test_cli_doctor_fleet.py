@@ -14,11 +14,12 @@ from tests.pipeline.small_project import Project
 from tests.pipeline.workers import redis_server, worker
 
 PARTS = ("settings", "launcher", "Dagster's storage", "broker", "workers")
+SHARED = ("shared history", "shared documents")
 
 
-def found(run: Run) -> dict[str, tuple[str, str]]:
+def found(run: Run, *more: str) -> dict[str, tuple[str, str]]:
     said = json.loads(run("doctor", "--json").out)
-    return {row["check"]: (row["ok"], row["finding"]) for row in said if row["check"] in PARTS}
+    return {row["check"]: (row["ok"], row["finding"]) for row in said if row["check"] in (*PARTS, *more)}
 
 
 def storage_url(url: str) -> str:
@@ -34,7 +35,42 @@ def fresh(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def test_on_one_machine_nothing_is_said_of_it(project: Project, run: Run) -> None:
-    assert set(found(run)) == {"settings"}
+    assert set(found(run, *SHARED)) == {"settings"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "broker", "ok"),
+    [("celery", "redis://127.0.0.1:1", "warning"), ("celery", "redis://broker.invalid", "no"), ("k8s", "", "no")],
+)
+def test_files_of_this_machine_are_nothing_for_workers_on_others(
+    launcher: str, broker: str, ok: str, fresh: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh.given(monkeypatch, RAGEVAL_LAUNCHER=launcher, RAGEVAL_BROKER_URL=broker)
+    said = found(run, *SHARED)
+    for part, what, variable in (
+        ("shared history", "SQLite", "RAGEVAL_DATABASE_URL"),
+        ("shared documents", "an embedded Chroma", "RAGEVAL_CHROMA_URL"),
+        ("Dagster's storage", "SQLite", "RAGEVAL_DAGSTER_DATABASE_URL"),
+    ):
+        assert said[part][0] == ok, part
+        assert said[part][1].startswith(
+            f"{what} on this machine: runs on another machine do not see it; set {variable}"
+        )
+
+
+def test_what_all_machines_reach_is_not_named(fresh: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    fresh.given(
+        monkeypatch,
+        RAGEVAL_LAUNCHER="celery",
+        RAGEVAL_BROKER_URL=f"redis://127.0.0.1:{port}",
+        RAGEVAL_DATABASE_URL=f"postgresql+psycopg://me@127.0.0.1:{port}/history",
+        RAGEVAL_DAGSTER_DATABASE_URL=f"postgresql+psycopg2://me@127.0.0.1:{port}/dagster",
+        RAGEVAL_CHROMA_URL=f"http://127.0.0.1:{port}",
+    )
+    said = found(run, *SHARED)
+    assert set(said) == {"settings", "launcher", "Dagster's storage", "broker"}
+    assert "cannot be used" in said["Dagster's storage"][1]
 
 
 def test_what_is_stopped_is_told_with_what_to_do(fresh: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

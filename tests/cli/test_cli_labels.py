@@ -12,7 +12,9 @@ from rageval_dagster.records import Outcome
 from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.labels import Label, save_labels
 from rageval_dagster.storage.results import run_items
+from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores
+from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
 from tests.cli.running import Run, refused
 from tests.llm.scripted_server import ScriptedServer
@@ -39,7 +41,9 @@ def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run,
     assert drawn.out.startswith(f"30 answers of run 1 wait for a label of {FAITHFULNESS}; 0 have one\n")
     assert json.loads(run("labels", "queue", "--client", "acme", "--size", "30", "--json").out)["labelled"] == 0
     empty = json.loads(run("labels", "show", "--client", "acme", "--json").out)
-    assert (empty["mean"], empty["lacking"], empty["waiting"]) == (None, "no label in 2 of the strata", 30)
+    assert (empty["mean"], empty["needed"], empty["waiting"]) == (None, 5, 30)
+    told = f"not calibrated: label 5 more answers: rageval labels queue --client acme --metric {FAITHFULNESS}"
+    assert told in run("labels", "show", "--client", "acme").out
     path = tmp_path / "labels.csv"
     assert run("labels", "export", path, "--client", "acme").out == f"30 rows written to {path}\n"
     assert path.stat().st_mode & 0o077 == 0
@@ -54,9 +58,9 @@ def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run,
     assert ended.out == "29 labels stored, 0 rows without one\n"
     shown = run("labels", "show", "--client", "acme").out.splitlines()
     assert shown[0] == "run 1, faithfulness (overlap), 100 answers"
-    assert shown[1].split() == ["the", "judge's", "mean", ".80"]
+    assert shown[1] == "  the metric's mean  .80"  # no judge is asked for it
     assert shown[2].endswith(", 29 labels)")
-    assert shown[3].strip().startswith("the judge overrates by .")
+    assert shown[3].strip().startswith("the metric overrates by .")
     assert shown[-1] == "  1 answer drawn and not labelled yet"
     # And wherever else the judge's mean stands.
     found = json.loads(run("labels", "show", "--client", "acme", "--json").out)
@@ -64,11 +68,30 @@ def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run,
     assert (corrected["mean"], corrected["bias"], corrected["labels"]) == (found["mean"], found["bias"], 29)
     [line] = [line for line in run("runs", "show", "1").out.splitlines() if line.startswith("Faithfulness (overlap): ")]
     assert line.startswith("Faithfulness (overlap): corrected .")
-    assert "29 labels); the judge overrates by ." in line
+    assert "29 labels); the metric overrates by ." in line
     assert "agrees with people on " in line
     [row] = [row for row in read_view(evaluated.database(), "metric_history") if row["metric_id"] == FAITHFULNESS]
     assert (row["corrected_mean"], row["labels"]) == (found["mean"], 29)
     assert row["judge_bias"] == pytest.approx(found["bias"])
+
+
+def test_answers_that_were_deleted_take_no_label_and_leave_the_queue(
+    evaluated: Project, run: Run, tmp_path: Path
+) -> None:
+    run("labels", "queue", "--client", "acme", "--size", "10")
+    run("labels", "export", tmp_path / "before.csv", "--client", "acme")
+    delete_texts(evaluated.database(), "acme", utc_now(), keep_baselines=False)
+    drawn = run("labels", "queue", "--client", "acme", "--size", "10").out.splitlines()
+    assert drawn[0].startswith("0 answers of run 1 wait for a label")
+    assert drawn[1] == "10 answers of the queue lost their texts, and need no label any more"
+    assert json.loads(run("labels", "queue", "--client", "acme", "--json").out)["deleted"] == 10
+    refused(run("labels", "export", tmp_path / "after.csv", "--client", "acme"), "run 1 has lost its answers")
+    with (tmp_path / "before.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = [{**row, "value": "1", "note": "it quotes the deed"} for row in csv.DictReader(file)]
+    write_table(tmp_path / "before.csv", COLUMNS, rows)
+    ended = run("labels", "import", tmp_path / "before.csv", "--client", "acme", "--person", "ann")
+    assert (ended.code, ended.out) == (4, "0 labels stored, 0 rows without one\n")
+    assert "field result_id: is an answer that was deleted: it takes no label" in ended.err
 
 
 def test_a_judge_without_labels_is_not_calibrated(evaluated: Project, run: Run) -> None:

@@ -11,6 +11,7 @@ from rageval_dagster.errors import EmbeddingError, IngestError
 from rageval_dagster.records import Chunk
 from tests.corpus.conftest import their_collection
 from tests.corpus.hostile_files import SLOW_ROW
+from tests.language_samples import SENTENCES
 
 
 @pytest.fixture
@@ -35,6 +36,30 @@ def documents(store: ChromaStore, client: str = "acme") -> set[str]:
 
 def counts(report: IngestReport) -> tuple[int, int, int, int]:
     return report.documents, report.added, report.unchanged, report.removed
+
+
+def test_before_anything_is_embedded_a_model_that_knows_english_alone_is_warned_of(
+    store: ChromaStore, tmp_path: Path, embedder
+) -> None:
+    told: list[tuple[str, int]] = []
+
+    def load(name: str) -> None:
+        embedder.name = name
+        ingest(tmp_path, "acme", store, embedder, warn=lambda said: told.append((said, len(embedder.encoded))))
+
+    (tmp_path / "fluss.md").write_text(" ".join(SENTENCES["de"]))
+    load("paraphrase-multilingual-MiniLM-L12-v2")
+    assert told == []
+    embedder.encoded.clear()
+    load("all-MiniLM-L6-v2")
+    [(said, embedded)] = told
+    assert embedded == 0
+    assert said.startswith("all-MiniLM-L6-v2 knows English alone")
+    assert "German (100%)" in said
+    load("all-MiniLM-L6-v2")  # unchanged: nothing is embedded
+    (tmp_path / "river.md").write_text(SENTENCES["en"][0])
+    load("all-MiniLM-L6-v2")
+    assert len(told) == 1
 
 
 class TestLoading:

@@ -293,12 +293,10 @@ def test_where_a_fifth_of_the_questions_lost_their_evidence_the_gate_does_not_pa
     for number in (3, 4):  # the night after nothing is well again
         judged = night(number, lost=20)
         assert judged.judgement.verdict == "unclear"
-        assert (
-            judged.judgement.changes[0].detail == "20 of 60 questions lost their evidence: 20 documents left the store"
-        )
+        assert judged.judgement.changes[0].detail == "20 of 60 questions lost their evidence: 20 documents removed"
         verdict = verdict_of(db, judged, 0.1)
-        assert in_short(verdict, {}).endswith(": 20 of 60 questions lost their evidence: 20 documents left the store.")
-        assert what_settles(verdict).startswith("bring the documents back")
+        assert in_short(verdict, {}).endswith(": 20 of 60 questions lost their evidence: 20 documents removed.")
+        assert what_settles(verdict).startswith(f"if that was meant: rageval runs accept {judged.evaluation.id}; ")
         assert not finding_of([judged], MRR, None).passed
         assert open_kinds() == ["lost_evidence"]
     assert night(5, lost=0).judgement.verdict == "passed"
@@ -316,7 +314,7 @@ def test_a_regression_does_not_hide_that_evidence_was_lost(db: Database, tmp_pat
     both = {name: value and value * 0.2 for name, value in without_evidence(20).items()}
     [judged] = held(db, evaluated(db, dataset, "schedule:2", both))
     assert judged.judgement.verdict == "regressed"
-    lost = "20 of 60 questions lost their evidence: 20 documents left the store"
+    lost = "20 of 60 questions lost their evidence: 20 documents removed"
     verdict = verdict_of(db, judged, 0.1)
     assert sentence(verdict).startswith("regressed against run 1: ")
     assert sentence(verdict).count(lost) == junit_xml([verdict]).decode().count(lost) == 1
@@ -342,4 +340,4 @@ def test_questions_retired_with_their_documents_count_as_lost(db: Database, reti
     [judged] = held(db, report)
     assert judged.judgement.verdict == verdict
     told = [each.detail for each in judged.judgement.changes if each.what == "evidence"]
-    assert told == [f"{retired} of 60 questions lost their evidence: {retired} documents left the store"][: retired > 4]
+    assert told == [f"{retired} of 60 questions lost their evidence: {retired} documents removed"][: retired > 4]

@@ -1,5 +1,6 @@
 """What the report gathers: groups in the order of their trouble, and how many questions more would tell."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.gate.baselines import accept
+from rageval_dagster.gate.decision import judged_before
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Answer, Evidence, Item, Outcome
 from rageval_dagster.report.charts import HEIGHT, sparkline
@@ -93,6 +95,47 @@ def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None
     assert "on 29 shared questions" in page
     [redacted] = client_contents(sqlite_db, SETTINGS, "acme", redact=True).evaluations
     assert (redacted.documents, redacted.gone) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("there", "said", "names"),
+    [
+        (0, "20 documents removed", "doc-0, doc-1, doc-10"),
+        (8, "12 documents removed, 8 edited", "doc-10, doc-11, doc-12"),
+        (20, "20 documents edited", "Rules 0, Rules 1, Rules 10"),
+    ],
+)
+def test_lost_evidence_tells_what_became_of_the_documents_and_names_some(
+    there: int, said: str, names: str, sqlite_db: Database
+) -> None:
+    items = make_items(60)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    ranks: dict[str, float | None] = {item.item_id: 1.0 for item in items}
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks, items=items), spec=SPEC)
+    entries = [manifest_entry(f"doc-{n}", f"c{n}", utc_now()) for n in range(there)]
+    upsert_manifest(sqlite_db, "acme", [replace(each, title=f"Rules {n}") for n, each in enumerate(entries)])
+    ranks |= {item.item_id: math.nan for item in items[:20]}
+    [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n2", ranks, items=items), spec=SPEC)
+    assert judged_before(sqlite_db, judged.evaluation) == judged
+    page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
+    told = f"20 of 60 questions lost their evidence: {said}"
+    assert f"{told}. Such as: {names}</li>" in page
+    assert f"If that was meant: rageval runs accept {judged.evaluation.id}; if not, bring" in page
+    redacted = client_page(client_contents(sqlite_db, SETTINGS, "acme", redact=True), redacted=True)
+    assert f"{told}</li>" in redacted
+
+
+def test_where_the_store_names_no_documents_passages_are_told(sqlite_db: Database) -> None:
+    items = make_items(60)
+    dataset = make_dataset(sqlite_db, "acme", items)
+    ranks: dict[str, float | None] = {item.item_id: 1.0 for item in items}
+    held(sqlite_db, evaluated(sqlite_db, dataset, "n1", ranks, items=items), spec=SPEC)
+    upsert_manifest(sqlite_db, "acme", [manifest_entry("c1", "c1", utc_now())])
+    ranks |= {item.item_id: math.nan for item in items[:20]}
+    [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n2", ranks, items=items), spec=SPEC)
+    assert judged.judgement.changes[0].detail == (
+        "20 of 60 questions lost their evidence: 20 passages removed or edited"
+    )
 
 
 def test_a_question_that_was_declined_and_a_stand_in_are_named(sqlite_db: Database) -> None:

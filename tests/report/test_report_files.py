@@ -126,6 +126,26 @@ def test_systems_with_the_same_mean_share_a_place(sqlite_db: Database, settings:
     assert re.findall(r'data-label="place">(\d+)<', page) == ["1", "1", "3", "3"]
 
 
+def test_systems_are_ranked_by_the_gate_s_metric_and_each_has_its_own_verdict(
+    sqlite_db: Database, settings: Settings
+) -> None:
+    """`dense` is ahead of `bm25` and has fallen since its baseline; by faithfulness it would be behind."""
+    dataset = make_dataset(sqlite_db, "acme", ITEMS)
+    for night, system, wrong in (("n1", "dense", 0), ("n1", "bm25", 30), ("n2", "dense", 15), ("n2", "bm25", 30)):
+        report = evaluated(sqlite_db, dataset, f"{night} {system}", ranks(ITEMS, wrong), items=ITEMS, system=system)
+        held(sqlite_db, report)
+        faithful = summary("overlap.faithfulness", 0.9 if system == "bm25" else 0.5, n=len(ITEMS))
+        save_summaries(sqlite_db, report.evaluation.id, [faithful])
+    page = write_client_report(sqlite_db, settings, "acme").read_text(encoding="utf-8")
+    assert "dense leads by MRR" in page
+    assert "Do not ship dense all the same: regressed." in page
+    assert "Ranked by MRR, the first metric of the gate that they have." in page
+    assert re.findall(r'data-label="verdict">([^<]+)<', page) == ["regressed", "passed"]
+    page = write_client_report(sqlite_db, settings, "acme", objective="overlap.faithfulness").read_text("utf-8")
+    assert "bm25 leads by faithfulness (overlap)" in page
+    assert "which is no metric of the gate" in page
+
+
 def test_beside_the_leaderboard_stand_the_questions_that_are_hard_for_every_system(
     sqlite_db: Database, settings: Settings
 ) -> None:

@@ -24,6 +24,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import delete_rows, rows_of
 from rageval_dagster.storage.labels import Label, load_corrected, load_labels, load_queue, save_labels, save_queue
 from rageval_dagster.storage.retention import delete_texts
+from rageval_dagster.storage.scores import save_scores, save_summaries
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.telling.words import number
 from tests.pipeline.small_project import Project
@@ -60,7 +61,8 @@ def evaluated(db: Database, client: str, questions: int = 12, trigger: str = "fi
     result_storage.save_results(db, evaluation.id, [(each, None) for each in results])
     outcomes = [Outcome.scored(0.87 if number % 3 else 0.13, {"reasoning": REASON}) for number in range(questions)]
     score_all(db, evaluation, results, METRIC, outcomes)
-    finish(db, evaluation, {METRIC: summary(METRIC, 0.62, questions).mean})
+    finish(db, evaluation, {METRIC: 0.62})
+    save_summaries(db, evaluation.id, [summary(METRIC, 0.62, questions)])
     return evaluation.id
 
 
@@ -207,6 +209,7 @@ def test_answers_are_drawn_from_the_page(served: Served, db: Database) -> None:
     client = named(served, "ann")
     assert "no answers drawn yet" in client.get("/label").text
     page = client.get("/label?client=new")
+    assert "Draw 12 at random:" in page.text
     answer = client.post("/label?client=new&run=3", data={"form": form_token(page), "draw": METRIC})
     assert "0 of 12 labelled" in client.get(f"/{answer.headers['location']}").text
     assert len(labelled_answers(db, labelled_run(db, "new"), METRIC).waiting) == 12
@@ -234,6 +237,36 @@ def test_deleted_texts_are_told(served: Served, db: Database) -> None:
     # Nor does it take a label from a page that was opened before.
     assert client.post(at, data={"form": form, "value": "1", "note": "it quotes the deed"}).status_code == 404
     assert labels_of(db) == []
+
+
+def test_a_queue_ends_though_some_of_its_answers_were_deleted(served: Served, db: Database) -> None:
+    client, addresses = named(served, "ann"), [address(db, place=place) for place in range(6)]
+    for at in addresses[:2]:
+        give(client, at, "1")
+    delete_texts(db, "acme", utc_now())  # what was labelled stays
+    page = client.get(f"/label?client=acme&metric={METRIC}").text
+    assert "2 of 2: done" in page
+    assert "4 answers more were drawn, and deleted since." in page
+    assert "2 of 2, 4 deleted" in client.get("/label?client=acme").text
+    delete_texts(db, "acme", utc_now(), keep_baselines=False)
+    bob = named(served, "bob")
+    assert "All 6 that were drawn were deleted since: done" in bob.get(f"/label?client=acme&metric={METRIC}").text
+
+
+def test_by_a_metric_without_a_judge_none_is_named(served: Served, db: Database) -> None:
+    metric, run = "overlap.faithfulness", labelled_run(db, "acme")
+    ids = [row.result_id or "" for row in result_storage.run_items(db, run.id)]
+    save_scores(db, run.id, [(each, metric, "1", Outcome.scored(0.87)) for each in ids])
+    save_summaries(db, run.id, [summary(metric, 0.87, len(ids))])
+    draw(db, run, metric, size=6)
+    client = named(served, "ann")
+    at = f"/label?client=acme&run={run.id}&metric={metric}&answer={labelled_answers(db, run, metric).drawn[0]}"
+    assert "What the metric gave is shown once you have labelled the answer." in client.get(at).text
+    after = client.get(f"/{give(client, at, '1').headers['location']}").text
+    assert "Saved: good. The metric gave .87 (good)." in after
+    overview = client.get(f"/label?client=acme&run={run.id}&metric={metric}").text
+    assert f"label 4 more answers: rageval labels queue --client acme --metric {metric}" in overview
+    assert "judge" not in overview.partition("<main>")[2].partition("</main>")[0]
 
 
 def test_who_has_labelled_all_sees_what_comes_of_it(served: Served, db: Database) -> None:

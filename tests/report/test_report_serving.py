@@ -182,6 +182,24 @@ def test_who_guesses_must_wait_and_nobody_else(served: Served) -> None:
     assert log_in(client).status_code == 303
 
 
+def test_who_guesses_at_the_endpoints_must_wait_and_nobody_else(served: Served) -> None:
+    def ask(token: str, **headers: str) -> httpx.Response:
+        return served.browser(Authorization=f"Bearer {token}", **headers).get(f"{PREFIX}/datasets")
+
+    for _ in range(MOST_FAILURES):
+        assert served.browser().get(f"{PREFIX}/datasets").status_code == 401  # nothing was guessed
+    for _ in range(MOST_FAILURES):
+        assert ask("a-guess").status_code == 401
+        served.now[0] += 1
+    refused = ask(TOKEN)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, str(FAILURES_S - MOST_FAILURES))
+    assert "too many wrong tokens" in refused.json()["detail"]
+    assert log_in(served.browser()).status_code == 429
+    assert ask(TOKEN, **{"X-Forwarded-For": "192.0.2.7"}).status_code == 200
+    served.now[0] += FAILURES_S - MOST_FAILURES
+    assert ask(TOKEN).status_code == 200
+
+
 def test_the_login_leads_nowhere_but_to_a_report(served: Served) -> None:
     for after in (
         *("//evil.example.com", "https://evil.example.com/", "/\\evil.example.com", "\\\\evil.example.com", "evil.com"),

@@ -165,13 +165,14 @@ def test_an_evaluation_is_written_with_all_three_metrics_and_its_contexts(run: R
     assert all(len(row["contexts"]) == len(row["context_ids"]) > 0 for row in rows)
 
 
-def test_systems_are_ranked_by_faithfulness_or_by_another_metric(run: Run, history: History) -> None:
+def test_systems_are_ranked_by_the_gate_s_metric_by_faithfulness_or_by_another(run: Run, history: History) -> None:
     def page(*objective: str) -> str:
         assert run("report", "--client", "acme", *objective).code == 0
         [path] = (history.project.folder / "home" / "reports").glob("acme-*.html")
         return path.read_text(encoding="utf-8")
 
-    assert "leads by faithfulness (overlap)" in page()
+    assert "Ranked by hit rate@" in page()
+    assert "leads by faithfulness (overlap)" in page("--objective", "faithfulness")
     for name in ("context_correctness", "overlap.context_correctness"):
         assert "bm25 leads by context correctness (overlap) (1.00)" in page("--objective", name)
     with sqlite3.connect(history.project.folder / "home" / "rageval.sqlite3") as database:

@@ -1,6 +1,7 @@
 """Opening a history database: new, current, shared by several processes, wrong, or not there at all."""
 
 import multiprocessing
+import os
 import stat
 import subprocess
 import sys
@@ -185,6 +186,17 @@ def test_an_unusable_url_is_one_line_without_its_password(url: str, said: str) -
     assert "s3cret" not in message
     assert "\n" not in message
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_schema_that_postgresql_does_not_have_is_named_with_what_makes_it() -> None:
+    server = os.environ.get("RAGEVAL_TEST_POSTGRES_URL")
+    if not server:
+        pytest.skip("RAGEVAL_TEST_POSTGRES_URL is not set")
+    url = sa.make_url(server).update_query_dict({"options": "-csearch_path=not_there"})
+    with pytest.raises(DatabaseError) as refused:
+        open_database(url.render_as_string(hide_password=False))
+    assert "there is no schema not_there, or this user may not use it" in str(refused.value)
+    assert str(refused.value).endswith("CREATE SCHEMA not_there;")
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.tables import evaluation_runs
 from rageval_dagster.telling.standing import tone_of_client
 from rageval_dagster.telling.verdicts import Tone, headline, verdict_of
@@ -82,13 +83,13 @@ def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
             {"wrong": 10},
             {"wrong": 60, "corpus": "corpus-2"},
             "worse",
-            "Regressed since DATE: MRR .95 to .70; the documents changed (",
+            "Regressed since DATE against the baseline of DATE: MRR .95 to .70; the documents changed (",
         ),
         (
             {},
             {"wrong": 50, "index": "index-2"},
             "worse",
-            "Regressed since DATE: MRR 1.00 to .75; the index changed (re-embedded).",
+            "Regressed since DATE against the baseline of DATE: MRR 1.00 to .75; the index changed (re-embedded).",
         ),
         (
             {"wrong": 60},
@@ -96,7 +97,12 @@ def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
             "better",
             "Passed, and better since DATE: MRR .70 to 1.00; the system changed (",
         ),
-        ({}, {"wrong": 8}, "unclear", "Unclear since DATE: MRR 1.00 to .96, which may be chance; nothing changed."),
+        (
+            {},
+            {"wrong": 8},
+            "unclear",
+            "Unclear since DATE against the baseline of DATE: MRR 1.00 to .96, which may be chance; nothing changed.",
+        ),
     ],
 )
 def test_a_run_against_its_baseline(
@@ -106,6 +112,21 @@ def test_a_run_against_its_baseline(
     found, said = told(sqlite_db, night(sqlite_db, dataset, "n2", **after))
     assert found == tone
     assert shape(said).startswith(sentence)
+
+
+def test_the_first_night_that_was_worse_is_named_and_the_baseline_beside_it(
+    sqlite_db: Database, dataset: Dataset
+) -> None:
+    """The baseline is of May, all is well until the 11th, and from the 12th of November on it is not."""
+    nights = [(5, 3, 0), (11, 11, 0), (11, 12, 60), (11, 13, 60)]
+    for month, day, wrong in nights:
+        judged = night(sqlite_db, dataset, f"n{month}-{day}", wrong=wrong)
+        with sqlite_db.begin() as connection:
+            at = datetime(2026, month, day, 2, 0, tzinfo=UTC)
+            mine = evaluation_runs.c.id == judged.evaluation.id
+            connection.execute(sa.update(evaluation_runs).where(mine).values(started_at=at))
+    said = told(sqlite_db, judged_before(sqlite_db, get_evaluation(sqlite_db, len(nights))))[1]
+    assert said.startswith("Regressed since 12 November 2026 against the baseline of 3 May 2026: MRR 1.00 to .70")
 
 
 def test_what_is_not_kept_any_more_is_not_named(sqlite_db: Database, dataset: Dataset) -> None:

@@ -14,6 +14,7 @@ from rageval_dagster.benchmark.by_rule.terms import (
     QUOTES,
     Surroundings,
     Term,
+    in_lower_case,
     plain_words,
 )
 from rageval_dagster.languages import articles, leading, stop_words, verbs
@@ -103,9 +104,9 @@ def _noun(text: str, start: int, named: Collection[Term], around: Surroundings) 
     may_tell = " " in plain or not verbs(around.language)
     if not within and not (may_tell and any(len(word) > 2 and word not in around.common for word in words(plain))):
         return None
-    opening, _, rest = plain.partition(" ")
-    if start == 0 and opening[1:].islower() and opening.casefold() in around.in_lower_case:
-        plain = f"{opening.lower()} {rest}".strip()
+    if start == 0 and plain.partition(" ")[0][1:].islower():
+        names = [term.text for term in named if term.kind == "name"]
+        plain = in_lower_case(plain, around.text, around.language, names)
     kinds = {term.kind for term in within}
     kind = "identifier" if "identifier" in kinds else "name" if "name" in kinds else "noun"
     return Term(plain, kind, start)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -17,6 +17,9 @@ MAX_CHARACTERS = 60
 MAX_NAME_WORDS = 5
 AGAIN = 2
 """So often a passage says what it is about, or more."""
+
+CAPITALISED = frozenset({"de", "lb"})
+"""The languages in which any noun has a capital."""
 
 QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e«»"
 EDGES = f"{QUOTES}*_.,;:!?()[]"
@@ -72,6 +75,18 @@ class Surroundings:
         return Counter(content_words(self.text, self.language))
 
 
+def in_lower_case(phrase: str, text: str, language: str | None, names: Iterable[str] = ()) -> str:
+    """A phrase that opens a line, with its first letter in lower case where the text has that very phrase so.
+
+    Not where its first word is part of one of the names, or, in a language that tells nouns by capitals, a noun.
+    """
+    opening, lower = phrase.split(" ", maxsplit=1)[0], phrase[:1].lower() + phrase[1:]
+    is_noun = language in CAPITALISED and re.search(rf"(?<=[\w,;] ){re.escape(opening)}(?!\w)", text)
+    is_name = any(opening in name.split() for name in names)
+    is_said = re.search(rf"(?<!\w){re.escape(lower)}(?!\w)", text)
+    return lower if is_said and not is_noun and not is_name else phrase
+
+
 def terms(sentence: str, around: Surroundings) -> list[Term]:
     """The terms of a sentence in its order, none within another; identifiers first, then names and years.
 
@@ -113,7 +128,7 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
 
 def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
     """Runs of words with capitals, with particles such as "von" between them; in German they may be any nouns."""
-    if around.language in (None, "de", "lb"):
+    if around.language is None or around.language in CAPITALISED:
         return
     without = stop_words(around.language)
     runs: list[list[re.Match[str]]] = [[]]

@@ -1,13 +1,14 @@
 """What a sentence is about: the heading, title, file name or name that tells its document from others."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, file_name
 from rageval_dagster.benchmark.by_rule.prose import entry, without_number, words
-from rageval_dagster.benchmark.by_rule.terms import content_words
+from rageval_dagster.benchmark.by_rule.terms import content_words, in_lower_case
 from rageval_dagster.languages import articles, stop_words
 from rageval_dagster.text import is_character
 
@@ -64,7 +65,7 @@ def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
     if chunk.has_document:
         name = file_name(chunk.document_id)
         if _is_readable(name) and _tells(name, language) and name in spoken:
-            yield Topic(name, chunk.document_id)
+            yield Topic(_as_written(name, passage), chunk.document_id)
     if chunk.document_id in facts.names:
         yield Topic(facts.names[chunk.document_id], chunk.document_id)
 
@@ -86,8 +87,20 @@ def _within_a_sentence(heading: str, passage: Passage) -> str:
         topic = topic[label.end() :]
     first, _, rest = topic.partition(" ")
     topic = f"{first.lower()} {rest}" if rest and first in {"A", "An", "The"} else topic
-    lower = topic[:1].lower() + topic[1:]
-    return lower if " " in topic and any(lower in sentence.text for sentence, *_ in passage.sentences) else topic
+    if " " not in topic:
+        return topic
+    names = [term.text for *_, named in passage.sentences for term in named if term.kind == "name"]
+    return in_lower_case(topic, _text(passage), passage.language, names)
+
+
+def _as_written(name: str, passage: Passage) -> str:
+    """A file's name, which mostly is in lower case, as the passage writes it within its sentences: "Urlaub"."""
+    found = re.findall(rf"(?<=[\w,;] ){re.escape(name)}(?!\w)", _text(passage), re.IGNORECASE)
+    return Counter(found).most_common(1)[0][0] if found else name
+
+
+def _text(passage: Passage) -> str:
+    return " ".join(sentence.text for sentence, *_ in passage.sentences)
 
 
 def _is_readable(name: str) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.by_rule.generator import generate
-from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles
+from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles, without_number
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases, subject
 from rageval_dagster.benchmark.by_rule.terms import Surroundings, in_lower_case, terms
 from rageval_dagster.benchmark.related import Related
@@ -520,6 +520,52 @@ def test_noun_phrases_are_found_between_articles_or_prepositions_and_what_follow
     language: str, sentence: str, expected: list[str]
 ) -> None:
     assert [term.text for term in noun_phrases(sentence, language)] == expected
+
+
+def test_a_list_of_contents_gives_no_title() -> None:
+    contents = ["Scheme", "Local Prefix", "Is Local", "Parse Address", "Object", "As String"]
+    text = "This class should rarely be used directly by anybody."
+    assert titles("\n\n".join(["Attribute Links", "Uses", text])) == ["Attribute Links", "Uses"]
+    assert titles("\n\n".join([*contents, text])) == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Teil I. Erste Schritte", "Erste Schritte"),
+        ("第3章 勘定科目", "勘定科目"),
+        ("C.11. 10. FUTURE REVISIONS", "FUTURE REVISIONS"),
+        ("3.1 Über uns", "Über uns"),
+        ("Windows 10", "Windows 10"),
+    ],
+)
+def test_the_number_of_a_section_is_no_part_of_its_heading(heading: str, expected: str) -> None:
+    assert without_number(heading) == expected
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        'The captain said that "the ferry to Oslo was never late in all of its years.',
+        "The captain of the ferry said that the crew . . . was never late in its years.",
+        "The captain of the ferry said “the crew was never late in all of its years.",
+    ],
+)
+def test_what_is_left_open_or_left_out_is_no_sentence(sentence: str) -> None:
+    assert sentences(sentence, "en") == []
+
+
+def test_the_number_of_a_footnote_makes_no_identifier() -> None:
+    around = Surroundings("", "en", in_lower_case={"use"})
+    assert [term.text for term in terms("Compilers warn about its use98 and about utf8 alike.", around)] == ["utf8"]
+
+
+def test_a_long_document_is_searched_for_by_a_subject_or_identifier() -> None:
+    told = "In winter the sailors of the harbour put {} on the wooden ferries, without any light in their cold cabins."
+    for named, number in (("tar", 0), ("berth_list", 1)):
+        text = f"{told.format(named)} They said in spring that the ferries were sold to another town."
+        made = items(generate([Chunk("a", text, "1", title="Harbour Guide")], 0, {"1": 90}))
+        assert sum("wooden ferries" in item.question for item in made) == number
 
 
 def test_no_query_is_made_of_names_that_other_documents_have_too() -> None:

@@ -24,6 +24,8 @@ MAX_CASELESS_TITLE_WORDS = 8
 """A longer first line in a script without capitals is the first line of a paragraph."""
 
 MAX_ENTRY_CHARACTERS = 80
+MAX_TITLES = 5
+"""More headings at once are a list of contents."""
 
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
@@ -133,7 +135,8 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
 
 
 def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
-    """The headings that a document opens with, without the name of its site; none where it opens with prose.
+    """The headings that a document opens with, without the name of its site; none where it opens with prose, or with
+    a list of contents.
 
     Args:
         text: the beginning of a document.
@@ -148,7 +151,7 @@ def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
             found.append(name)
         if _ends(body):
             break
-    return found
+    return found if len(found) <= MAX_TITLES else []
 
 
 def line_key(line: str) -> str:

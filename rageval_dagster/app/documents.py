@@ -49,6 +49,7 @@ def ingest(
             overlap=overlap,
             progress=progress,
             embed_again=embed_again,
+            keep_out=[settings.home, settings.report_dir],
         )
     if report.added or report.removed:
         ensure_client(db, client)

@@ -18,7 +18,7 @@ from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.cache import CachedEmbedder
 from rageval_dagster.embedding.models import Embedder, load_embedder
-from rageval_dagster.errors import EmbeddingError, IngestError, LeaseHeldError
+from rageval_dagster.errors import EmbeddingError, IngestError, LeaseHeldError, StoreError
 from rageval_dagster.experiments.definition import (
     CHUNK_OVERLAP,
     CHUNK_SIZE,
@@ -179,12 +179,17 @@ def open_copy(settings: Settings, experiment: Experiment, cut: Cut) -> tuple[Chr
 
     Raises:
         EmbeddingError: it could not be made.
+        StoreError: it is not made yet.
     """
     folder = _folder(settings, experiment, cut)
     if not (folder / _MADE).exists():
         failed = folder / _FAILED
-        why = failed.read_text(encoding="utf-8") if failed.exists() else "it is not made yet"
-        raise EmbeddingError(f"no copy of the documents: {why}")
+        if failed.exists():
+            raise EmbeddingError(f"no copy of the documents: {failed.read_text(encoding='utf-8')}")
+        raise StoreError(
+            f"experiment {experiment.number}: the copies of the documents are not made yet; make the asset "
+            "experiment_copies of its partition first"
+        )
     return open_store(_settings_of(settings, folder)), _open_list(folder)
 
 

@@ -48,6 +48,8 @@ from rageval_dagster.storage.run_requests import freeze
 from rageval_dagster.text import plural
 
 MOST_COMBINATIONS = 100_000
+_SHORT = 16
+"""So many characters are shown of each end of a long value."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,14 @@ def characters_of(path: Path) -> int:
 def named(configuration: Configuration) -> str:
     """`chunk_size = 400, retriever = "bm25"`: a configuration in a line."""
     return ", ".join(f"{name} = {_toml(value)}" for name, value in configuration.items())
+
+
+def with_short_values(configuration: Configuration) -> dict[str, Value]:
+    """The same with the middle of long texts left out, such as of prompts and paths: for lists, and for Dagster."""
+    return {
+        name: f"{value[:_SHORT]}…{value[-_SHORT:]}" if isinstance(value, str) and len(value) > 2 * _SHORT else value
+        for name, value in configuration.items()
+    }
 
 
 def _toml(value: Value) -> str:

@@ -86,6 +86,7 @@ def experiment_trials(
     context: dg.AssetExecutionContext, config: Trials, rageval_database: HistoryDatabase
 ) -> dg.MaterializeResult[Any]:
     """What a configuration comes to on the questions that it is asked next, or all of an experiment: scores by ids."""
+    from rageval_dagster.experiments.opening import named, with_short_values
     from rageval_dagster.experiments.standing import batches_of
     from rageval_dagster.experiments.trial import run_trial
     from rageval_dagster.report.experiment import so_far
@@ -108,6 +109,8 @@ def experiment_trials(
                 told = time.monotonic()
                 context.log.info(f"answers of this round: {asked}/{total}")
         told_of = _shown(report if len(batches) == 1 else {"asked": asked})
+        if len(batches) == 1:
+            told_of = {"configuration": named(with_short_values(batches[0].configuration)), **told_of}
         pictures = {name: dg.MetadataValue.md(text) for name, text in so_far(db, experiment.number).items()}
     return dg.MaterializeResult(metadata={**told_of, **report_link(experiment.number), **pictures})
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 OPEN_JOB = "rageval_experiment_open"
 SENSOR = "rageval_experiments"
-INTERVAL_S = 30
+INTERVAL_S = 10
 REQUESTS = 20
 """Runs asked for in one tick."""
 UNHELD_S = 120
@@ -137,11 +137,11 @@ def end_dead_runs(instance: dg.DagsterInstance, db: Database, numbers: Collectio
 
 
 class Opening(dg.Config):
-    """An experiment's definition: the file that it stands in, or its tables themselves."""
+    """Where an experiment's definition stands: its values are nothing for Dagster's storage."""
 
-    file: str = ""
-    experiment: dict[str, Any] = Field(default={})
-    parameters: dict[str, Any] = Field(default={})
+    file: str = Field(
+        default="experiment.toml", description="The definition's file; relative to the folder of rageval.toml."
+    )
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -150,26 +150,21 @@ def rageval_definition(
     context: dg.OpExecutionContext, config: Opening, rageval_database: HistoryDatabase
 ) -> Iterator[dg.Output]:
     """Checks a definition and opens the experiment; the sensor rageval_experiments then launches its runs."""
-    from pathlib import Path
-
     from rageval_dagster.experiments.definition import read_definition
     from rageval_dagster.experiments.opening import checked, opened
 
     db, settings = rageval_database.open(), load_settings()
-    if config.file:
-        path = Path(config.file).expanduser()
-        tables, where = read_definition(path), path.name
-    else:
-        tables, where = {"experiment": config.experiment, "parameters": config.parameters}, "the run's configuration"
-    experiment = opened(db, settings, checked(db, settings, tables, where), "launchpad")
-    _ensure_partition(context.instance, experiment_key(experiment.client_id, experiment.number))
-    context.log.info(f"experiment {experiment.number} is open; the sensor {SENSOR} launches its runs")
+    path = settings.path(config.file)
+    experiment = opened(db, settings, checked(db, settings, read_definition(path), path.name), "launchpad")
+    key = experiment_key(experiment.client_id, experiment.number)
+    _ensure_partition(context.instance, key)
+    context.log.info(f"experiment {experiment.number} is open: the sensor {SENSOR} launches its runs, partition {key}")
     yield dg.Output(None, metadata={"experiment": experiment.number, **report_link(experiment.number)})
 
 
 @dg.job(
     name=OPEN_JOB,
-    description="Opens an experiment from its definition; the sensor rageval_experiments goes on with it.",
+    description="Opens an experiment from its definition's file; the sensor rageval_experiments goes on with it.",
     executor_def=dg.in_process_executor,
 )
 def experiment_open_job() -> None:

@@ -78,6 +78,11 @@ def load_embedder(name: str, settings: Settings) -> Embedder:
     return TransformerEmbedder(name)
 
 
+def is_on_this_machine(name: str) -> bool:
+    """Whether the embedding model is the default one or a folder: nobody is asked for anything."""
+    return not name.startswith(ENDPOINT_PREFIX) and not _is_hub_name(name)
+
+
 def _is_hub_name(name: str) -> bool:
     return name not in DEFAULT_MODEL_NAMES and not name.startswith(ENDPOINT_PREFIX) and not _is_path(name)
 

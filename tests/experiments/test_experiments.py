@@ -6,8 +6,10 @@ from importlib import resources
 
 import pytest
 
+from rageval_dagster.app.experiment import application
 from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
+from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.experiments.copies import WithoutVectors
 from rageval_dagster.experiments.definition import read_definition
@@ -20,6 +22,7 @@ from tests.experiments.small import CHUNKINGS, CLIENT, OTHERS_WORDS, alike, call
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, documents, holding
 from tests.rag.rag_server import Asked, RagServer, Reply, answering
+from tests.rag.tiny_reranker import tiny_reranker
 
 
 def add_client(project: Project, client: str, text: str) -> None:
@@ -274,3 +277,29 @@ def test_chunkings_find_the_same_evidence_in_their_own_chunks(answered: Project)
     hits = {row["configuration"]["chunk_size"]: row["scores"] for row in summary["configurations"]}
     assert hits[0]["retrieval.hit_rate_at_k"]["mean"] == 1.0, "a whole document always holds it"
     assert 0.3 < hits[60]["retrieval.mrr"]["mean"] < hits[0]["retrieval.mrr"]["mean"]
+
+
+def test_a_reranker_is_tried_beside_none_and_applied_by_its_whole_path(answered: Project) -> None:
+    texts = [row["text"] for row in documents("lighthouse")]
+    model = tiny_reranker(answered.folder / "tiny", texts)
+    text = f"""
+[experiment]
+client = "{CLIENT}"
+objective = "retrieval.mrr"
+[parameters]
+reranker = ["", "tiny"]
+retriever = ["bm25"]
+"""
+    file = definition(answered.folder, text)
+    summary = driven(answered, file)
+    found = {row["configuration"]["reranker"]: row["mean"] for row in summary["configurations"]}
+    assert found.keys() == {"", str(model)}
+    assert found[""] > found[str(model)], "random weights know less than BM25"
+    [number] = [row["number"] for row in summary["configurations"] if row["configuration"]["reranker"]]
+    tables, command = application(answered.settings, answered.database(), 1, number)
+    assert (tables["clients", CLIENT], command) == ({"reranker": str(model), "system": "bm25"}, None)
+    file.write_text(text.replace('"tiny"', '"./nowhere"'), encoding="utf-8")
+    with pytest.raises(
+        SettingsError, match=r"experiment.toml \[parameters\] reranker: reranker ./nowhere: no model in"
+    ):
+        checked(answered.database(), answered.settings, read_definition(file), file.name)

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from rageval_dagster.app.experiment import application
+from rageval_dagster.app.experiment import application, forecast
 from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import SettingsError
@@ -303,3 +303,18 @@ retriever = ["bm25"]
         SettingsError, match=r"experiment.toml \[parameters\] reranker: reranker ./nowhere: no model in"
     ):
         checked(answered.database(), answered.settings, read_definition(file), file.name)
+
+
+def test_embedding_time_is_measured_on_a_few_texts_and_not_where_an_endpoint_would_be_asked(
+    answered: Project, server: ScriptedServer
+) -> None:
+    settings, db = answered.settings, answered.database()
+    for models, is_measured in (("", True), ('embedding_model = ["openai:one", "openai:two"]', False)):
+        text = CHUNKINGS.replace('"bm25"', '"dense"') + models
+        asked = checked(db, settings, read_definition(definition(answered.folder, text)), "experiment.toml")
+        found = forecast(db, asked)
+        assert found["texts_to_embed"] > 0
+        least, most = found["embedding_seconds_at_least"], found["embedding_seconds_at_most"]
+        assert 0 < least <= most if is_measured else (least, most) == (None, None)
+    assert server.requests == []
+    assert list_experiments(db) == []

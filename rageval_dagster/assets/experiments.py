@@ -86,7 +86,7 @@ def experiment_trials(
     context: dg.AssetExecutionContext, config: Trials, rageval_database: HistoryDatabase
 ) -> dg.MaterializeResult[Any]:
     """What a configuration comes to on the questions that it is asked next, or all of an experiment: scores by ids."""
-    from rageval_dagster.experiments.opening import named, with_short_values
+    from rageval_dagster.experiments.spaces import named, with_short_values
     from rageval_dagster.experiments.standing import batches_of
     from rageval_dagster.experiments.trial import run_trial
     from rageval_dagster.report.experiment import so_far

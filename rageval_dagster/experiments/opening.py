@@ -13,7 +13,6 @@ from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.experiments.copies import Cut, cut_of, make_copies, writing_files
 from rageval_dagster.experiments.definition import (
-    Configuration,
     Definition,
     Value,
     check_definition,
@@ -48,8 +47,6 @@ from rageval_dagster.storage.run_requests import freeze
 from rageval_dagster.text import plural
 
 MOST_COMBINATIONS = 100_000
-_SHORT = 16
-"""So many characters are shown of each end of a long value."""
 
 
 @dataclass(frozen=True)
@@ -254,22 +251,3 @@ def characters_of(path: Path) -> int:
     """About how many characters the documents at a path have: their bytes."""
     files: Sequence[Path] = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
     return math.ceil(sum(each.stat().st_size for each in files))
-
-
-def named(configuration: Configuration) -> str:
-    """`chunk_size = 400, retriever = "bm25"`: a configuration in a line."""
-    return ", ".join(f"{name} = {_toml(value)}" for name, value in configuration.items())
-
-
-def with_short_values(configuration: Configuration) -> dict[str, Value]:
-    """The same with the middle of long texts left out, such as of prompts and paths: for lists, and for Dagster."""
-    return {
-        name: f"{value[:_SHORT]}…{value[-_SHORT:]}" if isinstance(value, str) and len(value) > 2 * _SHORT else value
-        for name, value in configuration.items()
-    }
-
-
-def _toml(value: Value) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from rageval_dagster.experiments.applying import command_for, lines_of, settings_for
 from rageval_dagster.experiments.copies import delete_copies, folder_of, writing_files
 from rageval_dagster.experiments.definition import settings_of
-from rageval_dagster.experiments.opening import named, with_short_values
 from rageval_dagster.experiments.results import NO_WINNER, summary_of, verdict, write_results
+from rageval_dagster.experiments.spaces import named, with_short_values
 from rageval_dagster.experiments.standing import Standing, standing
 from rageval_dagster.markdown import escaped, table
 from rageval_dagster.report.charts import Bar, Dot, address, bars, scatter

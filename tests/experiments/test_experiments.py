@@ -23,6 +23,7 @@ from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, documents, holding
 from tests.rag.rag_server import Asked, RagServer, Reply, answering
 from tests.rag.tiny_reranker import tiny_reranker
+from tests.report.served import serving
 
 
 def add_client(project: Project, client: str, text: str) -> None:
@@ -318,3 +319,27 @@ def test_embedding_time_is_measured_on_a_few_texts_and_not_where_an_endpoint_wou
         assert 0 < least <= most if is_measured else (least, most) == (None, None)
     assert server.requests == []
     assert list_experiments(db) == []
+
+
+def test_the_report_is_served_from_the_beginning_to_those_who_are_logged_in(varied: Project) -> None:
+    file, db = own(varied, "right", "silent"), varied.database()
+    with serving(db, varied.settings.home) as served:
+        client = served.logged_in()
+        assert "There are no experiments yet" in client.get("/reports/experiments.html").text
+        driven(varied, file, most=2)
+        for path in ("/reports/experiments.html", "/reports/experiment-1.html"):
+            answer = served.browser().get(path)
+            assert (answer.status_code, answer.headers["location"]) == (303, f"../login?next={path.rpartition('/')[2]}")
+        assert '<a href="experiment-1.html">1: acme, running, ' in client.get("/reports/experiments.html").text
+        assert "It goes on" in client.get("/reports/experiment-1.html").text
+        driven(varied, file)
+        page = client.get("/reports/experiment-1.html").text
+        written = (varied.settings.home / "experiments" / CLIENT / "1" / "report.html").read_text(encoding="utf-8")
+        assert re.sub(r'<a href="(experiments.html|../label|../logout)">[^<]*</a>', "", page) == written
+        for unknown in (
+            "experiment-2.html",
+            "experiment-999999999.html",
+            "experiment-1.html.html",
+            "experiment-01x.html",
+        ):
+            assert client.get(f"/reports/{unknown}").status_code == 404

@@ -17,6 +17,7 @@ def let_leases_expire(db: Database) -> None:
     db.execute(sa.update(clients).where(held).values(lease_expires_at=LONG_AGO), checked=False)
 
 
-def let_experiments_fall_silent(instance: dg.DagsterInstance) -> None:
-    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+def let_experiments_fall_silent(instance: dg.DagsterInstance, run_ids: list[str] | None = None) -> None:
+    """Those of the runs, or (None) all that are at work."""
+    for run in instance.get_runs(dg.RunsFilter(run_ids=run_ids, statuses=[dg.DagsterRunStatus.STARTED])):
         instance.add_run_tags(run.run_id, {ALIVE_TAG: LONG_AGO.isoformat()})

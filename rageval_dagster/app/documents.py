@@ -52,6 +52,7 @@ def ingest(
             progress=progress,
             embed_again=embed_again,
             warn=lambda said: tell(f"warning: {said}"),
+            keep_out=[settings.home, settings.report_dir],
         )
     if report.added or report.removed:
         ensure_client(db, client)

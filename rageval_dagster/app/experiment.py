@@ -18,9 +18,6 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, get_experiment, list_experiments
 
-SECONDS_PER_TEXT = 0.01
-"""What embedding a chunk takes on one core, about, by the default model."""
-
 
 def check(settings: Settings, db: Database, file: Path, documents: Path | None) -> Asked:
     """A definition's file, checked; see `experiments.opening.checked`."""
@@ -28,7 +25,7 @@ def check(settings: Settings, db: Database, file: Path, documents: Path | None) 
 
 
 def forecast(db: Database, asked: Asked) -> dict[str, Any]:
-    """The upper bound of what an experiment takes; nothing is asked or made. What is cached already is counted, too."""
+    """The upper bound of what an experiment takes; nothing is asked or kept. What is cached already is counted, too."""
     definition, settings = asked.definition, asked.settings
     most = min(definition.budget.answers, len(asked.space) * len(asked.items))
     k = max([int(value) for value in definition.parameters.get("number_of_chunks", [settings.k])])
@@ -53,7 +50,7 @@ def forecast(db: Database, asked: Asked) -> dict[str, Any]:
         "judge calls": judged,
         "tokens": sum(each["tokens"] for each in work),
         "cost_usd": None if None in costs else sum(costs),
-        **forecast_copies(settings, definition, asked.cuts, characters, SECONDS_PER_TEXT),
+        **forecast_copies(settings, definition, asked.cuts, characters),
     }
 
 

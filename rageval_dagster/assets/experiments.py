@@ -19,8 +19,12 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, get_experiment
 from rageval_dagster.storage.leases import beating, database_now
 from rageval_dagster.storage.tables import experiment_results
+from rageval_dagster.telling.links import ReportLinks
 
 experiments_partitions = dg.DynamicPartitionsDefinition(name=EXPERIMENTS_PARTITIONS)
+
+EXPERIMENT_TAG = "rageval/experiment"
+"""The number of the experiment that a run is of."""
 
 ALIVE_TAG = "rageval/alive"
 """When a run's process last said, by the history database's clock, that it works; after a kill nobody does."""
@@ -39,18 +43,10 @@ def keys_of_client(keys: Iterable[str], client_id: str) -> list[str]:
     return [key for key in keys if key.partition(":")[2] == partition_key(client_id)]
 
 
-class Batch(dg.Config):
-    """Questions by their ids, and the configuration that is asked them."""
-
-    configuration: dict[str, Any]
-    questions: list[str]
-
-
 class Trials(dg.Config):
-    """What is to be asked, one batch after another; `until` is a time (Unix) after which none is begun, 0: never."""
+    """How a run works; what it asks, the history knows by its partition."""
 
-    batches: list[Batch] = Field(default=[])
-    until: float = 0.0
+    until: float = Field(default=0.0, description="A time (Unix) after which no further batch is begun; 0: never.")
 
 
 @dg.asset(
@@ -72,7 +68,7 @@ def experiment_copies(
     def progress(done: int, total: int, what: str) -> None:
         context.log.info(f"copies: {done}/{total} {what}".rstrip())
 
-    with _alive(context, db):
+    with _alive(context, db, experiment):
         return dg.MaterializeResult(metadata=_shown(prepare(db, load_settings(), experiment, progress)))
 
 
@@ -89,22 +85,21 @@ def experiment_copies(
 def experiment_trials(
     context: dg.AssetExecutionContext, config: Trials, rageval_database: HistoryDatabase
 ) -> dg.MaterializeResult[Any]:
-    """What a configuration comes to on some questions: ids and scores. Choose an experiment under Partitions."""
+    """What a configuration comes to on the questions that it is asked next, or all of an experiment: scores by ids."""
+    from rageval_dagster.experiments.spaces import named, with_short_values
+    from rageval_dagster.experiments.standing import batches_of
     from rageval_dagster.experiments.trial import run_trial
     from rageval_dagster.report.experiment import so_far
 
     db = rageval_database.open()
     experiment = _experiment(db, context.partition_key)
-    if not config.batches:
-        raise RagevalError(
-            "which questions a configuration is asked is for the search to say: go on with the experiment by "
-            "`rageval experiment run FILE`, or turn on the sensor rageval_experiments"
-        )
     settings = load_settings()
-    total, asked, told = sum(len(batch.questions) for batch in config.batches), 0, time.monotonic()
-    report: Mapping[str, Any] = {}
-    with _alive(context, db):
-        for batch in config.batches:
+    told = time.monotonic()
+    with _alive(context, db, experiment):
+        batches = batches_of(db, experiment, _configuration(context.partition_key))
+        total, asked = sum(len(batch.questions) for batch in batches), 0
+        report: Mapping[str, Any] = {}
+        for batch in batches:
             if config.until and time.time() >= config.until:
                 break
             now = get_experiment(db, experiment.number)
@@ -113,18 +108,22 @@ def experiment_trials(
             if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
                 told = time.monotonic()
                 context.log.info(f"answers of this round: {asked}/{total}")
-    told_of = _shown(report if len(config.batches) == 1 else {"asked": asked})
-    pictures = {name: dg.MetadataValue.md(text) for name, text in so_far(db, experiment.number).items()}
-    return dg.MaterializeResult(metadata={**told_of, **pictures})
+        told_of = _shown(report if len(batches) == 1 else {"asked": asked})
+        if len(batches) == 1:
+            told_of = {"configuration": named(with_short_values(batches[0].configuration)), **told_of}
+        pictures = {name: dg.MetadataValue.md(text) for name, text in so_far(db, experiment.number).items()}
+    return dg.MaterializeResult(metadata={**told_of, **report_link(experiment.number), **pictures})
 
 
 @contextmanager
-def _alive(context: dg.AssetExecutionContext, db: Database) -> Iterator[None]:
+def _alive(context: dg.AssetExecutionContext, db: Database, experiment: Experiment) -> Iterator[None]:
     """Says for the length of a block that the run's process works; runs of experiments take no client's lease."""
 
     def say() -> bool:
         with suppress(DatabaseError, dg.DagsterError):  # it may answer again
-            context.instance.add_run_tags(context.run.run_id, {ALIVE_TAG: database_now(db).isoformat()})
+            # One that was launched by hand has no tag of its experiment yet.
+            tags = {EXPERIMENT_TAG: str(experiment.number), ALIVE_TAG: database_now(db).isoformat()}
+            context.instance.add_run_tags(context.run.run_id, tags)
         return True
 
     say()
@@ -139,6 +138,18 @@ def _experiment(db: Database, key: str) -> Experiment:
     if experiment is None or not keys_of_client([key], experiment.client_id):
         raise RagevalError(f"{key!r} is the partition of no experiment")
     return experiment
+
+
+def report_link(number: int) -> dict[str, Any]:
+    """Where `rageval serve` shows the experiment, from its beginning on; nothing where no address is set."""
+    url = ReportLinks(load_settings().report_base_url).experiment(number)
+    return {} if url is None else {"report": dg.MetadataValue.url(url)}
+
+
+def _configuration(key: str) -> int | None:
+    """The number of the configuration that a partition is of; None where it is of a whole experiment."""
+    number = key.partition(":")[0].partition(".")[2]
+    return int(number) if number.isdecimal() else None
 
 
 def _shown(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -176,7 +176,9 @@ def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
 
 def _clients_of_ended_runs(instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime) -> set[str]:
     filters = dg.RunsFilter(statuses=_ENDED, updated_after=since.astimezone(UTC) - OVERLAP)
-    keys = {record.dagster_run.tags.get("dagster/partition") for record in instance.get_run_records(filters)}
+    ended = [record.dagster_run for record in instance.get_run_records(filters)]
+    # The partitions of experiments are no clients.
+    keys = {run.tags.get("dagster/partition") for run in ended if run.job_name in (EVALUATION_JOB, BENCHMARK_JOB)}
     found: set[str] = set()
     for key in filter(None, keys):
         try:

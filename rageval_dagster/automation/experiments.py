@@ -1,14 +1,15 @@
 """Experiments in Dagster: their batches as runs, launched by a command here, or by a sensor for the run queue."""
 
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
 
-from rageval_dagster.assets.experiments import ALIVE_TAG, experiment_key, experiment_trials
+from rageval_dagster.assets.experiments import ALIVE_TAG, EXPERIMENT_TAG, experiment_key, experiment_trials, report_link
 from rageval_dagster.assets.partitions import EXPERIMENTS_PARTITIONS
 from rageval_dagster.automation.dagster_internals import partitions_at_work
 from rageval_dagster.automation.home import prepare_dagster_home
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
     from rageval_dagster.experiments.planning import Batch
 
 OPEN_JOB = "rageval_experiment_open"
-EXPERIMENT_TAG = "rageval/experiment"
 SENSOR = "rageval_experiments"
-INTERVAL_S = 30
+INTERVAL_S = 10
 REQUESTS = 20
 """Runs asked for in one tick."""
 UNHELD_S = 120
@@ -71,10 +71,9 @@ def run_experiment(
     key = experiment_key(experiment.client_id, number)
     copies, trials = defs.resolve_job_def(EXPERIMENT_COPIES_JOB), defs.resolve_job_def(EXPERIMENT_JOB)
     with dg.DagsterInstance.get() as instance:
-        end_dead_runs(instance, db, number)
+        end_dead_runs(instance, db, [number])
         _ensure_partition(instance, key)
-        at_work = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
-        if instance.get_runs_count(at_work):
+        if _started(instance, [number]):
             raise LeaseHeldError(
                 f"experiment {number} is at work in Dagster; wait for its runs to end, then run again (one that was "
                 f"killed is known to be after {max(TTL_S, UNHELD_S):.0f} s)"
@@ -85,15 +84,9 @@ def run_experiment(
             if until and time.time() >= until:
                 end_experiment(db, number, f"its {minutes:g} minutes are over")
             else:
-                _execute(instance, trials, key, experiment, trial_config(now.batches, until))
+                config = {"ops": {experiment_trials.op.name: {"config": {"until": until}}}} if until else {}
+                _execute(instance, trials, key, experiment, config)
         on_round(now.evaluations, now.most)
-
-
-def trial_config(batches: "Sequence[Batch]", until: float = 0.0) -> dict[str, Any]:
-    """The run configuration by which batches are asked."""
-    asked = [{"configuration": dict(batch.configuration), "questions": list(batch.questions)} for batch in batches]
-    config: dict[str, Any] = {"batches": asked, **({"until": until} if until else {})}
-    return {"ops": {experiment_trials.op.name: {"config": config}}}
 
 
 def _execute(
@@ -116,14 +109,26 @@ def _ensure_partition(instance: dg.DagsterInstance, *keys: str) -> None:
         instance.add_dynamic_partitions(EXPERIMENTS_PARTITIONS, missing)
 
 
-def end_dead_runs(instance: dg.DagsterInstance, db: Database, number: int) -> None:
-    """Tells Dagster that runs of the experiment failed whose process has not said for a while that it works."""
+def _started(instance: dg.DagsterInstance, numbers: Collection[int]) -> list[dg.RunRecord]:
+    """The runs of experiments that count as running; one that was launched by hand may have no tag of its own yet."""
+    found, wanted = [], {str(number) for number in numbers}
+    for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+        run = record.dagster_run
+        of = run.tags.get(EXPERIMENT_TAG)
+        if of is None and run.job_name in (EXPERIMENT_JOB, EXPERIMENT_COPIES_JOB):
+            of = re.split("[.:]", run.tags.get("dagster/partition", ""))[0]
+        if of in wanted:
+            found.append(record)
+    return found
+
+
+def end_dead_runs(instance: dg.DagsterInstance, db: Database, numbers: Collection[int]) -> None:
+    """Tells Dagster that runs of these experiments failed whose process has not said for a while that it works."""
     from rageval_dagster.storage.leases import database_now
     from rageval_dagster.storage.types import utc_now
 
     silent_since = database_now(db) - timedelta(seconds=TTL_S)
-    filters = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags={EXPERIMENT_TAG: str(number)})
-    for record in instance.get_run_records(filters):
+    for record in _started(instance, numbers):
         run = record.dagster_run
         alive = run.tags.get(ALIVE_TAG)
         late = record.create_timestamp < utc_now() - timedelta(seconds=UNHELD_S)
@@ -132,11 +137,11 @@ def end_dead_runs(instance: dg.DagsterInstance, db: Database, number: int) -> No
 
 
 class Opening(dg.Config):
-    """An experiment's definition: the file that it stands in, or its tables themselves."""
+    """Where an experiment's definition stands: its values are nothing for Dagster's storage."""
 
-    file: str = ""
-    experiment: dict[str, Any] = Field(default={})
-    parameters: dict[str, Any] = Field(default={})
+    file: str = Field(
+        default="experiment.toml", description="The definition's file; relative to the folder of rageval.toml."
+    )
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -145,26 +150,21 @@ def rageval_definition(
     context: dg.OpExecutionContext, config: Opening, rageval_database: HistoryDatabase
 ) -> Iterator[dg.Output]:
     """Checks a definition and opens the experiment; the sensor rageval_experiments then launches its runs."""
-    from pathlib import Path
-
     from rageval_dagster.experiments.definition import read_definition
     from rageval_dagster.experiments.opening import checked, opened
 
     db, settings = rageval_database.open(), load_settings()
-    if config.file:
-        path = Path(config.file).expanduser()
-        tables, where = read_definition(path), path.name
-    else:
-        tables, where = {"experiment": config.experiment, "parameters": config.parameters}, "the run's configuration"
-    experiment = opened(db, settings, checked(db, settings, tables, where), "launchpad")
-    _ensure_partition(context.instance, experiment_key(experiment.client_id, experiment.number))
-    context.log.info(f"experiment {experiment.number} is open; the sensor {SENSOR} launches its runs")
-    yield dg.Output(None, metadata={"experiment": experiment.number})
+    path = settings.path(config.file)
+    experiment = opened(db, settings, checked(db, settings, read_definition(path), path.name), "launchpad")
+    key = experiment_key(experiment.client_id, experiment.number)
+    _ensure_partition(context.instance, key)
+    context.log.info(f"experiment {experiment.number} is open: the sensor {SENSOR} launches its runs, partition {key}")
+    yield dg.Output(None, metadata={"experiment": experiment.number, **report_link(experiment.number)})
 
 
 @dg.job(
     name=OPEN_JOB,
-    description="Opens an experiment from its definition; the sensor rageval_experiments goes on with it.",
+    description="Opens an experiment from its definition's file; the sensor rageval_experiments goes on with it.",
     executor_def=dg.in_process_executor,
 )
 def experiment_open_job() -> None:
@@ -182,24 +182,29 @@ def experiment_sensor() -> dg.SensorDefinition:
         description="Launches the runs of experiments that were opened in the UI.",
     )
     @without_texts
-    def sensor(
-        context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase
-    ) -> dg.SensorResult | dg.SkipReason:
+    def sensor(context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase) -> dg.SensorResult:
+        from rageval_dagster.storage.experiments import experiments_with_work
+
+        db = rageval_database.open()
+        ours = experiments_with_work(db, "launchpad")
+        if not ours:  # what follows imports much
+            return dg.SensorResult(skip_reason="no experiment that was opened in the UI goes on")
         from rageval_dagster.experiments.standing import advance
         from rageval_dagster.report.experiment import finish, is_finished
-        from rageval_dagster.storage.experiments import list_experiments
 
-        db, settings = rageval_database.open(), load_settings()
-        ours = [each for each in list_experiments(db) if each.opened_by == "launchpad"]
+        settings = load_settings()
         running = [each for each in ours if each.ended_at is None]
         for experiment in ours:
             if experiment.ended_at is not None and not is_finished(settings, experiment):
                 finish(db, settings, experiment.number)  # a run of it ended it, such as at a budget
         requests: list[dg.RunRequest] = []
 
+        end_dead_runs(context.instance, db, [each.number for each in running])
+        at_work = partitions_at_work(context.instance, EXPERIMENT_JOB)
+
         def go_on(experiment: Experiment) -> None:
-            end_dead_runs(context.instance, db, experiment.number)
-            at_work = partitions_at_work(context.instance, EXPERIMENT_JOB)
+            if experiment_key(experiment.client_id, experiment.number) in at_work:
+                return  # somebody launched all of its round by hand
             copies = _copies_request(context.instance, experiment)
             if copies is not None:
                 requests.extend(copies)
@@ -276,5 +281,4 @@ def _trial_request(
         job_name=EXPERIMENT_JOB,
         partition_key=key,
         tags=tags,
-        run_config=trial_config([batch]),
     )

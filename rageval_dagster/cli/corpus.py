@@ -29,6 +29,8 @@ def ingest(
     say_new_client(client, meant, " (which leaves its collection in the document store)")
     if report.foreign_store:
         say("this Chroma was not made by rageval; the documents were written into it as you asked")
+    for folder in report.kept_out:
+        say(f"{folder} passed over: rageval keeps its own files there")
     for refusal in report.refused:
         say(f"refused: {refusal.file}: {refusal.reason}")
     if report.ignored:

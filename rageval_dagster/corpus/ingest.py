@@ -10,7 +10,7 @@ takes the place of the one before. Nothing else is ever removed: what other fold
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -57,7 +57,8 @@ class IngestReport:
     """What an ingestion did. `documents` are those read; `added`, `unchanged` and `removed` count chunks.
 
     `removed_documents` are the ids of documents that went with their files; `elsewhere` counts the documents that were
-    loaded from other folders, which stay. `ignored` counts files of other kinds.
+    loaded from other folders, which stay. `ignored` counts files of other kinds; `kept_out` are folders of rageval's
+    own.
     `foreign_store` is whether the embedded store was not made by rageval: the chunks were written into it all the
     same, because the user asked for that.
     """
@@ -71,6 +72,7 @@ class IngestReport:
     refused: list[Refusal]
     ignored: int
     foreign_store: bool
+    kept_out: list[str]
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "refused": [refusal._asdict() for refusal in self.refused]}
@@ -95,6 +97,7 @@ def ingest(
     progress: Progress | None = None,
     embed_again: bool = False,
     warn: Callable[[str], None] | None = None,
+    keep_out: Collection[Path] = (),
 ) -> IngestReport:
     """Loads a file, or a folder's .md .txt .html .pdf .jsonl files, for a client.
 
@@ -108,6 +111,7 @@ def ingest(
         overlap: characters that neighbouring chunks share, fewer than chunk_size.
         embed_again: unchanged chunks get a new vector, too.
         warn: is told before anything is embedded that the embedding model may not know the documents' language.
+        keep_out: folders that are not read where they stand in the folder: texts of all clients are in them.
 
     Raises:
         RagevalError: no client can have that name.
@@ -122,7 +126,7 @@ def ingest(
             "than the chunk size (a chunk size of 0 keeps documents whole)"
         )
     path = Path(os.path.realpath(Path(path).expanduser()))
-    listing = _list_files(path)
+    listing = _list_files(path, {Path(os.path.realpath(folder)) for folder in keep_out})
     foreign_store = store.is_foreign
     if store.has(client_id):
         store.ensure_client(client_id)
@@ -143,18 +147,23 @@ def ingest(
         refused=work.refused,
         ignored=listing.ignored,
         foreign_store=foreign_store,
+        kept_out=[folder.relative_to(path).as_posix() for folder in listing.kept_out],
     )
 
 
 class _Listing(NamedTuple):
-    """The files to read, sorted, which files and folders are refused unread, and how many files are of other kinds."""
+    """The files to read, sorted, which files and folders are refused unread, and how many files are of other kinds.
+
+    `kept_out` are folders of rageval's own.
+    """
 
     files: list[Path]
     refused: list[tuple[Path, str]]
     ignored: int
+    kept_out: list[Path]
 
 
-def _list_files(path: Path) -> _Listing:
+def _list_files(path: Path, keep_out: Collection[Path]) -> _Listing:
     """What stands at a path.
 
     Raises:
@@ -166,8 +175,14 @@ def _list_files(path: Path) -> _Listing:
     if not path.is_dir():
         if not is_readable(path):
             raise IngestError(f"{path} is not a {kinds} file")
-        return _Listing([path], [], 0)
+        return _Listing([path], [], 0, [])
+    if path in keep_out:
+        raise IngestError(
+            f"{path} is where rageval keeps its own files, with texts of all clients; name a folder with this client's "
+            "documents only"
+        )
     files: list[Path] = []
+    kept_out: list[Path] = []
     refused: list[tuple[Path, str]] = []
     others = 0
     folders = [path]
@@ -191,12 +206,12 @@ def _list_files(path: Path) -> _Listing:
             elif leads_out:
                 refused.append((file, "is a link that leads out of the folder: copy here what shall be loaded"))
             elif is_folder:
-                folders.append(file)
+                (kept_out if file in keep_out else folders).append(file)
             else:
                 files.append(file)
     if not files and not refused:
         raise IngestError(f"{path} holds no {kinds} file ({others} others)")
-    return _Listing(sorted(files), sorted(refused), others)
+    return _Listing(sorted(files), sorted(refused), others, sorted(kept_out))
 
 
 def _leads_out(link: Path, folder: Path) -> bool:

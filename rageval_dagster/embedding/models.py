@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from rageval_dagster.errors import EmbeddingError
@@ -71,10 +71,16 @@ def load_embedder(name: str, settings: Settings) -> Embedder:
     """
     if name.startswith(ENDPOINT_PREFIX):
         return EndpointEmbedder(name, settings)
-    if not any(map(_is_hub_name, (name, settings.embedding_model, settings.metric_embedding_model))):
+    named = (name, settings.embedding_model, settings.metric_embedding_model, settings.reranker)
+    if not any(each and _is_hub_name(each) for each in named):
         # Read when huggingface_hub is first imported: from then on nothing in this process looks anything up.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
     return TransformerEmbedder(name)
+
+
+def is_on_this_machine(name: str) -> bool:
+    """Whether the embedding model is the default one or a folder: nobody is asked for anything."""
+    return not name.startswith(ENDPOINT_PREFIX) and not _is_hub_name(name)
 
 
 def _is_hub_name(name: str) -> bool:
@@ -275,7 +281,7 @@ class TransformerEmbedder:
                 logger.info("loading the embedding model %s ...", self.name)
                 if self._is_default:
                     _verify_default_model(Path(source))
-                _MODELS[source] = _load_model(source, local=self._folder is not None)
+                _MODELS[source] = _load_model("embedding model", source, local=self._folder is not None)
             return _MODELS[source]
 
     @cached_property
@@ -309,36 +315,41 @@ def _encodable(text: str) -> str:
 
 # One lock for loading and encoding: fast tokenizers may not be used by two threads at once, and torch uses all cores.
 _MODELS: dict[str, Any] = {}
+_Kind = Literal["embedding model", "reranker"]
+_INSTEAD: dict[_Kind, str] = {
+    "embedding model": f"set RAGEVAL_EMBEDDING_MODEL, or leave it unset for {DEFAULT_EMBEDDING_MODEL}",
+    "reranker": "name a cross-encoder of sentence-transformers that gives one score, or none",
+}
 _MODELS_LOCK = threading.RLock()
 _HUB_TIMEOUT_S = 10
 
 
-def _load_model(source: str, local: bool) -> Any:
+def _load_model(kind: _Kind, source: str, local: bool) -> Any:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     try:
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()
-        model = _from_folder_or_hub(source, local)
+        model = _from_folder_or_hub(kind, source, local)
     except ImportError as error:
-        raise EmbeddingError(f"embedding model {source}: cannot import {error.name}; reinstall the project") from None
+        raise EmbeddingError(f"{kind} {source}: cannot import {error.name}; reinstall the project") from None
     except Exception as error:
         # Damaged weights, unknown architectures and failed downloads come as many classes of these libraries.
         where = "its folder is damaged or no model" if local else "not on the Hugging Face hub, or no network"
         raise EmbeddingError(
-            f"embedding model {source}: cannot be loaded ({type(error).__name__}: {where}); "
-            f"set RAGEVAL_EMBEDDING_MODEL, or leave it unset for {DEFAULT_EMBEDDING_MODEL}"
+            f"{kind} {source}: cannot be loaded ({type(error).__name__}: {where}); {_INSTEAD[kind]}"
         ) from error
     model.eval()
     return model
 
 
-def _from_folder_or_hub(source: str, local: bool) -> Any:
+def _from_folder_or_hub(kind: _Kind, source: str, local: bool) -> Any:
     """The model from its folder or the hub's cache; the hub is asked only for one that is in neither."""
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
+    load = SentenceTransformer if kind == "embedding model" else CrossEncoder
     try:
-        return SentenceTransformer(source, local_files_only=True)
+        return load(source, local_files_only=True)
     except Exception:
         if local:
             raise
@@ -346,7 +357,61 @@ def _from_folder_or_hub(source: str, local: bool) -> Any:
 
     # Does the hub answer at all? Loading from one that does not is tried again for over a minute.
     HfApi().model_info(DEFAULT_EMBEDDING_MODEL, timeout=_HUB_TIMEOUT_S)
-    return SentenceTransformer(source)
+    return load(source)
+
+
+class Reranker:
+    """A cross-encoder of sentence-transformers: it reads a question and a text together, and says how well they fit.
+
+    Nothing is loaded before it is used; safe to use from several threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._folder = Path(name).expanduser().resolve() if _is_path(name) else None
+        if self._folder is not None and not (self._folder / "config.json").is_file():
+            raise EmbeddingError(f"reranker {name}: no model in the folder {self._folder}; {_INSTEAD['reranker']}")
+
+    @cached_property
+    def version(self) -> str:
+        """The model's name with a hash of its files (folder), or its commit (hub)."""
+        if self._folder is not None:
+            return f"{self._folder.name}@{_folder_digest(self._folder)[:12]}"
+        commit = getattr(self._model.config, "_commit_hash", None)
+        return f"{self.name}@{commit[:12] if commit else 'unknown'}"
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """How well each text fits the question, higher is better, in the model's own unit.
+
+        Raises:
+            EmbeddingError: the model cannot be loaded, or gives no score.
+        """
+        import torch
+
+        if not texts:
+            return []
+        pairs = [(_encodable(question), _encodable(text)) for text in texts]
+        with _MODELS_LOCK:
+            made = self._model.predict(
+                pairs, batch_size=_BATCH, show_progress_bar=False, activation_fn=torch.nn.Identity()
+            )
+        # The last digits depend on the other texts of a batch.
+        return [round(float(score), 4) for score in made]
+
+    @property
+    def _model(self) -> Any:
+        source = f"reranker {self._folder or self.name}"
+        with _MODELS_LOCK:
+            if source not in _MODELS:
+                logger.info("loading the reranker %s ...", self.name)
+                model = _load_model("reranker", str(self._folder or self.name), local=self._folder is not None)
+                if model.num_labels != 1:
+                    raise EmbeddingError(
+                        f"reranker {self.name}: it sorts into {model.num_labels} classes and gives no score; "
+                        f"{_INSTEAD['reranker']}"
+                    )
+                _MODELS[source] = model
+            return _MODELS[source]
 
 
 def _default_model_folder() -> Path:

@@ -17,6 +17,7 @@ _SETTING_OF = {
     "retriever": "system",
     "number_of_chunks": "k",
     "dense_share": "dense_share",
+    "reranker": "reranker",
     "embedding_model": "embedding_model",
     "answer_model": "answer_model",
     "prompt": "prompts",

@@ -4,21 +4,27 @@ They live in a folder of the experiment below RAGEVAL_HOME, each a document stor
 chunks. Nothing else reads them, and the folder goes with the experiment.
 """
 
+import math
 import re
 import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rageval_dagster.corpus.ingest import Progress, ingest
+from rageval_dagster.corpus.readers import Document, is_readable
+from rageval_dagster.corpus.reading import read_files
 from rageval_dagster.corpus.scanning import scan_corpus
+from rageval_dagster.corpus.splitting import ChunkSize
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.embedding.cache import CachedEmbedder
-from rageval_dagster.embedding.models import Embedder, load_embedder
-from rageval_dagster.errors import EmbeddingError, IngestError, LeaseHeldError
+from rageval_dagster.embedding.models import Embedder, is_on_this_machine, load_embedder
+from rageval_dagster.errors import EmbeddingError, IngestError, LeaseHeldError, StoreError
 from rageval_dagster.experiments.definition import (
     CHUNK_OVERLAP,
     CHUNK_SIZE,
@@ -39,6 +45,8 @@ _PLAIN = re.compile(r"(?!.*-[0-9a-f]{12}$)[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 """Names that are folders as they are. Others get a hash: no two are one folder, even where case makes no difference."""
 _NUMBERS_PER_VECTOR = 384
 """Of the default model; of others nobody knows before they are loaded."""
+_SAMPLED, _MEASURED = 100, 15
+"""Of so many texts a short, a middling and a long one are embedded so often: a batch of the default model."""
 _BYTES_PER_CHUNK = 2_500
 """What Chroma and the list of chunks take of a chunk beside its text (three times: stored, indexed) and its vector."""
 
@@ -179,12 +187,17 @@ def open_copy(settings: Settings, experiment: Experiment, cut: Cut) -> tuple[Chr
 
     Raises:
         EmbeddingError: it could not be made.
+        StoreError: it is not made yet.
     """
     folder = _folder(settings, experiment, cut)
     if not (folder / _MADE).exists():
         failed = folder / _FAILED
-        why = failed.read_text(encoding="utf-8") if failed.exists() else "it is not made yet"
-        raise EmbeddingError(f"no copy of the documents: {why}")
+        if failed.exists():
+            raise EmbeddingError(f"no copy of the documents: {failed.read_text(encoding='utf-8')}")
+        raise StoreError(
+            f"experiment {experiment.number}: the copies of the documents are not made yet; make the asset "
+            "experiment_copies of its partition first"
+        )
     return open_store(_settings_of(settings, folder)), _open_list(folder)
 
 
@@ -201,29 +214,66 @@ def copy_embedder(settings: Settings, db: Database, client_id: str, cut: Cut) ->
 
 
 def forecast_copies(
-    settings: Settings, definition: Definition, cuts: Sequence[Cut], characters: int, seconds_per_text: float
-) -> dict[str, float]:
+    settings: Settings, definition: Definition, cuts: Sequence[Cut], characters: int
+) -> dict[str, float | None]:
     """What copies take at the most: texts to embed, seconds for that, and megabytes of disk.
+
+    The seconds are measured on a few texts; None where a model is behind an endpoint, or may not be on this machine.
 
     Args:
         characters: of all documents.
     """
     chunks = texts = size = 0.0
+    least, most = 0.0, 0.0
+    paces: dict[tuple[int | None, str], tuple[float, float] | None] = {}
     for cut in cuts:
         step = max((cut.size or CHUNK_SIZE) - (cut.overlap or 0), 1)
         # Cut at the ends of sentences and sections, a chunk is some three quarters full.
         own = max(characters / (0.75 * step), 1.0)
         chunks += own
-        texts += own if cut.embedding_model is not None else 0
+        if cut.embedding_model is not None:
+            texts += own
+            kind = cut.size, cut.embedding_model
+            if kind not in paces:
+                paces[kind] = _seconds_per_text(settings, definition, cut, cut.embedding_model)
+            fast, slow = paces[kind] or (math.nan, math.nan)
+            least, most = least + own * fast, most + own * slow
         vector = 4 * _NUMBERS_PER_VECTOR if cut.embedding_model is not None else 4
         size += own * (_BYTES_PER_CHUNK + vector) + 3 * characters * ((cut.size or CHUNK_SIZE) / step)
     return {
         "copies": len(cuts),
         "chunks": round(chunks),
         "texts_to_embed": round(texts),
-        "embedding_seconds": round(texts * seconds_per_text, 1),
+        "embedding_seconds_at_least": None if math.isnan(least) else round(least, 1),
+        "embedding_seconds_at_most": None if math.isnan(most) else round(most, 1),
         "disk_mb": round(size / 1e6, 1),
     }
+
+
+def _seconds_per_text(settings: Settings, definition: Definition, cut: Cut, model: str) -> tuple[float, float] | None:
+    """What embedding a text of a copy takes on this machine now, in seconds: of a short one, and of a long one."""
+    texts = sorted(_some_texts(settings, definition, cut), key=len) if is_on_this_machine(model) else []
+    if not texts:
+        return None
+    embedder = load_embedder(model, settings)
+    embedder.encode(texts[:1])  # it is loaded
+    found = []
+    for share in (0.1, 0.5, 0.9):
+        began = time.monotonic()
+        embedder.encode([texts[int(share * len(texts))]] * _MEASURED)
+        found.append((time.monotonic() - began) / _MEASURED)
+    return min(found), max(found)
+
+
+def _some_texts(settings: Settings, definition: Definition, cut: Cut) -> list[str]:
+    if cut.size is None or definition.documents is None:
+        pages = open_store(settings).scan(definition.client, with_vectors=False)
+        return list(islice((chunk.text for page in pages for chunk in page.chunks), _SAMPLED))
+    path = Path(definition.documents)
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if is_readable(each))
+    with closing(read_files(files, ChunkSize(cut.size, cut.overlap or 0))) as reading:
+        documents = (found for _, found in reading if isinstance(found, Document))
+        return list(islice((section.text for found in documents for section in found.sections), _SAMPLED))
 
 
 class WithoutVectors:

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.embedding.models import Reranker
+from rageval_dagster.errors import EmbeddingError, SettingsError
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, RecordedDefinition, Settings
 from rageval_dagster.settings.systems import Table
 from rageval_dagster.storage.database import Database
@@ -37,6 +39,7 @@ BUILT_IN_PARAMETERS: Mapping[str, str] = {
     "embedding_model": _A_NAME,
     "retriever": f"one of {', '.join(BUILT_IN_SYSTEMS)}",
     "dense_share": "a number from 0 to 1",
+    "reranker": 'a cross-encoder\'s name or folder between quotes, or "" for none',
     "number_of_chunks": "a whole number from 1 to 1000",
     "answer_model": _A_NAME,
     "prompt": "a folder with your own answer.txt, between quotes",
@@ -125,7 +128,17 @@ def read_definition(path: Path, documents: Path | None = None) -> dict[str, Any]
             _resolved(each, path.absolute().parent, where) if isinstance(each, str) and each.strip() else each
             for each in parameters["prompt"]
         ]
+    if not is_own and isinstance(parameters, dict):
+        for name in ("embedding_model", "reranker"):
+            if isinstance(parameters.get(name), list):
+                parameters[name] = [_absolute(each, path.absolute().parent) for each in parameters[name]]
     return tables
+
+
+def _absolute(model: Any, folder: Path) -> Any:
+    """A model that is a folder beside the definition, by its whole path; a name as it is."""
+    is_folder = isinstance(model, str) and model.strip() and os.path.isdir(folder / model)  # noqa: PTH112 (never raises)
+    return str((folder / model).resolve()) if is_folder else model
 
 
 def _resolved(name: str, folder: Path, where: str) -> str:
@@ -260,9 +273,14 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
             elif name == "dense_share":
                 fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
             else:
-                fits = isinstance(value, str) and bool(value.strip())
+                fits = isinstance(value, str) and (bool(value.strip()) or name == "reranker")
             if not fits:
                 raise SettingsError(f"{here}: takes {takes}, not {value!r}")
+            if name == "reranker" and value:
+                try:
+                    Reranker(str(value))
+                except EmbeddingError as error:
+                    raise SettingsError(f"{here}: {error}") from None
     retrievers = definition.parameters.get("retriever", [built_in_retriever(settings)])
     for name in definition.parameters:
         if all(name in _IDLE.get(retriever, ()) for retriever in retrievers):

@@ -13,7 +13,6 @@ from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.experiments.copies import Cut, cut_of, make_copies, writing_files
 from rageval_dagster.experiments.definition import (
-    Configuration,
     Definition,
     Value,
     check_definition,
@@ -252,14 +251,3 @@ def characters_of(path: Path) -> int:
     """About how many characters the documents at a path have: their bytes."""
     files: Sequence[Path] = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
     return math.ceil(sum(each.stat().st_size for each in files))
-
-
-def named(configuration: Configuration) -> str:
-    """`chunk_size = 400, retriever = "bm25"`: a configuration in a line."""
-    return ", ".join(f"{name} = {_toml(value)}" for name, value in configuration.items())
-
-
-def _toml(value: Value) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.experiments.bets import evidence
 from rageval_dagster.experiments.proposing import proposals
-from rageval_dagster.experiments.spaces import Configuration, Space, configurations_of
+from rageval_dagster.experiments.spaces import Configuration, Space, configurations_of, named
 from rageval_dagster.experiments.surrogate import LEAST, Posterior, Surrogate, conditioned
 from rageval_dagster.records import Interval
 from rageval_dagster.statistics.intervals import mean_interval
@@ -328,7 +328,7 @@ class Plan:
         limit = self._posterior.mean[best] - self._tolerance / self._range[1]
         for number in self._tried():
             if number not in self._left and self._posterior.mean[number] < limit and self._is_worse(number, best):
-                self._left[number] = f"surely worse than {self._space.all[best]}"
+                self._left[number] = f"surely worse than {named(self._space.all[best])}"
 
     def _step(self, done: int) -> int:
         """Up to which question one goes on that was asked so many; whole clusters, if it can be."""

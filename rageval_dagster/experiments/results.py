@@ -9,7 +9,7 @@ from typing import Any
 
 from rageval_dagster.experiments.copies import folder_of
 from rageval_dagster.experiments.definition import Value
-from rageval_dagster.experiments.opening import named
+from rageval_dagster.experiments.spaces import named
 from rageval_dagster.experiments.standing import Measured, Standing
 from rageval_dagster.experiments.trial import configuration_key
 from rageval_dagster.metrics.registry import SHORT_NAMES
@@ -143,8 +143,11 @@ def verdict(summary: Mapping[str, Any]) -> str:
         return f"{chosen} is surely better than every other configuration that was tried."
     if others:
         which = "1 other is" if others == 1 else f"{others} others are"
-        return f"{NO_WINNER}: {which} as good as far as can be told. Recommended, as the cheapest: {chosen}."
-    return f"Recommended: {chosen}. Whether it is better than what was tried less is not sure."
+        return f"{NO_WINNER}: {which} as good as far as can be told. Recommended, by cost and then speed: {chosen}."
+    rest = (
+        "All others seem worse, but that is not sure." if len(summary["configurations"]) > 1 else "No other was tried."
+    )
+    return f"Recommended: {chosen}. {rest}"
 
 
 def _scores(measured: Measured) -> dict[str, dict[str, float]]:

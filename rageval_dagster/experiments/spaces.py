@@ -1,5 +1,6 @@
 """The configurations that a search may choose from."""
 
+import json
 import math
 import random
 import sys
@@ -13,6 +14,8 @@ from rageval_dagster.errors import SettingsError
 LARGEST = 1000
 """Of a larger space a seeded sample of so many configurations is searched."""
 _ABSENT = object()
+_SHORT = 16
+"""So many characters are shown of each end of a long value."""
 
 Configuration = dict[str, Any]
 Space = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
@@ -117,3 +120,17 @@ def _equal(one: Any, other: Any) -> bool:
         return bool(one == other)
     except ValueError:  # arrays
         return repr(one) == repr(other)
+
+
+def named(configuration: Mapping[str, Any]) -> str:
+    """`chunk_size = 400, retriever = "bm25"`: a configuration in a line."""
+    values = {name: json.dumps(value, ensure_ascii=False, default=str) for name, value in configuration.items()}
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def with_short_values(configuration: Mapping[str, Any]) -> Configuration:
+    """The same with the middle of long texts left out, such as of prompts and paths: for lists, and for Dagster."""
+    return {
+        name: f"{value[:_SHORT]}…{value[-_SHORT:]}" if isinstance(value, str) and len(value) > 2 * _SHORT else value
+        for name, value in configuration.items()
+    }

@@ -109,6 +109,14 @@ def standing(db: Database, experiment: Experiment) -> Standing:
     return Standing(experiment, definition, found, batches, measured, recommended)
 
 
+def batches_of(db: Database, experiment: Experiment, configuration: int | None) -> list[Batch]:
+    """What is to be asked now of a configuration, by its number, or (None) of all; nothing of what has ended."""
+    if experiment.ended_at is not None:
+        return []
+    batches = standing(db, experiment).batches
+    return [batch for batch in batches if configuration in (None, batch.number)]
+
+
 def advance(db: Database, settings: Settings, experiment: Experiment) -> Standing:
     """As `standing`; an experiment that is over, or cannot go on, is ended, and then has no batches left."""
     now = standing(db, experiment)

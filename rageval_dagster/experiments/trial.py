@@ -39,7 +39,7 @@ from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.metrics.registry import chosen_metrics, compute_scores, generic_id, options_of
 from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever, dense_weights
 from rageval_dagster.rag.system import RagSystem
-from rageval_dagster.rag.systems import load_system
+from rageval_dagster.rag.systems import load_system, reranked
 from rageval_dagster.records import Item, Result
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import dataset_items
@@ -86,7 +86,8 @@ def setup_of(definition: Definition, settings: Settings, configuration: Configur
         varied = own.model_copy(update={"params": {**getattr(own, "params", {}), **params}})
         update["systems"] = {**settings.systems, definition.system: varied}
     else:
-        names = {name: name for name in ("embedding_model", "dense_share", "answer_model")} | {"prompt": "prompts"}
+        same = ("embedding_model", "dense_share", "reranker", "answer_model")
+        names = {name: name for name in same} | {"prompt": "prompts"}
         update |= {setting: configuration[name] for name, setting in names.items() if name in configuration}
     system = definition.system or str(configuration.get("retriever", built_in_retriever(settings)))
     cut = None if definition.system else cut_of(definition, settings, configuration)
@@ -244,12 +245,19 @@ class Laboratory:
                 else:
                     embedder = copy_embedder(self.settings, self.db, client_id, Cut(None, None, model))
                     found = DenseRetriever(corpus.store, client_id, embedder)
-                # What it does at the first question only is nobody's latency.
-                found.search([next(iter(self.items.values())).question], 1)
+                self._warm_up(found)
                 self._retrievers[key] = found
             return self._retrievers[key]
 
-        return made(setup.system)
+        found = made(setup.system)
+        if setup.settings.reranker:
+            found = reranked(found, setup.settings)
+            self._warm_up(found)
+        return found
+
+    def _warm_up(self, retriever: Retriever) -> None:
+        """What it does at the first question only is nobody's latency."""
+        retriever.search([next(iter(self.items.values())).question], 1)
 
 
 @dataclass(frozen=True)
@@ -357,7 +365,6 @@ def run_trial(
         return {"ended": why}
     scores = [result.score for result in results if result.score is not None]
     return {
-        "configuration": dict(configuration),
         "questions": len(item_ids),
         "asked": len(results),
         "failed": sum(result.error is not None for result in results),
@@ -379,6 +386,9 @@ def _laboratory(db: Database, settings: Settings, experiment: Experiment) -> Lab
     key = (db, experiment.number, experiment.opened_at)
     if key not in _KEPT:
         _KEPT.clear()
-        own = settings_of(db, settings, experiment)
-        _KEPT[key] = Laboratory(db, own, experiment, definition_of(experiment))
+        own, definition = settings_of(db, settings, experiment), definition_of(experiment)
+        # Each configuration has its own; by any of them it is known whether this process may ask the hub.
+        tried = [] if definition.system else definition.parameters.get("reranker", [])
+        own = own.model_copy(update={"reranker": next(filter(None, tried), own.reranker)})
+        _KEPT[key] = Laboratory(db, own, experiment, definition)
     return _KEPT[key]

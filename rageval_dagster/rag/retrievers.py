@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rageval_dagster.corpus.compatibility import check_embedder
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.embedding.models import Embedder
+from rageval_dagster.embedding.models import Embedder, Reranker
 from rageval_dagster.records import Hit
 from rageval_dagster.text import word_spans
 
@@ -21,6 +21,10 @@ FUSION_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Buettcher, SIGIR 2009)."""
 FUSION_DEPTH = 100
 """How deep the fused rankings are at least: what one of them has at rank 30 may stand first after fusion."""
+
+
+RERANKED_TIMES, MOST_RERANKED = 4, 50
+"""A model that reranks sees so many times the hits that are asked for, but no more than so many."""
 
 
 class Retriever(Protocol):
@@ -176,6 +180,34 @@ class FusedRetriever:
         """As `Retriever.search`; the score is the fused one."""
         rankings = [retriever.search(questions, max(depth, FUSION_DEPTH)) for retriever in self._retrievers]
         return [fuse(each, depth, self._weights) for each in zip(*rankings, strict=True)]
+
+
+class RerankedRetriever:
+    """Another retriever's hits in the order of a model that reads the question and a chunk together."""
+
+    def __init__(self, retriever: Retriever, reranker: Reranker) -> None:
+        self._retriever = retriever
+        self._reranker = reranker
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "retriever": "reranked",
+            "reranker": self._reranker.version,
+            "of": dict(self._retriever.parameters),
+            "times": RERANKED_TIMES,
+            "most": MOST_RERANKED,
+        }
+
+    def search(self, questions: Sequence[str], depth: int) -> list[list[Hit]]:
+        """As `Retriever.search`; the score is the model's."""
+        found = self._retriever.search(questions, max(depth, min(RERANKED_TIMES * depth, MOST_RERANKED)))
+        return [self._reranked(question, hits)[:depth] for question, hits in zip(questions, found, strict=True)]
+
+    def _reranked(self, question: str, hits: Sequence[Hit]) -> list[Hit]:
+        scored = zip(self._reranker.scores(question, [hit.text for hit in hits]), hits, strict=True)
+        best = sorted(scored, key=lambda each: (-each[0], each[1].chunk_id))
+        return [replace(hit, rank=rank, score=score) for rank, (score, hit) in enumerate(best, start=1)]
 
 
 def fuse(rankings: Sequence[Sequence[Hit]], depth: int, weights: Sequence[float] | None = None) -> list[Hit]:

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.embedding.cache import CachedEmbedder
-from rageval_dagster.embedding.models import TransformerEmbedder, load_embedder
+from rageval_dagster.embedding.models import Reranker, TransformerEmbedder, load_embedder
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.external import load_external
-from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, FusedRetriever, Retriever, dense_weights
+from rageval_dagster.rag.retrievers import (
+    Bm25Retriever,
+    DenseRetriever,
+    FusedRetriever,
+    RerankedRetriever,
+    Retriever,
+    dense_weights,
+)
 from rageval_dagster.rag.system import Answerer, AnswerOutcome, RagSystem, Retrieval
 from rageval_dagster.records import Item, Progress
 from rageval_dagster.redaction import Redactor
@@ -149,7 +156,7 @@ def load_system(
     if name in BUILT_IN_SYSTEMS:
         system: RagSystem = ReferenceSystem(
             name,
-            retriever or load_retriever(name, settings, db, store, client_id),
+            retriever or reranked(load_retriever(name, settings, db, store, client_id), settings),
             _load_answerer(settings, db, client_id, assess, run_id),
         )
     else:
@@ -168,6 +175,11 @@ def load_retriever(name: str, settings: Settings, db: Database, store: ChromaSto
     if name == "dense":
         return dense
     return FusedRetriever([dense, Bm25Retriever(store, client_id)], dense_weights(settings.dense_share))
+
+
+def reranked(retriever: Retriever, settings: Settings) -> Retriever:
+    """The retriever as the setting `reranker` has it."""
+    return RerankedRetriever(retriever, Reranker(settings.reranker)) if settings.reranker else retriever
 
 
 def _load_answerer(

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from rageval_dagster.experiments.applying import command_for, lines_of, settings_for
 from rageval_dagster.experiments.copies import delete_copies, folder_of, writing_files
 from rageval_dagster.experiments.definition import settings_of
-from rageval_dagster.experiments.opening import named
 from rageval_dagster.experiments.results import NO_WINNER, summary_of, verdict, write_results
+from rageval_dagster.experiments.spaces import named, with_short_values
 from rageval_dagster.experiments.standing import Standing, standing
 from rageval_dagster.markdown import escaped, table
 from rageval_dagster.report.charts import Bar, Dot, address, bars, scatter
@@ -29,7 +29,7 @@ def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
     """Writes the results and the report of an experiment that has ended, and deletes its copies; gives the report."""
     experiment = get_experiment(db, experiment_number)
     now = standing(db, experiment)
-    path = folder_of(settings, experiment.client_id, experiment_number) / "report.html"
+    path = _path(settings, experiment)
     with writing_files(settings, db, experiment):
         write_results(settings, db, now)
         write_whole(path, experiment_page(contents_of(db, settings, now)))
@@ -39,9 +39,20 @@ def finish(db: Database, settings: Settings, experiment_number: int) -> Path:
 
 def is_finished(settings: Settings, experiment: Experiment) -> bool:
     """Whether what is left to do was done since the experiment ended: whoever ended it may have been killed before."""
-    path = folder_of(settings, experiment.client_id, experiment.number) / "report.html"
+    path = _path(settings, experiment)
     ended = experiment.ended_at
     return ended is not None and path.exists() and path.stat().st_mtime >= ended.timestamp()
+
+
+def report_of(db: Database, settings: Settings, experiment: Experiment) -> str:
+    """The report's page; of an experiment that goes on, or whose report is not written yet, made just now."""
+    if is_finished(settings, experiment):
+        return _path(settings, experiment).read_text(encoding="utf-8")
+    return experiment_page(contents_of(db, settings, standing(db, experiment)))
+
+
+def _path(settings: Settings, experiment: Experiment) -> Path:
+    return folder_of(settings, experiment.client_id, experiment.number) / "report.html"
 
 
 def contents_of(db: Database, settings: Settings, now: Standing) -> dict[str, Any]:
@@ -95,16 +106,28 @@ def _front(rows: Sequence[Mapping[str, Any]], measure: str, unit: str, higher_is
 
 
 def _effect(effect: Mapping[str, Any]) -> Markup:
-    return bars([Bar(str(row["value"]), row["mean"], row["low"], row["high"]) for row in effect["values"]])
+    labels = [str(with_short_values({"": row["value"]})[""]) or '""' for row in effect["values"]]
+    rows = zip(labels, effect["values"], strict=True)
+    return bars([Bar(label, row["mean"], row["low"], row["high"]) for label, row in rows])
 
 
 def so_far(db: Database, experiment_number: int) -> dict[str, str]:
-    """Where an experiment stands, as Markdown for Dagster: the best so far, and a picture of each parameter."""
+    """Where an experiment stands, as Markdown for Dagster: the best so far, and a picture of each parameter.
+
+    Long values are cut: Dagster's event log is no place for a prompt.
+    """
     summary = summary_of(db, standing(db, get_experiment(db, experiment_number)))
     rows = [
-        [str(row["number"]), escaped(named(row["configuration"])), number(row["mean"]), str(row["questions"])]
+        [
+            str(row["number"]),
+            escaped(named(with_short_values(row["configuration"]))),
+            number(row["mean"]),
+            str(row["questions"]),
+        ]
         for row in summary["configurations"][:SHOWN_IN_DAGSTER]
     ]
+    if summary["recommended"] is not None:
+        summary["recommended"] = with_short_values(summary["recommended"])
     header = ["no.", "configuration", escaped(metric_name(summary["objective"])), "questions"]
     pictures = {each["parameter"]: f"![{each['parameter']}]({address(_effect(each))})" for each in summary["effects"]}
     return {"so far": f"{escaped(verdict(summary), 1_000)}\n\n{table(header, rows)}", **pictures}

@@ -116,6 +116,7 @@ def served_page(
     said: str = "",
     command: str = "",
     *,
+    links: Sequence[tuple[str, str]] = (),
     form: str = "",
     form_token: str = "",
     after: str = "",
@@ -123,13 +124,15 @@ def served_page(
 ) -> str:
     """A page that `rageval serve` shows beside the reports: a form, `login` or `logout`, or what is not there.
 
-    `after` is the address to which the form leads. `from_elsewhere` is whether a link on another site led here.
+    `links` are addresses with what they lead to. `after` is the address to which the form leads. `from_elsewhere` is
+    whether a link on another site led here.
     """
     return _rendered(
         "served",
         title=title,
         said=said,
         command=command,
+        links=links,
         form=form,
         form_token=form_token,
         after=after,

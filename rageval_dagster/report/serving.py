@@ -17,8 +17,8 @@ from rageval_dagster.report.page import served_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
-from rageval_dagster.telling.links import FLEET_FILE, report_file
-from rageval_dagster.telling.words import capitalised
+from rageval_dagster.telling.links import EXPERIMENTS_FILE, FLEET_FILE, experiment_file, report_file
+from rageval_dagster.telling.words import capitalised, metric_name, minute
 
 SESSION_S = 12 * 3600
 """After so many seconds a person logs in again."""
@@ -32,6 +32,10 @@ _SESSION, _FORM = "rageval_session", "rageval_form"
 PERSON = "rageval_person"
 """The cookie with the name of who labels; it ends with the browser, and with a logout."""
 _NAME = re.compile(r"[a-z0-9-]+(\.redacted)?\.html")
+_EXPERIMENT = re.compile(experiment_file(0).replace("0", r"(\d{1,9})"), re.ASCII)
+_LINKS = (
+    f'<a href="{EXPERIMENTS_FILE}">Experiments</a><a href="../label">Label answers</a><a href="../logout">Log out</a>'
+)
 _LABEL = re.compile(r"label(\?[\w.~%+=&-]*)?", re.ASCII)
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _HEADERS = {
@@ -105,6 +109,7 @@ class ReportPages:
     """
 
     def __init__(self, settings: Settings, db: Database, token: Token, clock: Callable[[], float]) -> None:
+        self._settings = settings
         self._folder = settings.report_dir
         self._base_url = settings.report_base_url or ""
         self._db = db
@@ -127,16 +132,52 @@ class ReportPages:
             return redirect(f"../login?next={name}" if _NAME.fullmatch(name) else "../login")
         if not _NAME.fullmatch(name):
             return html(served_page("There is no such report"), 404)
+        if number := _EXPERIMENT.fullmatch(name):
+            return self._experiment(int(number[1]))
+        if name == EXPERIMENTS_FILE:
+            return self._experiments()
+        path = self._folder / name
         try:
-            page = (self._folder / name).read_text(encoding="utf-8")
+            page = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return self._missing(name)
         except OSError as error:
-            return html(served_page("The report cannot be read", f"{self._folder / name}: {error.strerror}"), 503)
+            return html(served_page("The report cannot be read", f"{path}: {error.strerror}"), 503)
         except UnicodeDecodeError:
             return html(served_page("The report is damaged", "This command makes all anew:", "rageval report"), 503)
-        links = '<a href="../label">Label answers</a><a href="../logout">Log out</a></header>'
-        return html(page.replace("</header>", links, 1))
+        return self._with_links(page)
+
+    def _experiment(self, number: int) -> Response:
+        """An experiment's report; of one that goes on what is known so far, made just now."""
+        from rageval_dagster.report.experiment import report_of
+        from rageval_dagster.storage.experiments import find_experiment
+
+        experiment = find_experiment(self._db, number)
+        if experiment is None:
+            said = "It may have been forgotten with its client. This command lists those there are:"
+            return html(served_page(f"There is no experiment {number}", said, "rageval experiment list"), 404)
+        return self._with_links(report_of(self._db, self._settings, experiment))
+
+    def _experiments(self) -> Response:
+        """All experiments as links, newest first."""
+        from rageval_dagster.storage.experiments import list_experiments
+
+        links = [
+            (
+                experiment_file(each.number),
+                f"{each.number}: {each.client_id}, {each.status}, {metric_name(each.objective)}, "
+                f"{minute(each.opened_at)} UTC",
+            )
+            for each in list_experiments(self._db)
+        ]
+        if links:
+            return self._with_links(served_page("Experiments", links=links))
+        said = "They find out which chunk size, retriever or model is best. This command runs one:"
+        return self._with_links(served_page("There are no experiments yet", said, "rageval experiment run FILE"))
+
+    @staticmethod
+    def _with_links(page: str) -> Response:
+        return html(page.replace("</header>", f"{_LINKS}</header>", 1))
 
     def _missing(self, name: str) -> Response:
         """What is asked for may be a client's that has none yet: the page says which command makes it."""

@@ -235,6 +235,7 @@ class Settings(Table):
     # Models.
     embedding_model: str = _setting("RAGEVAL_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, _EMBEDDER)
     dense_share: _Share = _setting("RAGEVAL_DENSE_SHARE", 0.5, _SHARE_OF_1)
+    reranker: str | None = _setting("RAGEVAL_RERANKER", None, _EMBEDDER)
     metric_embedding_model: str = _setting("RAGEVAL_METRIC_EMBEDDING_MODEL", DEFAULT_EMBEDDING_MODEL, _EMBEDDER)
     openai_api_key: SecretStr | None = _setting("OPENAI_API_KEY", None, _KEY)
     openai_base_url: str | None = _setting("OPENAI_BASE_URL", None, "http(s)://host/v1 of an OpenAI-compatible API")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -123,12 +123,17 @@ def open_experiment(
         return Experiment(**connection.execute(newest).one()._mapping)
 
 
+def find_experiment(db: Database, number: int) -> Experiment | None:
+    rows = db.rows(sa.select(*_COLUMNS).where(experiments.c.number == number))
+    return Experiment(**rows[0]._mapping) if rows else None
+
+
 def get_experiment(db: Database, number: int) -> Experiment:
     """Raises RagevalError where there is none of that number."""
-    rows = db.rows(sa.select(*_COLUMNS).where(experiments.c.number == number))
-    if not rows:
+    found = find_experiment(db, number)
+    if found is None:
         raise RagevalError(f"there is no experiment {number}: `rageval experiment list` shows those there are")
-    return Experiment(**rows[0]._mapping)
+    return found
 
 
 @contextmanager
@@ -159,6 +164,14 @@ def list_experiments(db: Database, client_id: str | None = None) -> list[Experim
     if client_id is not None:
         query = query.where(experiments.c.client_id == client_id)
     return [Experiment(**row._mapping) for row in db.rows(query)]
+
+
+def experiments_with_work(db: Database, opened_by: str) -> list[Experiment]:
+    """Those that go on, and those that ended within a day: whoever ended one may have been killed before its report."""
+    lately = experiments.c.ended_at > utc_now() - timedelta(days=1)
+    query = sa.select(*_COLUMNS).where(experiments.c.opened_by == opened_by)
+    rows = db.rows(query.where(sa.or_(experiments.c.ended_at.is_(None), lately)).order_by(experiments.c.number.desc()))
+    return [Experiment(**row._mapping) for row in rows]
 
 
 def end_experiment(db: Database, number: int, why: str | None = None) -> None:

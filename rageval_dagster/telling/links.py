@@ -8,6 +8,8 @@ from urllib.parse import quote
 from rageval_dagster.identity import digest
 
 FLEET_FILE = "fleet.html"
+EXPERIMENTS_FILE = "experiments.html"
+"""The name under which `rageval serve` lists all experiments."""
 _UNFIT = re.compile(r"[^a-z0-9]+")
 
 
@@ -25,6 +27,11 @@ def local_base_url(port: int) -> str:
     return f"http://127.0.0.1:{port}/reports"
 
 
+def experiment_file(number: int) -> str:
+    """The name under which `rageval serve` serves an experiment's report; no client's report has one of this form."""
+    return f"experiment-{number}.html"
+
+
 @dataclass(frozen=True)
 class ReportLinks:
     """Addresses into the reports; all None where no base URL is set, since browsers refuse links to files."""
@@ -39,6 +46,9 @@ class ReportLinks:
 
     def question(self, client_id: str, evaluation_id: int, item_id: str) -> str | None:
         return self._page(report_file(client_id), f"run={evaluation_id}&question={quote(item_id)}")
+
+    def experiment(self, number: int) -> str | None:
+        return self._page(experiment_file(number))
 
     def _page(self, file: str, fragment: str = "") -> str | None:
         if self.base_url is None:

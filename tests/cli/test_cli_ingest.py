@@ -16,7 +16,7 @@ from rageval_dagster.corpus.ingest import FILE_FIELD
 from rageval_dagster.corpus.readers import is_readable
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.settings import Settings
-from tests.cli.running import Run
+from tests.cli.running import Run, refused
 from tests.corpus import hostile_files
 from tests.corpus.hostile_files import SLOW_ROW
 from tests.pipeline.small_project import Project
@@ -178,3 +178,18 @@ def test_files_are_read_in_a_process_of_a_dagster_run(project: Project, folder: 
     )
     assert ended.returncode == 0, ended.stderr
     assert "STEP_SUCCESS" in ended.stderr
+
+
+def test_rageval_s_own_files_are_no_documents(project: Project, run: Run) -> None:
+    home = project.settings.home
+    for path in (project.folder / "docs" / "tomato.md", home / "reports" / "globex.html", home / "notes" / "a.md"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"The tomato of {path.stem} is red.", encoding="utf-8")
+    loaded = run("ingest", project.folder, "--client", "acme", "--json")
+    assert loaded.code == 0, loaded.err
+    assert "home passed over: rageval keeps its own files there" in loaded.err
+    report = json.loads(loaded.out)
+    assert (report["documents"], report["kept_out"]) == (1, ["home"])
+    [chunk] = [chunk for page in open_store(project.settings).scan("acme") for chunk in page.chunks]
+    assert chunk.document_id == "docs/tomato.md"
+    refused(run("ingest", home, "--client", "acme"), str(home), "rageval keeps its own files", "name a folder")

@@ -6,8 +6,10 @@ from importlib import resources
 
 import pytest
 
+from rageval_dagster.app.experiment import application, forecast
 from rageval_dagster.corpus.ingest import ingest
 from rageval_dagster.corpus.store import open_store
+from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.changes import scan_client
 from rageval_dagster.experiments.copies import WithoutVectors
 from rageval_dagster.experiments.definition import read_definition
@@ -20,6 +22,8 @@ from tests.experiments.small import CHUNKINGS, CLIENT, OTHERS_WORDS, alike, call
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, documents, holding
 from tests.rag.rag_server import Asked, RagServer, Reply, answering
+from tests.rag.tiny_reranker import tiny_reranker
+from tests.report.served import serving
 
 
 def add_client(project: Project, client: str, text: str) -> None:
@@ -274,3 +278,68 @@ def test_chunkings_find_the_same_evidence_in_their_own_chunks(answered: Project)
     hits = {row["configuration"]["chunk_size"]: row["scores"] for row in summary["configurations"]}
     assert hits[0]["retrieval.hit_rate_at_k"]["mean"] == 1.0, "a whole document always holds it"
     assert 0.3 < hits[60]["retrieval.mrr"]["mean"] < hits[0]["retrieval.mrr"]["mean"]
+
+
+def test_a_reranker_is_tried_beside_none_and_applied_by_its_whole_path(answered: Project) -> None:
+    texts = [row["text"] for row in documents("lighthouse")]
+    model = tiny_reranker(answered.folder / "tiny", texts)
+    text = f"""
+[experiment]
+client = "{CLIENT}"
+objective = "retrieval.mrr"
+[parameters]
+reranker = ["", "tiny"]
+retriever = ["bm25"]
+"""
+    file = definition(answered.folder, text)
+    summary = driven(answered, file)
+    found = {row["configuration"]["reranker"]: row["mean"] for row in summary["configurations"]}
+    assert found.keys() == {"", str(model)}
+    assert found[""] > found[str(model)], "random weights know less than BM25"
+    [number] = [row["number"] for row in summary["configurations"] if row["configuration"]["reranker"]]
+    tables, command = application(answered.settings, answered.database(), 1, number)
+    assert (tables["clients", CLIENT], command) == ({"reranker": str(model), "system": "bm25"}, None)
+    file.write_text(text.replace('"tiny"', '"./nowhere"'), encoding="utf-8")
+    with pytest.raises(
+        SettingsError, match=r"experiment.toml \[parameters\] reranker: reranker ./nowhere: no model in"
+    ):
+        checked(answered.database(), answered.settings, read_definition(file), file.name)
+
+
+def test_embedding_time_is_measured_on_a_few_texts_and_not_where_an_endpoint_would_be_asked(
+    answered: Project, server: ScriptedServer
+) -> None:
+    settings, db = answered.settings, answered.database()
+    for models, is_measured in (("", True), ('embedding_model = ["openai:one", "openai:two"]', False)):
+        text = CHUNKINGS.replace('"bm25"', '"dense"') + models
+        asked = checked(db, settings, read_definition(definition(answered.folder, text)), "experiment.toml")
+        found = forecast(db, asked)
+        assert found["texts_to_embed"] > 0
+        least, most = found["embedding_seconds_at_least"], found["embedding_seconds_at_most"]
+        assert 0 < least <= most if is_measured else (least, most) == (None, None)
+    assert server.requests == []
+    assert list_experiments(db) == []
+
+
+def test_the_report_is_served_from_the_beginning_to_those_who_are_logged_in(varied: Project) -> None:
+    file, db = own(varied, "right", "silent"), varied.database()
+    with serving(db, varied.settings.home) as served:
+        client = served.logged_in()
+        assert "There are no experiments yet" in client.get("/reports/experiments.html").text
+        driven(varied, file, most=2)
+        for path in ("/reports/experiments.html", "/reports/experiment-1.html"):
+            answer = served.browser().get(path)
+            assert (answer.status_code, answer.headers["location"]) == (303, f"../login?next={path.rpartition('/')[2]}")
+        assert '<a href="experiment-1.html">1: acme, running, ' in client.get("/reports/experiments.html").text
+        assert "It goes on" in client.get("/reports/experiment-1.html").text
+        driven(varied, file)
+        page = client.get("/reports/experiment-1.html").text
+        written = (varied.settings.home / "experiments" / CLIENT / "1" / "report.html").read_text(encoding="utf-8")
+        assert re.sub(r'<a href="(experiments.html|../label|../logout)">[^<]*</a>', "", page) == written
+        for unknown in (
+            "experiment-2.html",
+            "experiment-999999999.html",
+            "experiment-1.html.html",
+            "experiment-01x.html",
+        ):
+            assert client.get(f"/reports/{unknown}").status_code == 404

@@ -1,21 +1,26 @@
 """Experiments from the launchpad: a run opens them, the sensor asks for what comes next, until they are done."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
 
 from rageval_dagster.automation.launch import execute
 from rageval_dagster.definitions import defs
 from rageval_dagster.experiments.copies import files_of
 from rageval_dagster.experiments.definition import read_definition
 from rageval_dagster.experiments.opening import checked, opened
-from rageval_dagster.storage.experiments import end_experiment, get_experiment, list_experiments
+from rageval_dagster.storage.experiments import end_experiment, get_experiment, list_experiments, load_results
+from rageval_dagster.storage.tables import experiments
+from rageval_dagster.storage.types import utc_now
 from tests.cli.running import Run
-from tests.experiments.small import CLIENT, OWN, calls_of, driven, own
+from tests.experiments.small import CHUNKINGS, CLIENT, calls_of, definition, driven, own
 from tests.pipeline.looks import look
 from tests.pipeline.small_project import Project
+from tests.processes import sent_statements
 
 pytestmark = pytest.mark.slow
 
@@ -80,14 +85,58 @@ def test_one_that_a_run_ended_gets_its_report_too(varied: Project) -> None:
 
 
 def test_a_wrong_definition_fails_its_run_with_one_clear_error(varied: Project) -> None:
-    tables = {"experiment": {"client": CLIENT, "system": "mine"}, "parameters": {"stile": ["right", "silent"]}}
-    assert "stile" not in OWN
+    file = own(varied, "right")
+    file.write_text(file.read_text(encoding="utf-8").replace("style =", "stile ="), encoding="utf-8")
     with dg.DagsterInstance.get() as instance:
         job = defs.resolve_job_def("rageval_experiment_open")
-        config = {"ops": {"rageval_definition": {"config": tables}}}
-        failed = execute(instance, job, config, {}, lambda _: None)
+        failed = execute(instance, job, {}, {}, lambda _: None)  # its file has the name that is looked for
     assert failed.message is not None
-    assert "the run's configuration [parameters] stile: system 'mine' has no such parameter (style is meant?)" in (
+    assert "experiment.toml [parameters] stile: system 'mine' has no such parameter (style is meant?)" in (
         failed.message
     )
     assert json.dumps(list_experiments(varied.database())) == "[]"
+
+
+def test_a_tick_reads_only_those_with_work_left(varied: Project) -> None:
+    settings, db = varied.settings, varied.database()
+    for seed in range(3):
+        file = own(varied, "right", more=f"seed = {seed}")
+        opened(db, settings, checked(db, settings, read_definition(file), file.name), "launchpad")
+    long_ago = utc_now() - timedelta(days=2)
+    db.execute(sa.update(experiments).values(ended_at=long_ago))
+    with dg.DagsterInstance.get() as instance:
+        look("rageval_experiments", instance)  # the database is open
+        with sent_statements() as sent:
+            assert look("rageval_experiments", instance).skip_reason is not None
+    assert len([statement for statement in sent if "experiment" in statement]) == 1
+
+
+def test_a_run_by_hand_of_a_whole_experiment_asks_its_round(varied: Project) -> None:
+    settings, db = varied.settings, varied.database()
+    file = own(varied, "right", "silent", "a" * 500)
+    experiment = opened(db, settings, checked(db, settings, read_definition(file), file.name), "launchpad")
+    with dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions("rageval_experiments", ["1:acme"])
+        for job in ("rageval_experiment_copies", "rageval_experiments"):
+            tags = {"dagster/partition": "1:acme"}
+            assert execute(instance, defs.resolve_job_def(job), {}, tags, lambda _: None).failure is None
+        [run] = instance.get_runs(dg.RunsFilter(job_name="rageval_experiments"))
+        assert run.tags["rageval/experiment"] == "1"
+        [made] = instance.fetch_materializations(dg.AssetKey("experiment_trials"), limit=9).records
+        told = str(made.asset_materialization and made.asset_materialization.metadata)
+    assert "right" in told
+    assert "a" * 100 not in told, "a long value, such as a prompt, is nothing for Dagster's event log"
+    assert len(calls_of(varied)) == len(load_results(db, experiment.number)) > 0
+
+
+def test_without_its_copies_a_run_by_hand_fails_and_no_configuration_does(varied: Project) -> None:
+    settings, db = varied.settings, varied.database()
+    file = definition(varied.folder, CHUNKINGS)
+    opened(db, settings, checked(db, settings, read_definition(file), file.name), "launchpad")
+    with dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions("rageval_experiments", ["1:acme"])
+        job = defs.resolve_job_def("rageval_experiments")
+        failed = execute(instance, job, {}, {"dagster/partition": "1:acme"}, lambda _: None)
+    assert failed.message is not None
+    assert "the copies of the documents are not made yet; make the asset experiment_copies" in failed.message
+    assert load_results(db, 1) == {}

@@ -55,9 +55,10 @@ class HoldingModel:
 
 
 class Services:
-    """`dagster-daemon run`, which starts a code server, which starts a process for each run."""
+    """`dagster-daemon run`, which starts a code server, which starts a process for each run; or another command."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *command: str | Path) -> None:
+        self._command = command or (BIN / "dagster-daemon", "run", "--workspace", ROOT / "workspace.yaml")
         self._folder = project.folder
         self._environment = dict(os.environ) | project.environment | {"PYTHONPATH": str(ROOT)}
         self._daemon: subprocess.Popen[bytes] | None = None
@@ -67,10 +68,9 @@ class Services:
         return self._folder / "daemon.log"
 
     def start(self) -> None:
-        command = [BIN / "dagster-daemon", "run", "--workspace", ROOT / "workspace.yaml"]
         with self.log.open("ab") as log:
             self._daemon = subprocess.Popen(
-                command, env=self._environment, cwd=self._folder, stdout=log, stderr=log, start_new_session=True
+                self._command, env=self._environment, cwd=self._folder, stdout=log, stderr=log, start_new_session=True
             )
 
     def kill(self) -> None:
@@ -104,8 +104,8 @@ class Services:
 
 
 @contextmanager
-def running(project: Project) -> Iterator[Services]:
-    services = Services(project)
+def running(project: Project, *command: str | Path) -> Iterator[Services]:
+    services = Services(project, *command)
     services.start()
     try:
         yield services

@@ -1,5 +1,6 @@
 """The built-in retrievers over a real store, against rankings worked out by hand or by brute force."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,14 +8,16 @@ import numpy as np
 import pytest
 
 from rageval_dagster.corpus.store import ChromaStore, open_store
-from rageval_dagster.embedding.models import load_embedder
+from rageval_dagster.embedding.models import Reranker, load_embedder
 from rageval_dagster.errors import EmbeddingError, RagevalError
+from rageval_dagster.identity import digest_json
 from rageval_dagster.metrics.assessment import assess_answer
-from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, dense_weights, fuse
+from rageval_dagster.rag.retrievers import Bm25Retriever, DenseRetriever, RerankedRetriever, dense_weights, fuse
 from rageval_dagster.rag.systems import check_system_name, load_retriever, load_system
 from rageval_dagster.records import Chunk, Hit, Item
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, DEFAULT_EMBEDDING_MODEL, Settings, load_settings
 from rageval_dagster.storage.database import Database
+from tests.rag.tiny_reranker import tiny_reranker
 
 TEXTS = {
     "c1": "Tomatoes came to Europe from Mexico in the sixteenth century.",
@@ -165,3 +168,45 @@ def test_versions_tell_what_changed(store: ChromaStore, settings: Settings, sqli
 def test_an_unknown_system_is_one_clear_line(settings: Settings) -> None:
     with pytest.raises(RagevalError, match="dense, bm25, hybrid"):
         check_system_name("colbert", settings)
+
+
+def test_a_reranker_orders_anew_what_another_retriever_finds_deeper(tmp_path: Path, settings: Settings) -> None:
+    from sentence_transformers import CrossEncoder
+
+    texts = {f"c{number:02}": f"tomato {'again ' * number}{word}" for number, word in enumerate("abcdefghijkl" * 2)}
+    store = filled(settings, texts)
+    model = tiny_reranker(tmp_path / "tiny", list(texts.values()))
+    plain = Bm25Retriever(store, "acme")
+    found = RerankedRetriever(plain, Reranker(str(model)))
+    [ranking] = found.search(["tomato again"], 5)
+    seen = ids(plain.search(["tomato again"], 20)[0])
+    scores = CrossEncoder(str(model)).predict([("tomato again", texts[chunk_id]) for chunk_id in seen])
+    by_hand = [chunk_id for _, chunk_id in sorted(zip(-scores, seen, strict=True))]
+    assert ids(ranking) == by_hand[:5] != seen[:5]
+    assert [hit.rank for hit in ranking] == [1, 2, 3, 4, 5]
+    assert sorted((hit.score for hit in ranking), reverse=True) == [hit.score for hit in ranking]
+    assert len(found.search(["tomato"], 24)[0]) == len(texts)
+    assert found.search(["nothing"], 5) == [[]]
+
+
+def test_a_reranker_is_loaded_only_where_one_is_named_and_its_weights_are_part_of_the_version(
+    tmp_path: Path, store: ChromaStore, settings: Settings, db: Database
+) -> None:
+    def version(reranker: str | None) -> str:
+        own = settings.model_copy(update={"reranker": reranker})
+        return load_system("bm25", own, db, store, "acme", assess_answer).retrieval_version
+
+    models = [str(tiny_reranker(tmp_path / str(seed) / "tiny", list(TEXTS.values()), seed=seed)) for seed in (1, 2)]
+    assert version(None) == version("") == digest_json(dict(Bm25Retriever(store, "acme").parameters))
+    assert len({version(None), *map(version, models)}) == 3
+
+
+def test_a_reranker_that_is_none_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddingError, match="no model in the folder"):
+        Reranker(str(tmp_path))
+    classes = Reranker(str(tiny_reranker(tmp_path / "three", ["a b"], classes=3)))
+    with pytest.raises(EmbeddingError, match="it sorts into 3 classes and gives no score"):
+        classes.scores("a", ["b"])
+    (tmp_path / "three" / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(EmbeddingError, match="its folder is damaged"):
+        Reranker(str(shutil.copytree(tmp_path / "three", tmp_path / "damaged"))).scores("a", ["b"])

@@ -60,7 +60,10 @@ def test_the_token_opens_all_reports_and_the_login_leads_to_the_one_that_was_ask
     )
     assert answer.url.path == f"/reports/{ACME}"
     written = (served.folder / ACME).read_text(encoding="utf-8")
-    assert answer.text.replace('<a href="../label">Label answers</a><a href="../logout">Log out</a>', "") == written
+    links = (
+        '<a href="experiments.html">Experiments</a><a href="../label">Label answers</a><a href="../logout">Log out</a>'
+    )
+    assert answer.text.replace(links, "") == written
     for path in ("/", "/reports", "/reports/", f"/reports/{FLEET_FILE}", "/login"):
         assert "<h1>All clients</h1>" in client.get(path, follow_redirects=True).text, path
     assert "texts left out" in client.get(f"/reports/{report_file('acme', redacted=True)}").text

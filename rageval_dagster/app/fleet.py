@@ -106,7 +106,8 @@ def _workers(url: SecretStr, dagster_yaml: str) -> Part:
     if not processes:
         return "workers", "no", "no worker answers: start rageval worker, with the same settings"
     found = f"{plural(len(processes), 'worker')} for {plural(sum(processes), 'run')} at once"
-    runs = yaml.safe_load(dagster_yaml).get("concurrency", {}).get("runs", {}).get("max_concurrent_runs")
+    concurrency = (yaml.safe_load(dagster_yaml) or {}).get("concurrency") or {}
+    runs = (concurrency.get("runs") or {}).get("max_concurrent_runs")
     if isinstance(runs, int) and runs > sum(processes):
         more = f"{found}, and max_concurrent_runs in dagster.yaml is {runs}: runs that wait too long there fail"
         return "workers", "warning", f"{more}; start more workers, or lower it"

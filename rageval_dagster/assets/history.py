@@ -50,7 +50,7 @@ def evaluation_runs(
     judging: Judging,
     systems: RagSystems,
     settings: RunSettings,
-) -> dg.MaterializeResult:
+) -> Iterator[dg.MaterializeResult]:
     """Each client's verdict, with its numbers and its last runs as pictures. Choose a client under Partitions."""
     from rageval_dagster.evaluation.changes import note_evaluated
     from rageval_dagster.evaluation.request import undefined_systems
@@ -95,15 +95,16 @@ def evaluation_runs(
         warn=step.context.log.warning,
     )
     verdicts = [verdict_of(db, each, gate.spec.max_error_share) for each in judge_all(db, reports, gate)]
-    note_evaluated(db, client_id, own.system)
     step.context.instance.add_run_tags(run_id, {VERDICT_TAG: verdict_tag(verdicts)})
     estimates = keep_estimates(db, [report.evaluation for report in reports])
     links = ReportLinks(own.report_base_url)
     metadata = run_metadata(db, reports, verdicts, links, gate.spec, own.thresholds, estimates)
-    return dg.MaterializeResult(
+    yield dg.MaterializeResult(
         metadata={label: _shown(value) for label, value in metadata.items()},
         check_results=evaluation_results(Newest(db, client_id, own.for_client(client_id))),
     )
+    # Once the checks are stored: until then the change is asked for again.
+    note_evaluated(db, client_id, own.system)
 
 
 def _shown(value: Any) -> Any:

@@ -106,7 +106,8 @@ def client_asset(
 ) -> Callable[[Body], dg.AssetsDefinition]:
     """Decorates the body of an asset that writes a client's rows of a table, under its lease.
 
-    The body returns its metadata, or a whole result; with `output_required` false None, which ends the run there.
+    The body returns its metadata, or a whole result, or yields that and goes on once Dagster has stored it; with
+    `output_required` false it may return None, which ends the run there.
     """
     # The columns of the table, whatever database system it is on.
     columns = [] if table is None else metadata.tables[table].columns
@@ -115,7 +116,9 @@ def client_asset(
     def decorate(body: Body) -> dg.AssetsDefinition:
         def run(*args: Any, **resources: Any) -> Iterator[dg.MaterializeResult]:
             made = body(*args, **resources)
-            if made is not None:
+            if inspect.isgenerator(made):
+                yield from made
+            elif made is not None:
                 yield dg.MaterializeResult(metadata=made) if isinstance(made, Mapping) else made
 
         asset = dg.asset(

@@ -1,12 +1,16 @@
 """Workers, broker and Dagster's storage: working there, and whether each is as the settings say."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from rageval_dagster.settings import BROKER_VARIABLE, DAGSTER_DATABASE_VARIABLE, Settings
 from rageval_dagster.text import plural
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 _TIMEOUT_S = 3
 
@@ -26,13 +30,22 @@ def waiting_runs(settings: Settings) -> dict[str, int] | None:
     """How many of Dagster's runs have not ended, by status; None where its storage does not answer."""
     from rageval_dagster.automation.home import instance_runs
 
-    # Dagster asks a server that is away for longer than a scrape waits.
-    if settings.dagster_database_url is not None and _storage(settings.dagster_database_url)[1] != "yes":
-        return None
+    url = settings.dagster_database_url
     try:
-        return instance_runs(settings)
+        return instance_runs(settings) if url is None else _server_runs(url)
     except Exception:  # noqa: BLE001 - each of Dagster's storages has its own
         return None
+
+
+def _server_runs(url: SecretStr) -> dict[str, int]:
+    """As `instance_runs`, of a server. It is asked directly: Dagster waits for one that is away longer than a scrape."""
+    from rageval_dagster.automation.dagster_internals import unfinished_runs
+
+    engine = _engine(url)
+    try:
+        return unfinished_runs(engine)
+    finally:
+        engine.dispose()
 
 
 def parts(settings: Settings) -> Iterator[Part]:
@@ -69,7 +82,7 @@ def _storage(url: SecretStr) -> Part:
     from sqlalchemy.exc import SQLAlchemyError
 
     part, where = "Dagster's storage", _place(url)
-    engine = sa.create_engine(url.get_secret_value(), connect_args={"connect_timeout": _TIMEOUT_S})
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             connection.execute(sa.text("SELECT 1"))
@@ -79,6 +92,12 @@ def _storage(url: SecretStr) -> Part:
     finally:
         engine.dispose()
     return part, "yes", f"{where} answers"
+
+
+def _engine(url: SecretStr) -> "Engine":
+    import sqlalchemy as sa
+
+    return sa.create_engine(url.get_secret_value(), connect_args={"connect_timeout": _TIMEOUT_S})
 
 
 def _broker(url: SecretStr) -> Part:

@@ -41,6 +41,8 @@ REQUESTS = 20
 UNHELD_S = 120
 """How long after its creation a run may not have said that it works."""
 ATTEMPTS = 3
+FINISHED_WITHIN = timedelta(days=7)
+"""For so long after its end the sensor sees to it that an experiment has its report."""
 
 
 def run_experiment(
@@ -188,9 +190,10 @@ def experiment_sensor() -> dg.SensorDefinition:
         from rageval_dagster.experiments.standing import advance
         from rageval_dagster.report.experiment import finish, is_finished
         from rageval_dagster.storage.experiments import list_experiments
+        from rageval_dagster.storage.types import utc_now
 
         db, settings = rageval_database.open(), load_settings()
-        ours = [each for each in list_experiments(db) if each.opened_by == "launchpad"]
+        ours = list_experiments(db, opened_by="launchpad", ended_after=utc_now() - FINISHED_WITHIN)
         running = [each for each in ours if each.ended_at is None]
         for experiment in ours:
             if experiment.ended_at is not None and not is_finished(settings, experiment):

@@ -105,7 +105,7 @@ def instance_runs(settings: Settings) -> dict[str, int]:
 
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
-        return unfinished_runs(instance)
+        return unfinished_runs(instance.run_storage)
 
 
 def dagster_yaml(settings: Settings) -> str:

@@ -153,11 +153,22 @@ def while_known(db: Database, experiment: Experiment) -> Iterator[None]:
         raise RagevalError(deleted)
 
 
-def list_experiments(db: Database, client_id: str | None = None) -> list[Experiment]:
-    """The experiments of a client or (None) of all, newest first."""
+def list_experiments(
+    db: Database, client_id: str | None = None, opened_by: str | None = None, ended_after: datetime | None = None
+) -> list[Experiment]:
+    """The experiments of a client or (None) of all, newest first.
+
+    Args:
+        opened_by: only those opened so.
+        ended_after: only those that go on, or ended after this.
+    """
     query = sa.select(*_COLUMNS).order_by(experiments.c.number.desc())
     if client_id is not None:
         query = query.where(experiments.c.client_id == client_id)
+    if opened_by is not None:
+        query = query.where(experiments.c.opened_by == opened_by)
+    if ended_after is not None:
+        query = query.where(sa.or_(experiments.c.ended_at.is_(None), experiments.c.ended_at > ended_after))
     return [Experiment(**row._mapping) for row in db.rows(query)]
 
 

@@ -21,8 +21,10 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.forgetting import bury, delete_rows
-from rageval_dagster.storage.retention import retain_all
+from rageval_dagster.storage.retention import delete_scores, delete_texts
 from rageval_dagster.storage.tables import evaluation_runs, metadata
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.view_sources import view_names
@@ -50,7 +52,10 @@ WEEK, TEXT_NIGHTS, CALLS = 7, 90, 20
 AT_ONCE = 10
 """Nights that one statement writes."""
 LIMIT_S = 2.0
-TOKEN = "fleet-years-fleet-years"  # noqa: S105 - of a server that lives for a minute
+API = "/api/v1/evaluation"
+PURGED = 20
+"""Clients of whom retention is measured."""
+TOKEN = "fleet-years-fleet-years"
 NIGHTLY = ("evaluation_runs", "run_items", "metric_summaries", "metric_comparisons", "night_scores")
 WEEKLY = ("evaluation_datasets", "dataset_items", "corpus_changes", "document_changes")
 RESULTS = {"retrievals": "retrieval_id", "item_results": "result_id", "metric_scores": "result_id"}
@@ -163,13 +168,14 @@ class Filling:
             return dataset
         if table in ("baselines", "corpus_changes", "document_changes") and name == "id":
             most = 1 + DOCUMENTS if table == "document_changes" else 1
-            return f"{self.first} + (night * {self.clients} + client) * {most} + row_number() OVER (PARTITION BY night, client)"
+            number = "row_number() OVER (PARTITION BY night, client)"
+            return f"{self.first} + (night * {self.clients} + client) * {most} + {number}"
         if name == "baseline_id":
             return f"{self.first} + client"
         if name == "dataset_version":
-            return "encode(sha256(convert_to(night || ':' || client, 'UTF8')), 'hex')"
+            return hashed("night || ':' || client")
         if table in RESULTS and name in ("result_id", "retrieval_id"):
-            return f"CASE night WHEN {weeks - 1} THEN t.{name} ELSE encode(sha256(convert_to(t.{name} || night, 'UTF8')), 'hex') END"
+            return f"CASE night WHEN {weeks - 1} THEN t.{name} ELSE {hashed(f't.{name} || night')} END"
         if name in ("answer", "citations", "detail"):
             return f"CASE WHEN night * {WEEK} >= {self.nights - TEXT_NIGHTS} THEN t.{name} END"
         if name == "trigger_key":
@@ -177,7 +183,8 @@ class Filling:
         if name == "dagster_run_id":
             return "md5('run' || night || ':' || client)"
         if (table, name) == ("evaluation_runs", "verdict"):
-            return "CASE WHEN night = 0 THEN 'first' WHEN hashtext(night || ':' || client) % 200 = 0 THEN 'regressed' ELSE 'passed' END"
+            regressed = "WHEN hashtext(night || ':' || client) % 200 = 0 THEN 'regressed'"
+            return f"CASE WHEN night = 0 THEN 'first' {regressed} ELSE 'passed' END"
         if name == "newest":
             return f"CASE night WHEN {self.nights - 1} THEN TRUE END"
         if name == "previous_id":
@@ -194,27 +201,35 @@ class Filling:
         """What the template has none of: model calls, incidents, and the requests of the last nights."""
         client = "'client-' || lpad(client::text, 4, '0')"
         series = f"generate_series(0, {self.clients - 1}) client"
+        week = f"{self.began} + make_interval(days => night * {WEEK})"
+        is_open = f"night = {weeks - 1} AND client % 100 = 0"
         statements = {
-            "llm_calls": f"INSERT INTO llm_calls (client_id, role, model, prompt_tokens, completion_tokens, cost_usd, "
-            f"latency_s, cache_hit, retries, run_id, called_at) SELECT {client}, "
-            f"(ARRAY['generator', 'answer', 'judge'])[1 + i % 3], 'model-' || i % 2, 1200, 150, 0.002, 1.5, false, 0, "
-            f"md5('run' || night || ':' || client), {self.began} + make_interval(days => night * {WEEK}) "
+            "llm_calls": "INSERT INTO llm_calls (client_id, role, model, prompt_tokens, completion_tokens, cost_usd, "
+            "latency_s, cache_hit, retries, run_id, called_at) "
+            f"SELECT {client}, (ARRAY['generator', 'answer', 'judge'])[1 + i % 3], 'model-' || i % 2, 1200, 150, "
+            f"0.002, 1.5, false, 0, md5('run' || night || ':' || client), {week} "
             f"FROM generate_series(0, {weeks - 1}) night, {series}, generate_series(1, {CALLS}) i",
-            "incidents": f"INSERT INTO incidents (client_id, kind, subject, open_key, opened_at, closed_at, evaluation_id, "
-            f"details, opening_told_at, closing_told_at) SELECT {client}, 'regression', 'synthetic/vector', "
-            f"CASE WHEN night = {weeks - 1} AND client % 100 = 0 THEN encode(sha256(convert_to(night || 'open' || client, 'UTF8')), 'hex') "
-            f"END, {self.began} + make_interval(days => night * {WEEK}), "
-            f"CASE WHEN night = {weeks - 1} AND client % 100 = 0 THEN NULL ELSE {self.began} + make_interval(days => night * {WEEK} + 1) "
-            f"END, {self.first} + client, '{INCIDENT}', now(), now() "
-            f"FROM generate_series(0, {weeks - 1}) night, {series} WHERE night % 10 = 0 OR (night = {weeks - 1} AND client % 100 = 0)",
-            "run_requests": f"INSERT INTO run_requests SELECT {client}, 'schedule:night-' || night, t.settings, t.plan, "
-            f"now() - make_interval(days => night) FROM (SELECT settings, plan FROM run_requests LIMIT 1) t, "
+            "incidents": "INSERT INTO incidents (client_id, kind, subject, open_key, opened_at, closed_at, "
+            "evaluation_id, details, opening_told_at, closing_told_at) "
+            f"SELECT {client}, 'regression', 'synthetic/vector', "
+            f"CASE WHEN {is_open} THEN md5('open' || client) END, {week}, "
+            f"CASE WHEN {is_open} THEN NULL ELSE {week} + interval '1 day' END, "
+            f"{self.first} + client, '{INCIDENT}', now(), now() "
+            f"FROM generate_series(0, {weeks - 1}) night, {series} WHERE night % 10 = 0 OR ({is_open})",
+            "run_requests": "INSERT INTO run_requests "
+            f"SELECT {client}, 'schedule:night-' || night, t.settings, t.plan, now() - make_interval(days => night) "
+            "FROM (SELECT settings, plan FROM run_requests LIMIT 1) t, "
             f"generate_series(1, {min(TEXT_NIGHTS, self.nights)}) night, {series}",
         }
         for name, statement in statements.items():
             with self.db.begin() as connection:
                 inserted = connection.execute(sa.text(statement.replace(":", r"\:"))).rowcount
             print(f"  {name}: {inserted:,} rows", flush=True)
+
+
+def hashed(text: str) -> str:
+    """SQL: 64 hex digits of a text."""
+    return f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
 
 
 INCIDENT = json.dumps(
@@ -302,32 +317,43 @@ def measure(db: Database, folder: Path, environment: Mapping[str, str], measured
     print()
     ticks(measured)
     print()
-    for per_client in ("false", "true"):
-        with served(folder, {**environment, "RAGEVAL_METRICS_PER_CLIENT": per_client}) as get:
-            which = "with each client" if per_client == "true" else "of the fleet"
-            measured(f"/metrics {which}, the first", lambda get=get: get("/metrics"))
-            measured(f"/metrics {which}, the second", lambda get=get: get("/metrics"))
-            if per_client == "true":
-                continue
-            measured("the page of all clients, served", lambda get=get: get("/reports/fleet.html"))
-            api = "/api/v1/evaluation"
-            measured("GET /runs", lambda get=get: get(f"{api}/runs"))
-            measured("GET /runs?limit=1000", lambda get=get: get(f"{api}/runs?limit=1000"))
-            measured("GET /runs?limit=50&offset=100000", lambda get=get: get(f"{api}/runs?limit=50&offset=100000"))
-            measured("GET /datasets", lambda get=get: get(f"{api}/datasets"))
-            measured(f"GET /datasets?client_id={one}", lambda get=get: get(f"{api}/datasets?client_id={one}"))
+    fleet = {**environment, "RAGEVAL_METRICS_PER_CLIENT": "false"}
+    with served(folder, fleet) as get:
+        scraped(measured, get, "of the fleet")
+        for path in (
+            "/reports/fleet.html",
+            f"{API}/runs",
+            f"{API}/runs?limit=1000",
+            f"{API}/runs?limit=50&offset=100000",
+            f"{API}/datasets",
+            f"{API}/datasets?client_id={one}",
+        ):
+            measured(f"GET {path}", lambda path=path: get(path))
+    with served(folder, {**fleet, "RAGEVAL_METRICS_PER_CLIENT": "true"}) as get:
+        scraped(measured, get, "with each client")
     print()
     sizes(db)
-    print("\nretention, the first time and again:")
-    for _ in range(2):
-        began = time.perf_counter()
-        report = retain_all(db, load_settings(environment))
-        measured.told(
-            f"  {report.clients} clients: {dict(report.rows)}, kept {dict(report.kept)}",
-            time.perf_counter() - began,
-            None,
-        )
-        print(f"  {report.failures[:3]}")
+    print()
+    purge(db)
+
+
+def scraped(measured: Measured, get: Callable[[str], bytes], what: str) -> None:
+    # What starts with the process, such as Dagster's import, is not of the database.
+    measured(f"/metrics {what}, the first of a process", lambda: get("/metrics"), None)
+    measured(f"/metrics {what}", lambda: get("/metrics"))
+
+
+def purge(db: Database) -> None:
+    """The nightly retention of a few clients, the first time and again."""
+    now = utc_now()
+    for which in ("the first time", "again"):
+        began, gone = time.perf_counter(), Counter[str]()
+        for number in range(PURGED):
+            client = f"client-{number:04}"
+            gone += delete_scores(db, client, now - timedelta(days=730))
+            gone += delete_texts(db, client, now - timedelta(days=TEXT_NIGHTS))
+        each = (time.perf_counter() - began) / PURGED
+        print(f"retention, {which}: {each:.2f} s a client; of {PURGED} clients deleted or blanked: {dict(gone)}")
 
 
 def ticks(measured: Measured) -> None:
@@ -385,8 +411,8 @@ def served(folder: Path, environment: Mapping[str, str]) -> Iterator[Callable[[s
 def sizes(db: Database) -> None:
     """Of each table its rows and bytes, with indexes."""
     query = sa.text(
-        "SELECT relname AS name, n_live_tup AS rows, pg_relation_size(relid) AS heap, pg_indexes_size(relid) AS indexes, "
-        "pg_total_relation_size(relid) AS total FROM pg_stat_user_tables ORDER BY total DESC LIMIT 14"
+        "SELECT relname AS name, n_live_tup AS rows, pg_total_relation_size(relid) AS total "
+        "FROM pg_stat_user_tables ORDER BY total DESC LIMIT 14"
     )
     for row in db.rows(query):
         each = row.total / row.rows if row.rows else 0

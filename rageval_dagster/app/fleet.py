@@ -38,7 +38,7 @@ def waiting_runs(settings: Settings) -> dict[str, int] | None:
 
 
 def _server_runs(url: SecretStr) -> dict[str, int]:
-    """As `instance_runs`, of a server. It is asked directly: Dagster waits for one that is away longer than a scrape."""
+    """As `instance_runs`, of a server; asked directly: for one that is away Dagster waits longer than a scrape."""
     from rageval_dagster.automation.dagster_internals import unfinished_runs
 
     engine = _engine(url)

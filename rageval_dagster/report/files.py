@@ -1,7 +1,13 @@
-"""The reports' files: made from the history, written whole or not at all, readable by their owner only, deleted."""
+"""The reports' files: made from the history, written whole or not at all, readable by their owner only, deleted.
+
+Their folder may be one behind a URL, which several machines write and serve: paths in it are no `Path`, and have its
+methods all the same. Who may read it is for its owner to say.
+"""
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -15,10 +21,11 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.standing import recent_means
 from rageval_dagster.storage.views import read_view
-from rageval_dagster.telling.links import FLEET_FILE, report_path
+from rageval_dagster.telling.links import FLEET_FILE, report_file, report_path
 from rageval_dagster.telling.standing import client_standings
 
 _OLD_S = 86_400
+WHERE = "RAGEVAL_REPORT_DIR takes a folder that can"
 
 
 def write_client_report(
@@ -46,7 +53,8 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     """
     folder = settings.report_dir
     overview = read_view(db, "fleet_overview")
-    with_report = {row["client_id"] for row in overview if report_path(folder, row["client_id"]).exists()}
+    there = _names(folder)
+    with_report = {row["client_id"] for row in overview if report_file(row["client_id"]) in there}
     path = folder / FLEET_FILE
     clients = client_standings(overview, open_incidents(db), settings)
     shown = {each.row["client_id"]: each.metric for each in clients}
@@ -63,7 +71,30 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
 def reports_of_client(settings: Settings, client_id: str) -> list[Path]:
     """The client's files in the folder of reports: with texts, and without."""
     paths = (report_path(settings.report_dir, client_id, redacted) for redacted in (False, True))
-    return [path for path in paths if path.exists()]
+    with _readable(settings.report_dir):
+        return [path for path in paths if path.exists()]
+
+
+def _names(folder: Path) -> set[str]:
+    """The files in the folder of reports: looked up at once, since there may be thousands."""
+    with _readable(folder):
+        try:
+            return {path.name for path in folder.iterdir()}
+        except FileNotFoundError:
+            return set()
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Whatever a folder behind a URL raises in the block is one line: each file system has errors of its own."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        if isinstance(folder, Path):
+            raise
+        raise RagevalError(f"the reports in {folder} cannot be reached ({type(error).__name__}): {WHERE}") from None
 
 
 def delete_reports(db: Database, settings: Settings, client_id: str) -> list[str]:
@@ -75,10 +106,13 @@ def delete_reports(db: Database, settings: Settings, client_id: str) -> list[str
     kept: list[str] = []
     for path in reports_of_client(settings, client_id):
         try:
-            path.unlink()
+            with _readable(settings.report_dir):
+                path.unlink()
         except OSError as error:
             kept.append(f"{path} ({error.strerror}): delete it")
-    if (settings.report_dir / FLEET_FILE).exists():
+        except RagevalError as error:
+            kept.append(f"{path} ({error}): delete it")
+    if FLEET_FILE in _names(settings.report_dir):
         try:
             write_fleet_report(db, settings)
         except RagevalError as error:
@@ -93,18 +127,48 @@ def renew_old_reports(db: Database, settings: Settings, now: datetime) -> list[s
         What went wrong, a sentence each.
     """
     failures: list[str] = []
+    try:
+        there = _names(settings.report_dir)
+    except RagevalError as error:
+        return [str(error)]
     for client in list_clients(db):
         path = report_path(settings.report_dir, client.client_id)
-        if path.exists() and now.timestamp() - path.stat().st_mtime > _OLD_S:
-            try:
+        if path.name not in there:
+            continue
+        try:
+            with _readable(settings.report_dir):
+                # 0 where a file system does not tell: then it is made anew each time.
+                is_old = now.timestamp() - path.stat().st_mtime > _OLD_S
+            if is_old:
                 write_client_report(db, settings, client.client_id)
-            except RagevalError as error:
-                failures.append(str(error))
+        except FileNotFoundError:
+            continue  # its client was forgotten just now
+        except RagevalError as error:
+            failures.append(str(error))
     return failures
+
+
+def read_report(path: Path) -> str:
+    """A report's page.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: a local file cannot be read.
+        RagevalError: a folder behind a URL does not answer.
+        UnicodeDecodeError: it is damaged.
+    """
+    with _readable(path):
+        page = path.read_bytes()
+    return page.decode("utf-8")
 
 
 def write_whole(path: Path, page: str) -> None:
     """In place of what was there, at once: nobody reads half of it."""
+    if not isinstance(path, Path):
+        with _readable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(page.encode("utf-8"))  # stores of objects show one when all of it is there
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".report-")  # 0600
@@ -116,5 +180,4 @@ def write_whole(path: Path, page: str) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        where = "RAGEVAL_REPORT_DIR takes a folder that can"
-        raise RagevalError(unwritable(f"the report {path} cannot be written", error, where)) from None
+        raise RagevalError(unwritable(f"the report {path} cannot be written", error, WHERE)) from None

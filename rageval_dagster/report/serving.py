@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.report.files import read_report
 from rageval_dagster.report.page import served_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
@@ -114,11 +116,13 @@ class ReportPages:
         if not _NAME.fullmatch(name):
             return html(served_page("There is no such report"), 404)
         try:
-            page = (self._folder / name).read_text(encoding="utf-8")
+            page = read_report(self._folder / name)
         except FileNotFoundError:
             return self._missing(name)
         except OSError as error:
             return html(served_page("The report cannot be read", f"{self._folder / name}: {error.strerror}"), 503)
+        except RagevalError as error:
+            return html(served_page("The report cannot be read", str(error)), 503)
         except UnicodeDecodeError:
             return html(served_page("The report is damaged", "This command makes all anew:", "rageval report"), 503)
         links = '<a href="../label">Label answers</a><a href="../logout">Log out</a></header>'

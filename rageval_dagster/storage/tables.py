@@ -283,7 +283,7 @@ evaluation_runs = _table(
     Column("changes", JsonText),  # what changed since the last evaluation that had not regressed: names and counts
     Column("newly_failing", JsonText),  # item ids: right when they were first asked, wrong now
     Column("asked_again", Boolean),  # whether these were wrong each time that they were asked now
-    # Whether it is the newest complete one of its dataset's name and its system: who looks at all clients reads no other.
+    # Whether it is the newest complete one of its dataset's name and its system: all that a look at all clients reads.
     Column("newest", Boolean),
     Column("previous_id", Integer),  # the complete one before it, of the same dataset by the same system
     UniqueConstraint("evaluation_id"),

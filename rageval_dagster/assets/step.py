@@ -17,6 +17,7 @@ from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Pace, Progress
 from rageval_dagster.resources import PREFIX, ClientLease, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.resources.tracing import stage_span
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import metadata
 
@@ -115,11 +116,14 @@ def client_asset(
 
     def decorate(body: Body) -> dg.AssetsDefinition:
         def run(*args: Any, **resources: Any) -> Iterator[dg.MaterializeResult]:
-            made = body(*args, **resources)
-            if inspect.isgenerator(made):
-                yield from made
-            elif made is not None:
-                yield dg.MaterializeResult(metadata=made) if isinstance(made, Mapping) else made
+            step: Step = args[0]
+            with stage_span(step.run_id, body.__name__) as told:
+                made = body(*args, **resources)
+                results = made if inspect.isgenerator(made) else [] if made is None else [made]
+                for each in results:
+                    result = dg.MaterializeResult(metadata=each) if isinstance(each, Mapping) else each
+                    told(result.metadata)
+                    yield result
 
         asset = dg.asset(
             group_name=group,

@@ -14,6 +14,9 @@ from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.leases import held_leases
 from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons, metric_summaries
 
+_TOGETHER = 250
+"""Series whose last means are read by one query."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -70,36 +73,37 @@ def recent_means(
         .scalar_subquery()
     )
     since = (
-        sa.select(
-            newest.c.client_id, newest.c.system_name, its_dataset.c.name, sa.func.coalesce(oldest, 0).label("oldest")
-        )
+        sa.select(newest.c.client_id, its_dataset.c.name, newest.c.system_name, oldest.label("oldest"))
         .join(its_dataset, its_dataset.c.id == newest.c.dataset_id)
         .where(newest.c.newest == sa.true(), its_dataset.c.retired_at.is_(None))
-        .distinct()  # no two are alike, but so the oldest is looked for once, and not for each of the runs
-        .subquery()
-        .c
     )
     summaries = metric_summaries.c
     query = (
-        sa.select(runs.client_id, datasets.name, runs.system_name, runs.finished_at, summaries.mean)
+        sa.select(runs.id, runs.client_id, datasets.name, runs.system_name, runs.finished_at, summaries.mean)
         .select_from(with_names.join(metric_summaries, summaries.evaluation_id == runs.id))
-        .where(
-            since.client_id == runs.client_id,
-            since.system_name == runs.system_name,
-            since.name == datasets.name,
-            runs.id >= since.oldest,
-            runs.status == "complete",
-            datasets.retired_at.is_(None),
-        )
+        .where(runs.status == "complete", datasets.retired_at.is_(None))
         .order_by(runs.id)
     )
+    first = {
+        (row.client_id, row.name, row.system_name): row.oldest or 0
+        for row in db.rows_in(since, newest.c.client_id, metrics)
+    }
     found: dict[str, dict[tuple[str, str], list[tuple[datetime, float | None]]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for metric_id in set(metrics.values()):
-        clients = [client for client, wanted in metrics.items() if wanted == metric_id]
-        for row in db.rows_in(query.where(summaries.metric_id == metric_id), since.client_id, clients):
-            found[row.client_id][row.name, row.system_name].append((row.finished_at, row.mean))
+        # Those together that were evaluated at about the same time: what is read begins there.
+        wanted = sorted((of for of in first if metrics[of[0]] == metric_id), key=lambda of: first[of])
+        for series in in_batches(wanted, _TOGETHER):
+            these = (
+                summaries.metric_id == metric_id,
+                runs.client_id.in_({client for client, _, _ in series}),
+                runs.id >= first[series[0]],
+            )
+            for row in db.rows(query.where(*these)):
+                of = (row.client_id, row.name, row.system_name)
+                if of in series and row.id >= first[of]:
+                    found[row.client_id][row.name, row.system_name].append((row.finished_at, row.mean))
     return {client: list(series.values()) for client, series in found.items()}
 
 

@@ -22,6 +22,7 @@ from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 
+SCHEDULE_NAME_TAG, SENSOR_NAME_TAG = "dagster/schedule_name", "dagster/sensor_name"
 VERDICT_TAG = "rageval/verdict"
 """What became of a run, in the list of runs and for its filter."""
 
@@ -119,12 +120,16 @@ def _shown(value: Any) -> Any:
 def evaluation_report(step: Step, settings: RunSettings) -> Metadata:
     """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
     # A run's page in Dagster opens at its end: this step, the last one, says there each verdict and what went wrong.
-    from rageval_dagster.report.files import write_client_report, write_fleet_report
+    from rageval_dagster.report.files import is_fleet_report_due, write_client_report, write_fleet_report
+    from rageval_dagster.storage.types import utc_now
     from rageval_dagster.telling.links import ReportLinks
 
     present = load_settings()
     path = write_client_report(step.db, present, step.client_id)
-    write_fleet_report(step.db, present)
+    # A night of a thousand runs would make it a thousand times; the alert sensor makes it after the last of them.
+    by_daemon = not {SCHEDULE_NAME_TAG, SENSOR_NAME_TAG}.isdisjoint(step.context.run.tags)
+    if not by_daemon or is_fleet_report_due(step.db, present, utc_now()):
+        write_fleet_report(step.db, present)
     metadata: dict[str, dg.MetadataValue] = {
         "path": dg.MetadataValue.path(str(path)),
         "bytes": dg.MetadataValue.int(path.stat().st_size),

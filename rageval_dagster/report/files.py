@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rageval_dagster.errors import RagevalError, unwritable
@@ -19,12 +19,14 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
-from rageval_dagster.storage.standing import recent_means
+from rageval_dagster.storage.standing import evaluated_since, recent_means
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.links import FLEET_FILE, report_file, report_path
 from rageval_dagster.telling.standing import client_standings
 
 _OLD_S = 86_400
+MANY, FRESH_S = 50, 60
+"""With so many clients a run by the daemon leaves the page of all as it is if it is no older than so many seconds."""
 WHERE = "RAGEVAL_REPORT_DIR takes a folder that can"
 
 
@@ -66,6 +68,29 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     }
     write_whole(path, fleet_page(clients, with_report, trends))
     return path
+
+
+def is_fleet_report_due(db: Database, settings: Settings, now: datetime) -> bool:
+    """Whether the page of all clients is to be made anew: where there are many, at most once a minute."""
+    if len(list_clients(db)) < MANY:
+        return True
+    try:
+        with _readable(settings.report_dir):
+            return now.timestamp() - (settings.report_dir / FLEET_FILE).stat().st_mtime > FRESH_S
+    except FileNotFoundError:
+        return True
+
+
+def is_fleet_report_behind(db: Database, settings: Settings, now: datetime) -> bool:
+    """Whether an evaluation ended since the page of all clients was made, and it is due."""
+    if not is_fleet_report_due(db, settings, now):
+        return False
+    try:
+        with _readable(settings.report_dir):
+            made = datetime.fromtimestamp((settings.report_dir / FLEET_FILE).stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return False  # the first report makes it
+    return bool(evaluated_since(db, made))
 
 
 def reports_of_client(settings: Settings, client_id: str) -> list[Path]:

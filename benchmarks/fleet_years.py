@@ -427,10 +427,13 @@ def sizes(db: Database) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--database", required=True, help="the URL of an empty database of PostgreSQL")
+    parser.add_argument("--database", help="the URL of an empty database of PostgreSQL")
     parser.add_argument("--clients", type=int, default=1_000)
     parser.add_argument("--nights", type=int, default=730)
     arguments = parser.parse_args()
+    if arguments.database is None:
+        print("left out: it needs --database, an empty one of PostgreSQL with room for 40 GB")
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         kept = {
             name: value

@@ -119,9 +119,9 @@ def client_asset(
             step: Step = args[0]
             with stage_span(step.run_id, body.__name__) as told:
                 made = body(*args, **resources)
-                results = made if inspect.isgenerator(made) else [] if made is None else [made]
+                results: Iterable[Any] = made if inspect.isgenerator(made) else [] if made is None else [made]
                 for each in results:
-                    result = dg.MaterializeResult(metadata=each) if isinstance(each, Mapping) else each
+                    result: Any = dg.MaterializeResult(metadata=each) if isinstance(each, Mapping) else each
                     told(result.metadata)
                     yield result
 

@@ -72,25 +72,27 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
 
 def is_fleet_report_due(db: Database, settings: Settings, now: datetime) -> bool:
     """Whether the page of all clients is to be made anew: where there are many, at most once a minute."""
-    if len(list_clients(db)) < MANY:
-        return True
-    try:
-        with _readable(settings.report_dir):
-            return now.timestamp() - (settings.report_dir / FLEET_FILE).stat().st_mtime > FRESH_S
-    except FileNotFoundError:
-        return True
+    return len(list_clients(db)) < MANY or now.timestamp() - _fleet_report_made(settings) > FRESH_S
 
 
 def is_fleet_report_behind(db: Database, settings: Settings, now: datetime) -> bool:
     """Whether an evaluation ended since the page of all clients was made, and it is due."""
-    if not is_fleet_report_due(db, settings, now):
-        return False
+    made = _fleet_report_made(settings)
+    # Where nobody can tell, each run makes it.
+    return (
+        made > 0
+        and is_fleet_report_due(db, settings, now)
+        and bool(evaluated_since(db, datetime.fromtimestamp(made, UTC)))
+    )
+
+
+def _fleet_report_made(settings: Settings) -> float:
+    """When the page of all clients was made, in seconds; 0 where there is none, or its file system does not tell."""
     try:
         with _readable(settings.report_dir):
-            made = datetime.fromtimestamp((settings.report_dir / FLEET_FILE).stat().st_mtime, UTC)
-    except FileNotFoundError:
-        return False  # the first report makes it
-    return bool(evaluated_since(db, made))
+            return (settings.report_dir / FLEET_FILE).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def reports_of_client(settings: Settings, client_id: str) -> list[Path]:
@@ -102,11 +104,11 @@ def reports_of_client(settings: Settings, client_id: str) -> list[Path]:
 
 def _names(folder: Path) -> set[str]:
     """The files in the folder of reports: looked up at once, since there may be thousands."""
-    with _readable(folder):
-        try:
+    try:
+        with _readable(folder):
             return {path.name for path in folder.iterdir()}
-        except FileNotFoundError:
-            return set()
+    except OSError:  # who writes there is told what is wrong
+        return set()
 
 
 @contextmanager

@@ -347,14 +347,15 @@ def scraped(measured: Measured, get: Callable[[str], bytes], what: str) -> None:
 
 
 def purge(db: Database) -> None:
-    """The nightly retention of a few clients, the first time and again."""
-    now = utc_now()
-    for which in ("the first time", "again"):
+    """Retention of a few clients as it will be in a month, which then has a month to delete; and on the night after."""
+    oldest = db.scalars(sa.select(sa.func.min(evaluation_runs.c.started_at)))[0]
+    scores, texts = oldest + timedelta(days=30), utc_now() - timedelta(days=TEXT_NIGHTS - 30)
+    for which in ("of a month", "of nothing"):
         began, gone = time.perf_counter(), Counter[str]()
         for number in range(PURGED):
             client = f"client-{number:04}"
-            gone += delete_scores(db, client, now - timedelta(days=730))
-            gone += delete_texts(db, client, now - timedelta(days=TEXT_NIGHTS))
+            gone += delete_scores(db, client, scores)
+            gone += delete_texts(db, client, texts)
         each = (time.perf_counter() - began) / PURGED
         print(f"retention, {which}: {each:.2f} s a client; of {PURGED} clients deleted or blanked: {dict(gone)}")
 

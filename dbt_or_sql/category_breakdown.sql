@@ -10,11 +10,10 @@ WITH latest AS (
         r.dataset_id,
         r.k,
         r.finished_at,
-        d.name AS dataset_name,
-        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+        d.name AS dataset_name
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    WHERE r.newest = TRUE
 ),
 outcomes AS (
     SELECT
@@ -52,11 +51,11 @@ outcomes AS (
         -- The document level speaks only where the chunk level is silent.
         AND (
             s.metric_id NOT LIKE 'retrieval.document%'
-            OR NOT EXISTS (
-                SELECT 1
+            OR (
+                SELECT c.mean
                 FROM metric_summaries c
-                WHERE c.evaluation_id = l.id AND c.metric_id = 'retrieval.mrr' AND c.mean IS NOT NULL
-            )
+                WHERE c.evaluation_id = l.id AND c.metric_id = 'retrieval.mrr'
+            ) IS NULL
         )
     JOIN run_items i ON i.evaluation_id = l.id
     JOIN dataset_items q ON q.dataset_id = l.dataset_id AND q.item_id = i.item_id
@@ -65,7 +64,6 @@ outcomes AS (
         AND m.result_id = i.result_id
         AND m.metric_id = s.metric_id
         AND m.metric_version = s.metric_version
-    WHERE l.run_age = 1
 ),
 -- By windows instead of groups: a condition on client_id reaches the tables through them on every database.
 categories AS (

@@ -26,11 +26,10 @@ WITH runs AS (
         r.newly_failing,
         r.finished_at,
         d.name AS dataset_name,
-        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age,
-        LAG(r.id) OVER (PARTITION BY r.client_id, r.dataset_id, r.system_name ORDER BY r.id) AS previous_id
+        r.previous_id
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    WHERE r.newest = TRUE
         AND d.retired_at IS NULL
         AND (
             r.system_name IN (SELECT s.system_name FROM client_systems s WHERE s.client_id = r.client_id)
@@ -80,17 +79,14 @@ headline AS (
         )
     LEFT JOIN metric_summaries p
         ON p.evaluation_id = r.previous_id AND p.metric_id = s.metric_id AND p.metric_version = s.metric_version
-    WHERE r.run_age = 1
-        -- The document level speaks only where the chunk level is silent.
-        AND (
-            s.metric_id IS NULL
-            OR s.metric_id NOT LIKE 'retrieval.document%'
-            OR NOT EXISTS (
-                SELECT 1
-                FROM metric_summaries c
-                WHERE c.evaluation_id = r.id AND c.metric_id = 'retrieval.mrr' AND c.mean IS NOT NULL
-            )
-        )
+    -- The document level speaks only where the chunk level is silent.
+    WHERE s.metric_id IS NULL
+        OR s.metric_id NOT LIKE 'retrieval.document%'
+        OR (
+            SELECT c.mean
+            FROM metric_summaries c
+            WHERE c.evaluation_id = r.id AND c.metric_id = 'retrieval.mrr'
+        ) IS NULL
 ),
 regressions AS (
     SELECT
@@ -105,7 +101,7 @@ regressions AS (
         ) AS depth
     FROM runs r
     JOIN metric_comparisons c ON c.evaluation_id = r.id AND c.gated AND c.decision = 'regressed'
-    WHERE r.run_age = 1 AND r.verdict = 'regressed'
+    WHERE r.verdict = 'regressed'
 ),
 totals AS (
     SELECT
@@ -131,7 +127,6 @@ totals AS (
         MAX(CASE WHEN newly_failing <> '[]' THEN id END) AS newly_failing_evaluation_id,
         MAX(finished_at) AS evaluated_at
     FROM runs
-    WHERE run_age = 1
     GROUP BY client_id
 ),
 failures AS (

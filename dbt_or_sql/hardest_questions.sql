@@ -8,11 +8,10 @@ WITH latest AS (
         r.system_name,
         r.dataset_id,
         r.finished_at,
-        d.name AS dataset_name,
-        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+        d.name AS dataset_name
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    WHERE r.newest = TRUE
 ),
 outcomes AS (
     SELECT
@@ -39,11 +38,11 @@ outcomes AS (
             (s.metric_id = 'retrieval.mrr' AND s.mean IS NOT NULL)
             OR (
                 s.metric_id = 'retrieval.document_mrr'
-                AND NOT EXISTS (
-                    SELECT 1
+                AND (
+                    SELECT c.mean
                     FROM metric_summaries c
-                    WHERE c.evaluation_id = l.id AND c.metric_id = 'retrieval.mrr' AND c.mean IS NOT NULL
-                )
+                    WHERE c.evaluation_id = l.id AND c.metric_id = 'retrieval.mrr'
+                ) IS NULL
             )
         )
     JOIN run_items i ON i.evaluation_id = l.id
@@ -52,7 +51,6 @@ outcomes AS (
         AND m.result_id = i.result_id
         AND m.metric_id = s.metric_id
         AND m.metric_version = s.metric_version
-    WHERE l.run_age = 1
 ),
 ranked AS (
     SELECT

@@ -4,21 +4,17 @@
 WITH latest AS (
     SELECT
         r.*,
-        d.name AS dataset_name,
-        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+        d.name AS dataset_name
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    WHERE r.newest = TRUE
 ),
 levels AS (
     SELECT
-        evaluation_id,
-        CASE
-            WHEN MAX(CASE WHEN metric_id = 'retrieval.mrr' THEN mean END) IS NULL THEN 'retrieval.document_'
-            ELSE 'retrieval.'
-        END AS prefix
-    FROM metric_summaries
-    GROUP BY evaluation_id
+        l.id AS evaluation_id,
+        CASE WHEN m.mean IS NULL THEN 'retrieval.document_' ELSE 'retrieval.' END AS prefix
+    FROM latest l
+    LEFT JOIN metric_summaries m ON m.evaluation_id = l.id AND m.metric_id = 'retrieval.mrr'
 ),
 headline AS (
     SELECT
@@ -37,7 +33,6 @@ headline AS (
     FROM latest l
     JOIN levels v ON v.evaluation_id = l.id
     JOIN metric_summaries s ON s.evaluation_id = l.id
-    WHERE l.run_age = 1
 )
 SELECT
     l.client_id,
@@ -61,7 +56,6 @@ SELECT
     l.cost_usd
 FROM latest l
 LEFT JOIN headline h ON h.evaluation_id = l.id
-WHERE l.run_age = 1
 GROUP BY
     l.client_id, l.dataset_name, l.dataset_id, l.system_name, l.id, l.finished_at, l.k, l.item_count, l.error_count,
     l.duration_s, l.cost_usd

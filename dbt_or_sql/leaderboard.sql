@@ -9,11 +9,10 @@ WITH latest AS (
         r.system_name,
         r.dataset_id,
         r.finished_at,
-        d.name AS dataset_name,
-        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+        d.name AS dataset_name
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    WHERE r.newest = TRUE
 )
 SELECT
     l.client_id,
@@ -34,4 +33,4 @@ SELECT
     l.finished_at
 FROM latest l
 JOIN metric_summaries s ON s.evaluation_id = l.id
-WHERE l.run_age = 1 AND s.mean IS NOT NULL
+WHERE s.mean IS NOT NULL

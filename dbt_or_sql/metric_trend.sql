@@ -2,18 +2,45 @@
 -- latest), with the mean of it and the up to four before, and the change since the one before where both asked the same
 -- questions and measured the same way.
 -- order by: client_id, dataset_name, system_name, metric_id, run_age
-WITH runs AS (
-    SELECT
-        r.id,
+WITH newest AS (
+    -- DISTINCT, though no two are alike: so that the oldest is looked for once, and not for each of the runs.
+    SELECT DISTINCT
         r.client_id,
         d.name AS dataset_name,
         r.system_name,
-        r.dataset_id,
-        r.finished_at,
-        ROW_NUMBER() OVER (PARTITION BY r.client_id, d.name, r.system_name ORDER BY r.id DESC) AS run_age
+        -- Four more than are shown, for the first moving averages; from the newest one back, by an index.
+        (
+            SELECT b.id
+            FROM evaluation_runs b
+            JOIN evaluation_datasets o ON o.id = b.dataset_id
+            WHERE
+                b.client_id = r.client_id
+                AND b.system_name = r.system_name
+                AND o.name = d.name
+                AND b.status = 'complete'
+            ORDER BY b.id DESC
+            LIMIT 1 OFFSET 13
+        ) AS oldest_id
     FROM evaluation_runs r
     JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
+    WHERE r.newest = TRUE
+),
+runs AS (
+    SELECT
+        r.id,
+        r.client_id,
+        n.dataset_name,
+        r.system_name,
+        r.dataset_id,
+        r.finished_at,
+        ROW_NUMBER() OVER (PARTITION BY r.client_id, n.dataset_name, r.system_name ORDER BY r.id DESC) AS run_age
+    FROM newest n
+    JOIN evaluation_runs r
+        ON r.client_id = n.client_id
+        AND r.system_name = n.system_name
+        AND r.status = 'complete'
+        AND r.id >= COALESCE(n.oldest_id, 0)
+    JOIN evaluation_datasets d ON d.id = r.dataset_id AND d.name = n.dataset_name
 ),
 series AS (
     SELECT
@@ -45,8 +72,6 @@ series AS (
         ) AS previous_metric_version
     FROM runs r
     JOIN metric_summaries s ON s.evaluation_id = r.id
-    -- Four more than are shown, for the first moving averages.
-    WHERE r.run_age <= 14
 )
 SELECT
     client_id,

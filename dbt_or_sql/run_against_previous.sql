@@ -3,18 +3,9 @@
 -- the versions changed in between, that is, why. A system that declares no version may have changed all the same:
 -- system_note says so.
 -- order by: evaluation_id DESC, metric_id
-WITH ordered AS (
-    SELECT
-        r.*,
-        d.name AS dataset_name,
-        LAG(r.id) OVER (PARTITION BY r.client_id, r.dataset_id, r.system_name ORDER BY r.id) AS previous_id
-    FROM evaluation_runs r
-    JOIN evaluation_datasets d ON d.id = r.dataset_id
-    WHERE r.status = 'complete'
-)
 SELECT
     current_run.client_id,
-    current_run.dataset_name,
+    d.name AS dataset_name,
     current_run.dataset_id,
     current_run.system_name,
     current_run.id AS evaluation_id,
@@ -43,7 +34,9 @@ SELECT
     END AS system_note,
     current_run.system_declared,
     previous_run.system_declared AS previous_system_declared
-FROM ordered current_run
+FROM evaluation_runs current_run
+JOIN evaluation_datasets d ON d.id = current_run.dataset_id
 JOIN evaluation_runs previous_run ON previous_run.id = current_run.previous_id
 JOIN metric_summaries s ON s.evaluation_id = current_run.id
 JOIN metric_summaries p ON p.evaluation_id = current_run.previous_id AND p.metric_id = s.metric_id
+WHERE current_run.status = 'complete'

@@ -336,8 +336,8 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
         if asked.client_id is not None:
             with _or_unknown():
                 client_storage.get_client(db, asked.client_id)
-        found = benchmark_storage.list_datasets(db, asked.client_id)
-        return [_dataset(each) for each in found[asked.offset : asked.offset + asked.limit]]
+        found = benchmark_storage.list_datasets(db, asked.client_id, asked.limit, asked.offset)
+        return [_dataset(each) for each in found]
 
     @routes.post("/runs", tags=["evaluations"], summary="Evaluate a dataset", responses=_UNKNOWN | _OF_WORK)
     def run(request: RunRequest) -> RunResponse:

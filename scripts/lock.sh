@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes what pyproject.toml resolves to today in a fresh environment, every version pinned: requirements.lock for users,
-# requirements-fleet.lock with what the extras celery, postgres and k8s need beside it, and requirements-dev.lock with what
+# requirements-fleet.lock with what the extras celery, postgres, k8s and otel need beside it, and requirements-dev.lock with what
 # tests and checks need beside both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,9 +23,9 @@ pip install --quiet 'kubernetes<37' --editable .
   echo "# Written by scripts/lock.sh; install with: pip install -r requirements.lock"
   freeze
 } > requirements.lock
-pip install --quiet --constraint requirements.lock --editable '.[celery,postgres,k8s]'
+pip install --quiet --constraint requirements.lock --editable '.[celery,postgres,k8s,otel]'
 {
-  echo "# Written by scripts/lock.sh; what the extras celery, postgres and k8s need beside requirements.lock"
+  echo "# Written by scripts/lock.sh; what the extras celery, postgres, k8s and otel need beside requirements.lock"
   freeze | beside requirements.lock
 } > requirements-fleet.lock
 pip install --quiet --constraint requirements.lock --constraint requirements-fleet.lock --editable '.[dev]'

@@ -37,7 +37,7 @@ def test_users_get_what_they_need_and_no_tools_for_tests() -> None:
     files = ("requirements.lock", "requirements-fleet.lock", "requirements-dev.lock")
     users, fleet, tests = (pinned(file) for file in files)
     assert needed() <= users
-    for extra in ("celery", "postgres", "k8s"):
+    for extra in ("celery", "postgres", "k8s", "otel"):
         assert needed(extra) <= users | fleet
     assert needed("dev") <= users | fleet | tests
     assert sum(map(len, (users, fleet, tests))) == len(users | fleet | tests), "each package is pinned once"

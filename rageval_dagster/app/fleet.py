@@ -1,7 +1,7 @@
 """Workers, broker, Dagster's definitions and storage: working there, and whether each is as it should be."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -10,6 +10,9 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import BROKER_VARIABLE, DAGSTER_DATABASE_VARIABLE, Settings
 from rageval_dagster.text import plural
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 _TIMEOUT_S = 3
 
@@ -29,11 +32,9 @@ def waiting_runs(settings: Settings) -> dict[str, int] | None:
     """How many of Dagster's runs have not ended, by status; None where its storage does not answer."""
     from rageval_dagster.automation.home import instance_runs
 
-    # Dagster asks a server that is away for longer than a scrape waits.
-    if settings.dagster_database_url is not None and _storage(settings.dagster_database_url)[1] != "yes":
-        return None
+    url = settings.dagster_database_url
     try:
-        return instance_runs(settings)
+        return instance_runs(settings) if url is None else _server_runs(url)
     except Exception:  # noqa: BLE001 - each of Dagster's storages has its own
         return None
 
@@ -58,6 +59,17 @@ def definitions() -> str:
             f"Dagster cannot load rageval_dagster.definitions ({type(error).__name__}: {said}): dagster definitions "
             "validate -m rageval_dagster.definitions says where"
         ) from None
+
+
+def _server_runs(url: SecretStr) -> dict[str, int]:
+    """As `instance_runs`, of a server; asked directly: for one that is away Dagster waits longer than a scrape."""
+    from rageval_dagster.automation.dagster_internals import unfinished_runs
+
+    engine = _engine(url)
+    try:
+        return unfinished_runs(engine)
+    finally:
+        engine.dispose()
 
 
 def parts(settings: Settings) -> Iterator[Part]:
@@ -121,7 +133,7 @@ def _storage(url: SecretStr) -> Part:
     from sqlalchemy.exc import SQLAlchemyError
 
     part, where = "Dagster's storage", _place(url)
-    engine = sa.create_engine(url.get_secret_value(), connect_args={"connect_timeout": _TIMEOUT_S})
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             connection.execute(sa.text("SELECT 1"))
@@ -131,6 +143,12 @@ def _storage(url: SecretStr) -> Part:
     finally:
         engine.dispose()
     return part, "yes", f"{where} answers"
+
+
+def _engine(url: SecretStr) -> "Engine":
+    import sqlalchemy as sa
+
+    return sa.create_engine(url.get_secret_value(), connect_args={"connect_timeout": _TIMEOUT_S})
 
 
 def _broker(url: SecretStr) -> Part:
@@ -157,7 +175,7 @@ def _workers(url: SecretStr, dagster_yaml: Mapping[str, Any]) -> Part:
     if not processes:
         return "workers", "no", "no worker answers: start rageval worker, with the same settings"
     found = f"{plural(len(processes), 'worker')} for {plural(sum(processes), 'run')} at once"
-    runs = dagster_yaml.get("concurrency", {}).get("runs", {}).get("max_concurrent_runs")
+    runs = ((dagster_yaml.get("concurrency") or {}).get("runs") or {}).get("max_concurrent_runs")
     if isinstance(runs, int) and runs > sum(processes):
         more = f"{found}, and max_concurrent_runs in dagster.yaml is {runs}: runs that wait too long there fail"
         return "workers", "warning", f"{more}; start more workers, or lower it"

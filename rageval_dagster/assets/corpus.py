@@ -27,6 +27,7 @@ def corpus_version(
     """The version of a client's corpus, from one streamed scan of its chunks; ends the run where nothing changed."""
     from rageval_dagster.evaluation.changes import scan_client
     from rageval_dagster.evaluation.request import check_systems
+    from rageval_dagster.storage.evaluations import evaluations_of_trigger
 
     own = settings.read()
     check_systems(step.db, own, step.client_id, plan.systems)  # before anything is spent
@@ -39,7 +40,9 @@ def corpus_version(
             tags={"dagster/data_version": state.data_version},
         )
     )
-    if plan.only_if_changed and state.evaluated:
+    # An attempt before this one may have been killed after the verdict: its checks are still to come.
+    begun = evaluations_of_trigger(step.db, step.client_id, plan.request(step.client_id).trigger)
+    if plan.only_if_changed and state.evaluated and not begun:
         step.context.log.info("this state of the corpus was evaluated before: nothing to do")
         return None
     return dg.MaterializeResult(metadata=state.metadata(), data_version=dg.DataVersion(state.data_version))

@@ -15,7 +15,10 @@ from rageval_dagster.resources import (
 
 
 # After the scan also in a run that leaves the benchmark out; one that ends at the scan ends before this.
-@client_asset("evaluation", "retrievals", deps=[corpus_version, validated_benchmark], kinds={"chroma", "sql"})
+# In the pool, since a run that left the benchmark out may write questions here, and the user's systems ask models.
+@client_asset(
+    "evaluation", "retrievals", deps=[corpus_version, validated_benchmark], kinds={"chroma", "sql"}, pool="llm"
+)
 def retrieval_runs(
     step: Step,
     store: DocumentStore,

@@ -17,6 +17,7 @@ from rageval_dagster.errors import DatasetError
 from rageval_dagster.records import Pace, Progress
 from rageval_dagster.resources import PREFIX, ClientLease, HistoryDatabase
 from rageval_dagster.resources.textless import without_texts
+from rageval_dagster.resources.tracing import stage_span
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.tables import metadata
 
@@ -106,7 +107,8 @@ def client_asset(
 ) -> Callable[[Body], dg.AssetsDefinition]:
     """Decorates the body of an asset that writes a client's rows of a table, under its lease.
 
-    The body returns its metadata, or a whole result; with `output_required` false None, which ends the run there.
+    The body returns its metadata, or a whole result, or yields that and goes on once Dagster has stored it; with
+    `output_required` false it may return None, which ends the run there.
     """
     # The columns of the table, whatever database system it is on.
     columns = [] if table is None else metadata.tables[table].columns
@@ -114,9 +116,14 @@ def client_asset(
 
     def decorate(body: Body) -> dg.AssetsDefinition:
         def run(*args: Any, **resources: Any) -> Iterator[dg.MaterializeResult]:
-            made = body(*args, **resources)
-            if made is not None:
-                yield dg.MaterializeResult(metadata=made) if isinstance(made, Mapping) else made
+            step: Step = args[0]
+            with stage_span(step.run_id, body.__name__) as told:
+                made = body(*args, **resources)
+                results: Iterable[Any] = made if inspect.isgenerator(made) else [] if made is None else [made]
+                for each in results:
+                    result: Any = dg.MaterializeResult(metadata=each) if isinstance(each, Mapping) else each
+                    told(result.metadata)
+                    yield result
 
         asset = dg.asset(
             group_name=group,

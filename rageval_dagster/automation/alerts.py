@@ -58,7 +58,7 @@ def alert_sensor() -> dg.SensorDefinition:
         known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)
         note_runs(context.instance, db, ended)
-        trouble = _renew_pages(db, settings, before)
+        trouble = _renew_pages(db, settings, before, behind=True)
         for found in review_freshness(db, settings, now):
             report_freshness(context.instance, found)
         if trouble:
@@ -123,20 +123,21 @@ def _end_left_behind(instance: dg.DagsterInstance, db: Database) -> set[str]:
     return set(left)
 
 
-def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident]) -> str | None:
+def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident], behind: bool = False) -> str | None:
     """Makes the page of all clients anew where incidents changed, and the report of each client whose run or benchmark
     fails now, or failed before; gives a line if that fails.
 
-    The runs make them where they succeed.
+    The runs make them where they succeed; but the page of many clients not each of them, so that it may be `behind`.
     """
-    from rageval_dagster.report.files import write_client_report, write_fleet_report
+    from rageval_dagster.report.files import is_fleet_report_behind, write_client_report, write_fleet_report
     from rageval_dagster.storage.incidents import open_incidents
+    from rageval_dagster.storage.types import utc_now
 
     was, now = ({(each.id, each.run_id): each for each in found} for found in (before, open_incidents(db)))
     changed = [each for key, each in {**was, **now}.items() if (key in was) != (key in now)]
-    if not changed:
-        return None
     try:
+        if not changed and not (behind and is_fleet_report_behind(db, settings, utc_now())):
+            return None
         for client_id in sorted({each.client_id for each in changed if each.kind in ("failed_run", "benchmark")}):
             write_client_report(db, settings, client_id)
         write_fleet_report(db, settings)

@@ -149,15 +149,18 @@ def partitions_at_work(instance: dg.DagsterInstance, job: str) -> set[str]:
     return {row.partition for row in _rows(instance.run_storage, sa.select(RunsTable.c.partition).where(*here))}
 
 
-def unfinished_runs(instance: dg.DagsterInstance) -> dict[str, int]:
-    """How many runs have not ended, by their status in small letters; each status that there is."""
+def unfinished_runs(storage: Any) -> dict[str, int]:
+    """How many runs have not ended, by their status in small letters; each status that there is.
+
+    `storage` is an instance's storage of runs, or an engine on its database.
+    """
     from dagster._core.storage.dagster_run import FINISHED_STATUSES
     from dagster._core.storage.runs.schema import RunsTable
 
     unfinished = [status.value for status in dg.DagsterRunStatus if status not in FINISHED_STATUSES]
     status = RunsTable.c.status
     query = sa.select(status, sa.func.count()).where(status.in_(unfinished)).group_by(status)
-    counts = {row[0]: row[1] for row in _rows(instance.run_storage, query)}
+    counts = {row[0]: row[1] for row in _rows(storage, query)}
     return {each.lower(): counts.get(each, 0) for each in unfinished}
 
 

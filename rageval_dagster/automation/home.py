@@ -110,7 +110,7 @@ def instance_runs(settings: Settings) -> dict[str, int]:
 
     prepare_dagster_home(settings)
     with dg.DagsterInstance.get() as instance:
-        return unfinished_runs(instance)
+        return unfinished_runs(instance.run_storage)
 
 
 def loaded(defs: "dg.Definitions") -> str:
@@ -173,14 +173,16 @@ def differences(file: Path, settings: Settings) -> list[str]:
         found = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{file} cannot be read as YAML ({type(error).__name__})") from None
+    if not isinstance(found, dict):
+        raise SettingsError(f"{file} is not a table of settings: delete it, and it is written anew")
+    launched_by = found.get("run_launcher") or {}  # the key alone is as good as none
     classes = {
         "default": {None, "DefaultRunLauncher"},
         "celery": {"LeasedRunLauncher", "CeleryRunLauncher"},
         "k8s": {"K8sRunLauncher"},
     }
-    launcher = found.get("run_launcher", {}).get("class")
-    wrong = [LAUNCHER_VARIABLE] if launcher not in classes[settings.launcher] else []
-    if settings.dagster_database_url is not None and "storage" not in found:
+    wrong = [LAUNCHER_VARIABLE] if launched_by.get("class") not in classes[settings.launcher] else []
+    if settings.dagster_database_url is not None and not found.get("storage"):
         wrong.append(DAGSTER_DATABASE_VARIABLE)
     return wrong
 

@@ -210,7 +210,7 @@ def check_definition(definition: Definition, settings: Settings, where: str) -> 
     if pattern is not None and not Path(pattern).exists():
         raise SettingsError(f"{where} [experiment] documents: there is no file or folder {pattern}")
     for folder in (settings.home, settings.report_dir):
-        if pattern is not None and _reaches(Path(pattern).resolve(), folder.resolve()):
+        if pattern is not None and isinstance(folder, Path) and _reaches(Path(pattern).resolve(), folder.resolve()):
             raise SettingsError(
                 f"{where} [experiment] documents: {pattern} reaches into {folder}, where the texts of all clients are; "
                 "name a folder with this client's documents only"

@@ -1,8 +1,14 @@
-"""The reports' files: made from the history, written whole or not at all, readable by their owner only, deleted."""
+"""The reports' files: made from the history, written whole or not at all, readable by their owner only, deleted.
+
+Their folder may be one behind a URL, which several machines write and serve: paths in it are no `Path`, and have its
+methods all the same. Who may read it is for its owner to say.
+"""
 
 import os
 import tempfile
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rageval_dagster.errors import RagevalError, unwritable
@@ -12,12 +18,15 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
-from rageval_dagster.storage.standing import recent_means
+from rageval_dagster.storage.standing import evaluated_since, recent_means
 from rageval_dagster.storage.views import read_view
-from rageval_dagster.telling.links import FLEET_FILE, report_path
+from rageval_dagster.telling.links import FLEET_FILE, report_file, report_path
 from rageval_dagster.telling.standing import client_standings
 
 _OLD_S = 86_400
+MANY, FRESH_S = 50, 60
+"""With so many clients a run by the daemon leaves the page of all as it is if it is no older than so many seconds."""
+WHERE = "RAGEVAL_REPORT_DIR takes a folder that can"
 
 
 def write_client_report(
@@ -45,7 +54,8 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     """
     folder = settings.report_dir
     overview = read_view(db, "fleet_overview")
-    with_report = {row["client_id"] for row in overview if report_path(folder, row["client_id"]).exists()}
+    there = _names(folder)
+    with_report = {row["client_id"] for row in overview if report_file(row["client_id"]) in there}
     path = folder / FLEET_FILE
     clients = client_standings(overview, open_incidents(db), settings)
     shown = {each.row["client_id"]: each.metric for each in clients}
@@ -59,10 +69,58 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     return path
 
 
+def is_fleet_report_due(db: Database, settings: Settings, now: datetime) -> bool:
+    """Whether the page of all clients is to be made anew: where there are many, at most once a minute."""
+    return len(list_clients(db)) < MANY or now.timestamp() - _fleet_report_made(settings) > FRESH_S
+
+
+def is_fleet_report_behind(db: Database, settings: Settings, now: datetime) -> bool:
+    """Whether an evaluation ended since the page of all clients was made, and it is due."""
+    made = _fleet_report_made(settings)
+    # Where nobody can tell, each run makes it.
+    return (
+        made > 0
+        and is_fleet_report_due(db, settings, now)
+        and bool(evaluated_since(db, datetime.fromtimestamp(made, UTC)))
+    )
+
+
+def _fleet_report_made(settings: Settings) -> float:
+    """When the page of all clients was made, in seconds; 0 where there is none, or its file system does not tell."""
+    try:
+        with _readable(settings.report_dir):
+            return (settings.report_dir / FLEET_FILE).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def reports_of_client(settings: Settings, client_id: str) -> list[Path]:
     """The client's files in the folder of reports: with texts, and without."""
     paths = (report_path(settings.report_dir, client_id, redacted) for redacted in (False, True))
-    return [path for path in paths if path.exists()]
+    with _readable(settings.report_dir):
+        return [path for path in paths if path.exists()]
+
+
+def _names(folder: Path) -> set[str]:
+    """The files in the folder of reports: looked up at once, since there may be thousands."""
+    try:
+        with _readable(folder):
+            return {path.name for path in folder.iterdir()}
+    except OSError:  # who writes there is told what is wrong
+        return set()
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Whatever a folder behind a URL raises in the block is one line: each file system has errors of its own."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        if isinstance(folder, Path):
+            raise
+        raise RagevalError(f"the reports in {folder} cannot be reached ({type(error).__name__}): {WHERE}") from None
 
 
 def delete_reports(db: Database, settings: Settings, client_id: str) -> list[str]:
@@ -74,10 +132,13 @@ def delete_reports(db: Database, settings: Settings, client_id: str) -> list[str
     kept: list[str] = []
     for path in reports_of_client(settings, client_id):
         try:
-            path.unlink()
+            with _readable(settings.report_dir):
+                path.unlink()
         except OSError as error:
             kept.append(f"{path} ({error.strerror}): delete it")
-    if (settings.report_dir / FLEET_FILE).exists():
+        except RagevalError as error:
+            kept.append(f"{path} ({error}): delete it")
+    if FLEET_FILE in _names(settings.report_dir):
         try:
             write_fleet_report(db, settings)
         except RagevalError as error:
@@ -92,18 +153,48 @@ def renew_old_reports(db: Database, settings: Settings, now: datetime) -> list[s
         What went wrong, a sentence each.
     """
     failures: list[str] = []
+    try:
+        there = _names(settings.report_dir)
+    except RagevalError as error:
+        return [str(error)]
     for client in list_clients(db):
         path = report_path(settings.report_dir, client.client_id)
-        if path.exists() and now.timestamp() - path.stat().st_mtime > _OLD_S:
-            try:
+        if path.name not in there:
+            continue
+        try:
+            with _readable(settings.report_dir):
+                # 0 where a file system does not tell: then it is made anew each time.
+                is_old = now.timestamp() - path.stat().st_mtime > _OLD_S
+            if is_old:
                 write_client_report(db, settings, client.client_id)
-            except RagevalError as error:
-                failures.append(str(error))
+        except FileNotFoundError:
+            continue  # its client was forgotten just now
+        except RagevalError as error:
+            failures.append(str(error))
     return failures
+
+
+def read_report(path: Path) -> str:
+    """A report's page.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: a local file cannot be read.
+        RagevalError: a folder behind a URL does not answer.
+        UnicodeDecodeError: it is damaged.
+    """
+    with _readable(path):
+        page = path.read_bytes()
+    return page.decode("utf-8")
 
 
 def write_whole(path: Path, page: str) -> None:
     """In place of what was there, at once: nobody reads half of it."""
+    if not isinstance(path, Path):
+        with _readable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(page.encode("utf-8"))  # stores of objects show one when all of it is there
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".report-")  # 0600
@@ -115,5 +206,4 @@ def write_whole(path: Path, page: str) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        where = "RAGEVAL_REPORT_DIR takes a folder that can"
-        raise RagevalError(unwritable(f"the report {path} cannot be written", error, where)) from None
+        raise RagevalError(unwritable(f"the report {path} cannot be written", error, WHERE)) from None

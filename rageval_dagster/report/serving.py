@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from rageval_dagster.errors import RagevalError
+from rageval_dagster.report.files import read_report
 from rageval_dagster.report.page import served_page
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
@@ -136,13 +138,14 @@ class ReportPages:
             return self._experiment(int(number[1]))
         if name == EXPERIMENTS_FILE:
             return self._experiments()
-        path = self._folder / name
         try:
-            page = path.read_text(encoding="utf-8")
+            page = read_report(self._folder / name)
         except FileNotFoundError:
             return self._missing(name)
         except OSError as error:
-            return html(served_page("The report cannot be read", f"{path}: {error.strerror}"), 503)
+            return html(served_page("The report cannot be read", f"{self._folder / name}: {error.strerror}"), 503)
+        except RagevalError as error:
+            return html(served_page("The report cannot be read", str(error)), 503)
         except UnicodeDecodeError:
             return html(served_page("The report is damaged", "This command makes all anew:", "rageval report"), 503)
         return self._with_links(page)

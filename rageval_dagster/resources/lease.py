@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from rageval_dagster.resources.database import HistoryDatabase
+from rageval_dagster.resources.tracing import run_span
 from rageval_dagster.settings import load_settings
 
 TEXT_WARNING = (
@@ -41,7 +42,7 @@ class ClientLease(dg.ConfigurableResource):
         if load_settings().text_in_dagster and context.log is not None:
             context.log.warning(TEXT_WARNING)
         key = context.run.tags.get("dagster/partition") if context.run is not None else None
-        if key is None:
+        if key is None or context.run is None:
             yield self
             return
         from rageval_dagster.storage.clients import ensure_client
@@ -55,4 +56,5 @@ class ClientLease(dg.ConfigurableResource):
             dead = run_of(lease.taken_from) if lease.taken_from else None
             if context.instance is not None and dead is not None:
                 end_dead_run(context.instance, dead)
-            yield self
+            with run_span(context.run, client_id):
+                yield self

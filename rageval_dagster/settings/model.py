@@ -298,7 +298,9 @@ class Settings(Table):
         "RAGEVAL_SERVE_MAX_BODY_MB", 1, "a whole number from 1 to 100", "machine"
     )
     metrics_per_client: bool = _setting("RAGEVAL_METRICS_PER_CLIENT", False, _FLAG, "machine")
-    report_dir_setting: str | None = _setting("RAGEVAL_REPORT_DIR", None, "a folder", "machine")
+    report_dir_setting: str | None = _setting(
+        "RAGEVAL_REPORT_DIR", None, "a folder, or the URL of one, such as s3://bucket/reports", "machine"
+    )
     report_base_url: Annotated[str, Field(pattern=r"^https?://[^\s#?\"<>()]+$")] | None = _setting(
         "RAGEVAL_REPORT_BASE_URL", None, "http(s)://... under which the folder of reports is served", "machine"
     )
@@ -438,10 +440,18 @@ class Settings(Table):
 
     @property
     def report_dir(self) -> Path:
-        """The folder of the HTML reports, absolute."""
-        if self.report_dir_setting is not None:
-            return Path(self.report_dir_setting).expanduser().absolute()
-        return self.home / "reports"
+        """The folder of the HTML reports: absolute, or behind a URL, see `folder_of_url`.
+
+        Raises:
+            SettingsError: the URL is of no file system that there is a package for, or holds a password.
+        """
+        if self.report_dir_setting is None:
+            return self.home / "reports"
+        if "://" in self.report_dir_setting:
+            from rageval_dagster.settings.folders import folder_of_url
+
+            return folder_of_url("RAGEVAL_REPORT_DIR", self.report_dir_setting)
+        return Path(self.report_dir_setting).expanduser().absolute()
 
     def ensure_home(self) -> Path:
         """Makes RAGEVAL_HOME, readable by its owner only (SECURITY.md line 10)."""

@@ -299,13 +299,15 @@ def used_items(db: Database, client_id: str, name: str) -> set[str]:
     return set(db.scalars(query))
 
 
-def list_datasets(db: Database, client_id: str | None = None) -> list[Dataset]:
-    """All datasets, or one client's, by client, name and id."""
-    query = sa.select(*_DATASET_COLUMNS)
+def list_datasets(
+    db: Database, client_id: str | None = None, limit: int | None = None, offset: int = 0
+) -> list[Dataset]:
+    """All datasets, or one client's, by client, name and id; at most so many after the first `offset` of them."""
+    of = evaluation_datasets.c
+    query = sa.select(*_DATASET_COLUMNS).order_by(of.client_id, of.name, of.id).limit(limit)
     if client_id is not None:
-        query = query.where(evaluation_datasets.c.client_id == client_id)
-    datasets = [Dataset(**row._mapping) for row in db.rows(query)]
-    return sorted(datasets, key=lambda dataset: (dataset.client_id, dataset.name, dataset.id))
+        query = query.where(of.client_id == client_id)
+    return [Dataset(**row._mapping) for row in db.rows(query.offset(offset) if offset else query)]
 
 
 def get_dataset(db: Database, dataset_id: int) -> Dataset:

@@ -257,7 +257,7 @@ def finish_evaluation(
         "unknown_chunks": unknown_chunks,
     }
     runs, now = evaluation_runs.c, utc_now()
-    values = {
+    values: dict[str, Any] = {
         "status": status,
         "headline": dict(headline),
         "duration_s": duration_s,
@@ -272,15 +272,25 @@ def finish_evaluation(
             versions = sa.select(evaluation_datasets.c.id).where(
                 evaluation_datasets.c.client_id == own.client_id, evaluation_datasets.c.name == own.dataset_name
             )
-            left = (
+            alike = (
                 runs.client_id == own.client_id,
                 runs.system_name == own.system,
-                runs.status == "running",
-                runs.id < id,
-                runs.trigger_key != own.trigger,
                 runs.dataset_id.in_(versions),
             )
-            connection.execute(sa.update(evaluation_runs).where(*left).values(status="failed", finished_at=now))
+            left = (runs.status == "running", runs.id < id, runs.trigger_key != own.trigger)
+            connection.execute(sa.update(evaluation_runs).where(*alike, *left).values(status="failed", finished_at=now))
+            complete = sa.select(runs.id).where(*alike, runs.status == "complete").order_by(runs.id.desc()).limit(1)
+            newest = connection.execute(complete).scalar_one()
+            update = sa.update(evaluation_runs)
+            connection.execute(update.where(*alike, runs.newest.is_(True), runs.id != newest).values(newest=None))
+            connection.execute(update.where(runs.id == newest).values(newest=True))
+            # An older one may be resumed, and be complete after a newer one.
+            of = (runs.dataset_id == own.dataset_id, runs.system_name == own.system, runs.status == "complete")
+            before = connection.execute(sa.select(sa.func.max(runs.id)).where(*of, runs.id < id)).scalar()
+            after = connection.execute(sa.select(sa.func.min(runs.id)).where(*of, runs.id > id)).scalar()
+            connection.execute(update.where(runs.id == id).values(previous_id=before))
+            if after is not None:
+                connection.execute(update.where(runs.id == after).values(previous_id=id))
 
 
 def add_cost(db: Database, id: int, cost_usd: float) -> None:

@@ -93,14 +93,14 @@ def retain_all(
                     now - timedelta(days=days) for days in (own.retention_days_scores, own.retention_days_text)
                 )
                 keep_texts = own.retention_days_text > 0  # with 0 nobody wants any to be kept
-                report.rows += delete_scores(db, client_id, scores)
-                report.rows += delete_texts(db, client_id, words, judged, keep_texts)
+                labelled = labelled_answers(db, client_id)
+                report.rows += delete_scores(db, client_id, scores, labelled)
+                report.rows += delete_texts(db, client_id, words, judged, keep_texts, labelled)
                 report.kept["evaluations_kept_for_baselines"] += _count(db, _since_baselines(client_id), scores)
                 if keep_texts:
                     report.kept["baselines_kept_with_texts"] += _count(db, _baselines(client_id), words)
-                    report.kept["answers_kept_for_labels"] += len(
-                        _labelled(db, client_id) - _used(db, client_id, words)
-                    )
+                    if labelled:
+                        report.kept["answers_kept_for_labels"] += len(labelled - _used(db, client_id, words))
             report.clients += 1
         except LeaseHeldError:
             report.busy += 1
@@ -118,12 +118,14 @@ def _asked_models(db: Database) -> set[str]:
     return set(db.scalars(query))
 
 
-def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str]:
+def delete_scores(
+    db: Database, client_id: str, before: datetime, labelled: Collection[str] | None = None
+) -> Counter[str]:
     """Deletes the client's evaluations that ended before a time, and what only they had; {table: rows}.
 
     A baseline stays as long as it is one, and of the evaluations since then what links it with now: their scores by
     question, their verdicts, and their rows. Needs the client's lease, like `delete_texts`. Transactions are short, and
-    doing it again deletes nothing more.
+    doing it again deletes nothing more. `labelled` is what `labelled_answers` gives; None: it is asked.
     """
     rows: Counter[str] = Counter()
     runs = evaluation_runs.c
@@ -137,15 +139,15 @@ def delete_scores(db: Database, client_id: str, before: datetime) -> Counter[str
         _delete(db, table, table.c.evaluation_id.in_(gone))
     rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(gone))
     rows["evaluation_datasets"] = _delete_datasets(db, client_id, before)
-    labelled = _labelled(db, client_id)
+    kept = set(labelled_answers(db, client_id) if labelled is None else labelled)
     rows["answer_labels"] = _sweep(
         db,
         answer_labels.c.result_id,
         client_id,
         answer_labels.c.labelled_at < before,
-        lambda row: row[0] not in labelled,
+        lambda row: row[0] not in kept,
     )
-    used = _used(db, client_id) | labelled
+    used = _used(db, client_id) | kept
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
     for key in (metric_scores.c.result_id, item_results.c.result_id, retrievals.c.retrieval_id):
         made = key.table.c.created_at
@@ -228,17 +230,25 @@ def _delete_datasets(db: Database, client_id: str, before: datetime) -> int:
 
 
 def delete_texts(
-    db: Database, client_id: str, before: datetime, judged: Collection[str] = (), keep_baselines: bool = True
+    db: Database,
+    client_id: str,
+    before: datetime,
+    judged: Collection[str] = (),
+    keep_baselines: bool = True,
+    labelled: Collection[str] | None = None,
 ) -> Counter[str]:
     """Deletes the client's texts that nothing used since a time; ids and scores stay; {table: rows}.
 
     Used is what an evaluation since then has, however old it is itself. Current datasets keep their questions, and with
-    `keep_baselines` baselines keep their texts: should the judge change, they are judged anew.
+    `keep_baselines` baselines keep their texts: should the judge change, they are judged anew; so do `labelled`
+    answers, as `labelled_answers` gives them (None: it is asked).
     """
     rows: Counter[str] = Counter()
     _start_unfinished_anew(db, client_id, before)
     lasting = _baselines(client_id) if keep_baselines else None
-    used = _used(db, client_id, before, lasting) | (_labelled(db, client_id) if keep_baselines else set())
+    used = _used(db, client_id, before, lasting)
+    if keep_baselines:
+        used |= set(labelled_answers(db, client_id) if labelled is None else labelled)
     # The keys come first: nothing that has lost its texts may be reused.
     rows["reuse_keys"] = _delete_keys(db, client_id, before, used)
     rows["item_results"] = _sweep(
@@ -358,7 +368,7 @@ def _used(
     return {id for id in db.scalars(query) if id is not None}
 
 
-def _labelled(db: Database, client_id: str) -> set[str]:
+def labelled_answers(db: Database, client_id: str) -> set[str]:
     """The ids of the results that people labelled, and of their retrievals, as long as their questions are asked."""
     items = sa.select(dataset_items.c.item_id).where(
         dataset_items.c.dataset_id.in_([dataset.id for dataset in current_datasets(db, client_id)])

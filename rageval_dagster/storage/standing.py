@@ -14,6 +14,9 @@ from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.leases import held_leases
 from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons, metric_summaries
 
+_TOGETHER = 250
+"""Series whose last means are read by one query."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -48,30 +51,59 @@ def recent_means(
 
     By client a list for each of its datasets (by name) and systems, oldest evaluation first.
     """
-    runs, name = evaluation_runs.c, evaluation_datasets.c.name
-    of = (runs.client_id, name, runs.system_name)
-    age = sa.func.row_number().over(partition_by=of, order_by=runs.id.desc())
-    with_names = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
-    recent = (
-        sa.select(runs.id, runs.finished_at, *of, age.label("age"))
+    runs, datasets = evaluation_runs.c, evaluation_datasets.c
+    newest, its_dataset = evaluation_runs.alias(), evaluation_datasets.alias()
+    alike = (
+        runs.client_id == newest.c.client_id,
+        runs.system_name == newest.c.system_name,
+        runs.status == "complete",
+        datasets.name == its_dataset.c.name,
+        datasets.retired_at.is_(None),
+    )
+    with_names = evaluation_runs.join(evaluation_datasets, datasets.id == runs.dataset_id)
+    # From the newest one back: the index has a system's evaluations in their order.
+    oldest = (
+        sa.select(runs.id)
         .select_from(with_names)
-        .where(runs.status == "complete", evaluation_datasets.c.retired_at.is_(None))
-        .subquery()
-        .c
+        .where(*alike)
+        .order_by(runs.id.desc())
+        .limit(1)
+        .offset(count - 1)
+        .correlate(newest, its_dataset)
+        .scalar_subquery()
+    )
+    since = (
+        sa.select(newest.c.client_id, its_dataset.c.name, newest.c.system_name, oldest.label("oldest"))
+        .join(its_dataset, its_dataset.c.id == newest.c.dataset_id)
+        .where(newest.c.newest == sa.true(), its_dataset.c.retired_at.is_(None))
     )
     summaries = metric_summaries.c
     query = (
-        sa.select(recent.client_id, recent.name, recent.system_name, recent.finished_at, summaries.mean)
-        .where(recent.age <= count, summaries.evaluation_id == recent.id)
-        .order_by(recent.id)
+        sa.select(runs.id, runs.client_id, datasets.name, runs.system_name, runs.finished_at, summaries.mean)
+        .select_from(with_names.join(metric_summaries, summaries.evaluation_id == runs.id))
+        .where(runs.status == "complete", datasets.retired_at.is_(None))
+        .order_by(runs.id)
     )
+    first = {
+        (row.client_id, row.name, row.system_name): row.oldest or 0
+        for row in db.rows_in(since, newest.c.client_id, metrics)
+    }
     found: dict[str, dict[tuple[str, str], list[tuple[datetime, float | None]]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for metric_id in set(metrics.values()):
-        clients = [client for client, wanted in metrics.items() if wanted == metric_id]
-        for row in db.rows_in(query.where(summaries.metric_id == metric_id), recent.client_id, clients):
-            found[row.client_id][row.name, row.system_name].append((row.finished_at, row.mean))
+        # Those together that were evaluated at about the same time: what is read begins there.
+        wanted = sorted((of for of in first if metrics[of[0]] == metric_id), key=lambda of: first[of])
+        for series in in_batches(wanted, _TOGETHER):
+            these = (
+                summaries.metric_id == metric_id,
+                runs.client_id.in_({client for client, _, _ in series}),
+                runs.id >= first[series[0]],
+            )
+            for row in db.rows(query.where(*these)):
+                of = (row.client_id, row.name, row.system_name)
+                if of in series and row.id >= first[of]:
+                    found[row.client_id][row.name, row.system_name].append((row.finished_at, row.mean))
     return {client: list(series.values()) for client, series in found.items()}
 
 
@@ -95,13 +127,6 @@ def standings(db: Database, client_ids: Iterable[str]) -> list[Standing]:
 def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standing]:
     runs, name = evaluation_runs.c, evaluation_datasets.c.name
     with_names = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
-    newest = (
-        sa.select(sa.func.max(runs.id).label("id"))
-        .select_from(with_names)
-        .where(runs.client_id.in_(client_ids), runs.status == "complete", evaluation_datasets.c.retired_at.is_(None))
-        .group_by(runs.client_id, name, runs.system_name)
-        .subquery()
-    )
     columns = ("id", "client_id", "dagster_run_id", "verdict", "baseline_id")
     counts = ("item_count", "error_count", "foreign_chunks")
     query = sa.select(
@@ -111,8 +136,9 @@ def _standings(connection: Connection, client_ids: Sequence[str]) -> list[Standi
         runs.changes,
         runs.newly_failing,
         runs.asked_again,
-    ).select_from(with_names.join(newest, newest.c.id == runs.id))
-    rows = connection.execute(query.order_by(runs.id)).mappings().all()
+    ).select_from(with_names)
+    newest = (runs.newest == sa.true(), runs.client_id.in_(client_ids), evaluation_datasets.c.retired_at.is_(None))
+    rows = connection.execute(query.where(*newest).order_by(runs.id)).mappings().all()
     gated = _gated(connection, [row["id"] for row in rows])
     erring = _erring(connection, [row["id"] for row in rows])
     return [
@@ -165,10 +191,11 @@ def runs_left_behind(db: Database) -> dict[str, str]:
     """The Dagster runs that ended unseen, by client: they hold a lease that is dead, or left the client's newest
     evaluation unfinished while nobody works on it. Those that an open incident names already are left out.
     """
-    runs, leases = evaluation_runs.c, held_leases(db)
-    newest = sa.select(sa.func.max(runs.id)).group_by(runs.client_id)
-    query = sa.select(runs.client_id, runs.dagster_run_id)
-    rows = db.rows(query.where(runs.id.in_(newest), runs.status == "running", runs.dagster_run_id.is_not(None)))
+    runs, leases, later = evaluation_runs.c, held_leases(db), evaluation_runs.alias()
+    newer = sa.exists().where(later.c.client_id == runs.client_id, later.c.id > runs.id)
+    # By the index of the time: those that go on are few.
+    unfinished = (runs.finished_at.is_(None), runs.status == "running", runs.dagster_run_id.is_not(None))
+    rows = db.rows(sa.select(runs.client_id, runs.dagster_run_id).where(*unfinished, ~newer))
     left = {row.client_id: row.dagster_run_id for row in rows}
     left |= {lease.client_id: lease.run_id for lease in leases if lease.run_id is not None}
     at_work = {lease.client_id for lease in leases if not lease.is_dead}

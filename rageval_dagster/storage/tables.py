@@ -283,8 +283,15 @@ evaluation_runs = _table(
     Column("changes", JsonText),  # what changed since the last evaluation that had not regressed: names and counts
     Column("newly_failing", JsonText),  # item ids: right when they were first asked, wrong now
     Column("asked_again", Boolean),  # whether these were wrong each time that they were asked now
+    # Whether it is the newest complete one of its dataset's name and its system: all that a look at all clients reads.
+    Column("newest", Boolean),
+    Column("previous_id", Integer),  # the complete one before it, of the same dataset by the same system
     UniqueConstraint("evaluation_id"),
     Index(None, "client_id", "trigger_key"),
+    Index("ix_evaluation_runs_newest", "newest", "client_id"),
+    # The ones before: of the same dataset, of the same system.
+    Index("ix_evaluation_runs_dataset_id", "dataset_id", "system_name", "id"),
+    Index("ix_evaluation_runs_system_name", "client_id", "system_name", "id"),
     # Across clients: who was evaluated lately?
     Index("ix_evaluation_runs_finished_at", "finished_at"),
 )

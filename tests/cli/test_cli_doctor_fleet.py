@@ -123,6 +123,23 @@ def test_a_dagster_yaml_of_before_is_told(project: Project, run: Run, monkeypatc
     assert "does not have what RAGEVAL_LAUNCHER says: delete it, and it is written anew" in finding
 
 
+@pytest.mark.parametrize("part", ["run_launcher:", "run_launcher: {}", "storage:"])
+def test_a_part_of_dagster_yaml_that_is_empty_is_as_if_it_were_left_out(
+    part: str, project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = project.settings.dagster_home / "dagster.yaml"
+    file.write_text(f"{DAGSTER_YAML.read_text(encoding='utf-8')}\n{part}\n", encoding="utf-8")
+    project.given(
+        monkeypatch,
+        RAGEVAL_LAUNCHER="celery",
+        RAGEVAL_BROKER_URL="amqp://127.0.0.1",
+        RAGEVAL_DAGSTER_DATABASE_URL="postgresql+psycopg2://127.0.0.1/dagster",
+    )
+    ok, finding = found(run)["launcher"]
+    assert ok == "no"
+    assert "does not have what RAGEVAL_LAUNCHER and RAGEVAL_DAGSTER_DATABASE_URL says" in finding
+
+
 def test_a_package_that_is_missing_is_named(fresh: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     import rageval_dagster.automation.home
 

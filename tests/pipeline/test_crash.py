@@ -11,12 +11,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.storage.database import open_database
 from tests.conftest import new_database
 from tests.lost_heartbeats import let_leases_expire
-from tests.pipeline.small_project import Project
+from tests.pipeline.looks import look, tick
+from tests.pipeline.small_project import Project, documents
 from tests.pipeline.table_rows import hashes_left_over, rows_of
 from tests.pipeline.warm_process import WarmProcess, warm_process
+from tests.processes import KILLED, die_at, exit_code_of
 
 TRIGGER = "change:1"
 
@@ -101,3 +104,37 @@ def test_killed_at_any_moment_and_run_again(
             killed.wait_out()
             assert killed.run(warm) == 0, (killed.folder / "run.log").read_text()
             assert killed.rows() == expected, f"killed before write {moment} of {writes}"
+
+
+def evaluate_until_a_check_is_stored(folder: Path, environment: dict[str, str]) -> None:
+    """The first check that is stored is that of the benchmark, the second one is of the verdict."""
+    die_at(2, ("UPDATE asset_check_executions",))
+    Project(folder, environment).evaluate("acme", TRIGGER, only_if_changed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_run_that_was_killed_between_its_verdict_and_its_checks_is_asked_for_again_and_makes_them(
+    project: Project,
+) -> None:
+    project.ingest("acme", documents("lighthouse", count=3))
+    with dg.DagsterInstance.get() as instance:
+        asked = [request.run_key for request in tick(instance).run_requests or []]
+        assert asked == ["acme:1:1"]
+        assert exit_code_of(evaluate_until_a_check_is_stored, project.folder, project.environment) == KILLED
+        db = project.database()
+        [killed] = reports_of(db, "acme", TRIGGER)
+        assert killed.evaluation.judged
+        let_leases_expire(db)
+        look("rageval_dead_run_sensor", instance)
+        assert [request.run_key for request in tick(instance).run_requests or []] == ["acme:1:2"]
+        assert project.evaluate("acme", TRIGGER, only_if_changed=True).failure is None
+        [again] = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]))
+        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        names = {
+            entry.get_dagster_event().asset_check_evaluation_data.check_name
+            for entry in instance.all_logs(again.run_id, of_type=kind)
+        }
+        assert {"complete", "no_foreign_chunks", "no_newly_failing"} <= names
+        assert tick(instance).run_requests == []
+    assert [report.evaluation.id for report in reports_of(db, "acme", TRIGGER)] == [killed.evaluation.id]

@@ -3,11 +3,13 @@
 import html
 import os
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from upath import UPath
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.gate.incidents import EndedRun, note_run, review, review_freshness
@@ -15,7 +17,11 @@ from rageval_dagster.records import Outcome
 from rageval_dagster.report import questions
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.files import (
+    FRESH_S,
+    MANY,
     delete_reports,
+    is_fleet_report_behind,
+    is_fleet_report_due,
     renew_old_reports,
     reports_of_client,
     write_client_report,
@@ -23,6 +29,7 @@ from rageval_dagster.report.files import (
 )
 from rageval_dagster.report.leaderboard import leaderboards
 from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.forgetting import bury, delete_rows
@@ -30,8 +37,11 @@ from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores, save_summaries
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.telling.links import report_file
 from tests.gate.gated_history import evaluated, held, ranks
 from tests.gate.planted_incidents import age, dataset_with, evaluate
+from tests.loopback import free_port
+from tests.report.served import serving
 from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(40)
@@ -349,3 +359,89 @@ def rows(path: Path) -> dict[str, str]:
     """The rows of its table by client, in their order."""
     found = path.read_text().partition("<tbody>")[2].partition("</tbody>")[0].split("<tr ")[1:]
     return {row.partition('"')[2].partition('"')[0]: row for row in found}
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[Settings]:
+    """Reports in a folder that is no local one: of this process, as a bucket is of all machines."""
+    url = f"memory://{tmp_path.name}/reports"
+    yield load_settings(
+        {"RAGEVAL_HOME": str(tmp_path / "home"), "RAGEVAL_REPORT_DIR": url}, env_file=tmp_path / "none.env"
+    )
+    UPath(f"memory://{tmp_path.name}").rmdir(recursive=True)
+
+
+def test_reports_behind_a_url_are_written_linked_served_renewed_and_deleted(
+    db: Database, remote: Settings, tmp_path: Path
+) -> None:
+    for client in ("acme", "beta"):
+        write_client_report(db, remote, client)
+    fleet = write_fleet_report(db, remote)
+    assert str(fleet) == f"memory://{tmp_path.name}/reports/fleet.html"
+    assert f'<a href="{report_file("acme")}">acme</a>' in fleet.read_text(encoding="utf-8")
+    assert not (tmp_path / "home" / "reports").exists()
+    with serving(db, tmp_path, RAGEVAL_REPORT_DIR=str(remote.report_dir)) as served:
+        session = served.logged_in()
+        assert ">acme</a>" in session.get("/reports/fleet.html").text
+        assert session.get(f"/reports/{report_file('acme')}").status_code == 200
+        assert session.get(f"/reports/{report_file('nobody')}").status_code == 404
+
+    [acme] = reports_of_client(remote, "acme")
+    with_texts = acme.read_text(encoding="utf-8")
+    now = utc_now() + timedelta(days=2)
+    delete_texts(db, "acme", now, keep_baselines=False)
+    assert renew_old_reports(db, remote, now) == []
+    assert len(acme.read_text(encoding="utf-8")) < len(with_texts)
+
+    delete_rows(db, "acme")
+    bury(db, "acme", {})
+    assert delete_reports(db, remote, "acme") == []
+    assert reports_of_client(remote, "acme") == []
+    assert "acme" not in fleet.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nowhere://bucket/reports", "fsspec knows no nowhere://"),
+        ("oss://bucket/reports", "needs a package"),
+        ("ftp://me:s3cret@127.0.0.1/reports", "holds a password: leave it out"),
+    ],
+)
+def test_a_folder_that_cannot_be_one_is_one_clear_line(url: str, words: str, db: Database, tmp_path: Path) -> None:
+    settings = load_settings({"RAGEVAL_HOME": str(tmp_path), "RAGEVAL_REPORT_DIR": url}, env_file=tmp_path / "none.env")
+    with pytest.raises(RagevalError, match=words) as caught:
+        write_fleet_report(db, settings)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_server_of_reports_that_does_not_answer_is_one_clear_line(db: Database, tmp_path: Path) -> None:
+    url = f"ftp://127.0.0.1:{free_port()}/reports"
+    settings = load_settings({"RAGEVAL_HOME": str(tmp_path), "RAGEVAL_REPORT_DIR": url}, env_file=tmp_path / "none.env")
+    with pytest.raises(RagevalError, match="cannot be reached"):
+        write_client_report(db, settings, "acme")
+
+
+def test_a_url_of_local_files_is_a_folder(tmp_path: Path) -> None:
+    url = (tmp_path / "some reports").as_uri()
+    settings = load_settings({"RAGEVAL_HOME": str(tmp_path), "RAGEVAL_REPORT_DIR": url}, env_file=tmp_path / "none.env")
+    assert settings.report_dir == tmp_path / "some reports"
+
+
+def test_the_page_of_many_clients_is_made_anew_once_a_minute_and_after_the_last_run(
+    sqlite_db: Database, settings: Settings
+) -> None:
+    evaluate(sqlite_db, "client-0")
+    path = write_fleet_report(sqlite_db, settings)
+    now = utc_now()
+    assert is_fleet_report_due(sqlite_db, settings, now), "one client"
+    for number in range(1, MANY):
+        ensure_client(sqlite_db, f"client-{number}")
+    assert not is_fleet_report_due(sqlite_db, settings, now)
+    later = now + timedelta(seconds=FRESH_S + 1)
+    assert is_fleet_report_due(sqlite_db, settings, later)
+    assert not is_fleet_report_behind(sqlite_db, settings, later), "nothing ended since"
+    evaluate(sqlite_db, "client-1")
+    assert is_fleet_report_behind(sqlite_db, settings, later)
+    path.unlink()
+    assert is_fleet_report_due(sqlite_db, settings, now)

@@ -28,6 +28,7 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.results import ResultRecord, RetrievalRecord
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.views import read_view
 from tests.processes import sent_statements
 
 
@@ -330,3 +331,16 @@ def test_a_failing_write_shows_no_text(db: Database) -> None:
     finally:
         with db.begin() as connection:
             connection.execute(sa.text("ALTER TABLE gone RENAME TO retrievals"))
+
+
+def test_an_evaluation_that_is_resumed_after_a_newer_one_stands_before_it(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(2))
+    first, resumed, newest = (open_run(db, dataset, f"night {night}") for night in (1, 2, 3))
+    finish(db, first, {MRR: 0.5})
+    finish(db, newest, {MRR: 0.5})
+    before = {row["evaluation_id"]: row["previous_evaluation_id"] for row in read_view(db, "run_against_previous")}
+    assert before == {newest.id: first.id}
+    finish(db, resumed, {MRR: 0.5})
+    before = {row["evaluation_id"]: row["previous_evaluation_id"] for row in read_view(db, "run_against_previous")}
+    assert before == {newest.id: resumed.id, resumed.id: first.id}
+    assert [row["evaluation_id"] for row in read_view(db, "latest_per_client")] == [newest.id]

@@ -15,10 +15,11 @@ from alembic.migration import MigrationContext
 from rageval_dagster.errors import DatabaseError
 from rageval_dagster.storage import benchmark, clients
 from rageval_dagster.storage.database import HEAD_REVISION, VERSION_TABLE, Database, open_database
-from rageval_dagster.storage.tables import forgotten_clients, metadata, schema_info, word_hashes
+from rageval_dagster.storage.tables import evaluation_runs, forgotten_clients, metadata, schema_info, word_hashes
 from rageval_dagster.storage.view_sources import view_names
 from rageval_dagster.storage.views import read_view
 from tests.processes import KILLED, die_at, exit_code_of
+from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run
 from tests.storage.planted import fill
 
 
@@ -218,3 +219,26 @@ def test_a_database_of_the_first_release_gets_titles_and_keeps_its_rows(new_url:
     assert [client.client_id for client in clients.list_clients(db)] == ["acme"]
     assert_complete(db)
     db.dispose()
+
+
+def test_a_database_of_before_knows_its_newest_evaluations(new_url: str) -> None:
+    db = open_database(new_url)
+    items = make_items(2)
+    for version in ("one", "two"):
+        dataset = make_dataset(db, "acme", [*items, *make_items(1, version)])
+        for night in ("1", "2"):
+            finish(db, open_run(db, dataset, f"{version} {night}"), {MRR: 0.5})
+    query = sa.select(evaluation_runs.c.id, evaluation_runs.c.newest, evaluation_runs.c.previous_id).order_by("id")
+    expected = [(1, None, None), (2, None, 1), (3, None, None), (4, True, 3)]
+    assert list(map(tuple, db.rows(query))) == expected
+    with db.begin() as connection:
+        connection.execute(sa.update(evaluation_runs).values(newest=None, previous_id=None))
+        connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '0005'"))
+        for name in ("newest", "system_name"):
+            of_table = " ON evaluation_runs" if db.dialect == "mysql" else ""
+            connection.execute(sa.text(f"DROP INDEX ix_evaluation_runs_{name}{of_table}"))
+    db.dispose()
+    again = open_database(new_url)
+    assert list(map(tuple, again.rows(query))) == expected
+    assert_complete(again)
+    again.dispose()

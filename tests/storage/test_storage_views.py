@@ -339,7 +339,7 @@ def test_what_shows_questions_of_one_client_reads_no_other_client_s_rows(sqlite_
     with sqlite_db.connect() as connection:
         steps = [row[-1] for row in connection.execute(sa.text(plan))]
     assert [step for step in steps if step.startswith(("SCAN r ", "SEARCH r "))] == [
-        "SEARCH r USING INDEX ix_evaluation_runs_trigger_key (client_id=?)"
+        "SEARCH r USING INDEX ix_evaluation_runs_newest (newest=? AND client_id=?)"
     ]
 
 

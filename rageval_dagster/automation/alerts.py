@@ -58,7 +58,7 @@ def alert_sensor() -> dg.SensorDefinition:
         known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)
         note_runs(context.instance, db, ended)
-        trouble = _renew_pages(db, settings, before)
+        trouble = _renew_pages(db, settings, before, ran=bool(ended))
         for found in review_freshness(db, settings, now):
             report_freshness(context.instance, found)
         if trouble:
@@ -96,7 +96,7 @@ def _reviewed(db: Database, settings: Settings, client_id: str, note: Callable[[
         before = open_incidents(db)
         review(db, settings, {client_id}, utc_now())
         note()
-        unmade = _renew_pages(db, settings, before)
+        unmade = _renew_pages(db, settings, before, ran=True)
         return "; ".join(filter(None, [unmade, tell(db, settings).trouble])) or None
     except RagevalError as error:
         return f"incidents were not looked at: {error}"
@@ -123,18 +123,18 @@ def _end_left_behind(instance: dg.DagsterInstance, db: Database) -> set[str]:
     return set(left)
 
 
-def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident]) -> str | None:
-    """Makes the page of all clients anew where incidents changed, and the report of each client whose run or benchmark
-    fails now, or failed before; gives a line if that fails.
+def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident], ran: bool = False) -> str | None:
+    """Makes the page of all clients anew where something `ran` or incidents changed, and the report of each client
+    whose run or benchmark fails now, or failed before; gives a line if that fails.
 
-    The runs make them where they succeed.
+    A run makes its client's report where it succeeds.
     """
     from rageval_dagster.report.files import write_client_report, write_fleet_report
     from rageval_dagster.storage.incidents import open_incidents
 
     was, now = ({(each.id, each.run_id): each for each in found} for found in (before, open_incidents(db)))
     changed = [each for key, each in {**was, **now}.items() if (key in was) != (key in now)]
-    if not changed:
+    if not changed and not ran:
         return None
     try:
         for client_id in sorted({each.client_id for each in changed if each.kind in ("failed_run", "benchmark")}):

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import uuid
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -16,8 +17,12 @@ from rageval_dagster.settings import LAUNCHER_VARIABLE, Settings
 if TYPE_CHECKING:
     from celery import Celery
 
-_KEPT = {"rageval_dagster.resources.database._open", "rageval_dagster.rag.callable._started_loop"}
-"""Caches that a run leaves as they are: of open connections, and of a thread."""
+_KEPT = {
+    "rageval_dagster.resources.database._open",
+    "rageval_dagster.automation.dagster_storage._engine",
+    "rageval_dagster.gate.nights.level_of_a_look",
+}
+"""Caches that a run leaves as they are though they take arguments: of open connections, and of numbers."""
 
 
 def celery_app(settings: Settings) -> "Celery":
@@ -45,6 +50,10 @@ def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) 
     from dagster_celery.tasks import create_execute_job_task
 
     create_execute_job_task(app)
+    # What is loaded by now stays in every process: looking through it for garbage after each run would take longer than
+    # all else that is done there.
+    gc.collect()
+    gc.freeze()
     task_prerun.connect(_before_run)
     task_postrun.connect(_after_run)
     app.worker_main(
@@ -74,13 +83,16 @@ def _after_run(**_: object) -> None:
 
 
 def forget_texts() -> None:
-    """Empties every cache of this package in which texts or settings of a client may stand; models stay loaded."""
+    """Empties every cache of this package in which texts or settings of a client may stand; models stay loaded.
+
+    What a function without parameters keeps is nobody's: a pattern, a template, a table of languages.
+    """
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != "rageval_dagster":
             continue
         for kept, value in list(vars(module).items()):
             clear = getattr(value, "cache_clear", None)
-            if clear is not None and f"{name}.{kept}" not in _KEPT:
+            if clear is not None and f"{name}.{kept}" not in _KEPT and signature(value).parameters:
                 clear()
     if "rageval_dagster.embedding.models" in sys.modules:
         from rageval_dagster.embedding.models import forget_vectors

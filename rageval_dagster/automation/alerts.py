@@ -53,12 +53,13 @@ def alert_sensor() -> dg.SensorDefinition:
 
         settings, db, now = load_settings(), rageval_database.open(), utc_now()
         since = datetime.fromisoformat(context.cursor) if context.cursor else now
-        ended = _clients_of_ended_runs(context.instance, rageval_database, since)
+        ended_at = _clients_of_ended_runs(context.instance, rageval_database, since)
+        ended = set(ended_at)
         before = open_incidents(db)
         known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)
         note_runs(context.instance, db, ended)
-        trouble = _renew_pages(db, settings, before, ran=bool(ended))
+        trouble = _renew_pages(db, settings, before, ran=any(at >= since.timestamp() for at in ended_at.values()))
         for found in review_freshness(db, settings, now):
             report_freshness(context.instance, found)
         if trouble:
@@ -174,13 +175,19 @@ def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
         report_check(instance, run, asset, FRESH, partition, found.fresh, found.said)
 
 
-def _clients_of_ended_runs(instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime) -> set[str]:
+def _clients_of_ended_runs(
+    instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime
+) -> dict[str, float]:
+    """{client: when its last run ended, in seconds}, of runs that ended lately."""
     filters = dg.RunsFilter(statuses=_ENDED, updated_after=since.astimezone(UTC) - OVERLAP)
-    keys = {record.dagster_run.tags.get("dagster/partition") for record in instance.get_run_records(filters)}
-    found: set[str] = set()
-    for key in filter(None, keys):
+    ends: dict[str, float] = {}
+    for record in instance.get_run_records(filters):
+        if key := record.dagster_run.tags.get("dagster/partition"):
+            ends[key] = max(ends.get(key, 0.0), record.end_time or 0.0)
+    found: dict[str, float] = {}
+    for key, end in ends.items():
         try:
-            found.add(database.client_of(key))
+            found[database.client_of(key)] = end
         except RagevalError:
             continue  # it was forgotten meanwhile
     return found

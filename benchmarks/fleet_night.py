@@ -1,6 +1,6 @@
 """A night of a fleet: many clients, most of them unchanged, through schedule, queue, broker and workers; with kills.
 
-Usage: python benchmarks/fleet_night.py [--clients 12] [--kills 4] [--changed 1%] [--default 3] [--documents 2]
+Usage: python benchmarks/fleet_night.py [--clients 12] [--kills 5] [--changed 1%] [--default 3] [--documents 2]
 [--items 8]
 
 It starts servers of its own in a temporary folder: PostgreSQL (initdb), and the services of deploy/compose.yaml as
@@ -70,7 +70,7 @@ ALERTS_S = 100
 """For two looks of the alert sensor, and for runs that still wait."""
 AIM_S = 2.2
 """Of computing for each unchanged client: then 1,000 take 20 minutes on two cores."""
-KILLS = ("process", "worker", "process", "daemon", "process", "broker", "process", "database")
+KILLS = ("process", "worker", "daemon", "broker", "database", "process", "process", "process")
 SYSTEM = '''
 import json, re
 from pathlib import Path
@@ -180,7 +180,7 @@ class Found:
 class Site:
     """The servers and services, and what they are given."""
 
-    def __init__(self, folder: Path, webhook: WebhookServer, model: ScriptedServer, documents: int, items: int) -> None:
+    def __init__(self, folder: Path, webhook: WebhookServer, model: ScriptedServer, items: int) -> None:
         self.postgres = Postgres(folder)
         for name in DATABASES:
             self.postgres.execute(f"CREATE DATABASE {name}")
@@ -194,7 +194,7 @@ class Site:
             "RAGEVAL_METRIC_EMBEDDING_MODEL": "openai:scripted",
             "PYTHONWARNINGS": "ignore",
         }
-        self.webhook, self.documents = webhook, documents
+        self.webhook = webhook
         self.fleet = Fleet(folder, self.postgres.url("rageval"), self.postgres.url("dagster"), variables)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.write(NEVER)
@@ -225,10 +225,10 @@ class Site:
         if done.returncode:
             sys.exit(f"rageval {' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
-    def ingest(self, client: str, first: int, edition: int = 0) -> None:
-        """The client's documents; of another edition the first one of them."""
-        names = places(first + self.documents)[first:]
-        rows = [document(number, name, edition if number == 0 else 0) for number, name in enumerate(names)]
+    def ingest(self, client: str, first: int, count: int, edition: int = 0) -> None:
+        """So many documents for a client, from a number on; of another edition the first one of all."""
+        names = places(first + count)[first:]
+        rows = [document(number, name, edition if number == 0 else 0) for number, name in enumerate(names, first)]
         path = self.fleet.config / f"{client}.jsonl"
         path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         self.rageval("ingest", str(path), "--client", client, "--chunk-size", "500")
@@ -495,7 +495,7 @@ def share_of(text: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=12)
-    parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--changed", type=share_of, default="1%", metavar="SHARE")
     parser.add_argument("--default", type=int, default=3, help="clients by the default launcher, at the end")
     parser.add_argument("--documents", type=int, default=2)
@@ -503,7 +503,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, WebhookServer() as webhook, ScriptedServer(scripted_model) as model:
         Path(name).chmod(0o711)  # PostgreSQL's user passes through
-        site = Site(Path(name), webhook, model, arguments.documents, arguments.items)
+        site = Site(Path(name), webhook, model, arguments.items)
         try:
             measure(site, arguments)
         finally:
@@ -514,10 +514,11 @@ def main() -> None:
 def measure(site: Site, arguments: argparse.Namespace) -> None:
     copies = [f"{TEMPLATE}-{number:04}" for number in range(1, arguments.clients - 1)]
     clients = [TEMPLATE, REGRESSING, *copies]
-    site.ingest(TEMPLATE, 0)
+    site.ingest(TEMPLATE, 0, arguments.documents)
     taken = taken_out(site)
     put_in(site, taken, [TEMPLATE])
-    site.ingest(REGRESSING, site.documents)
+    # Of as many documents as questions: a fall is sure where it is seen in many documents.
+    site.ingest(REGRESSING, arguments.documents, 2 * arguments.items)
     site.rageval("evaluate", "--all")
     put_in(site, taken, copies)
     copy_history(site, copies)
@@ -532,7 +533,7 @@ def measure(site: Site, arguments: argparse.Namespace) -> None:
 
     changed = copies[: max(1, round(arguments.changed * len(clients)))]
     for client in changed:
-        site.ingest(client, 0, edition=1)
+        site.ingest(client, 0, arguments.documents, edition=1)
     (site.fleet.config / "broken").touch()
     site.postgres.copy("before")
     calm_trigger, calm = night(site, clients)

@@ -4,15 +4,19 @@ import gc
 import os
 import sys
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from rageval_dagster.automation.home import prepare_dagster_home
-from rageval_dagster.errors import SettingsError
+from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.functions import forget_changed_modules
-from rageval_dagster.settings import LAUNCHER_VARIABLE, Settings
+from rageval_dagster.settings import LAUNCHER_VARIABLE, Settings, load_settings
+from rageval_dagster.storage.database import open_database
+from rageval_dagster.storage.leases import expire_lease
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -46,7 +50,7 @@ def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) 
     """Works on runs until it is stopped; each of the `processes` is replaced after `max_runs` runs, or after one that
     left it with more than `max_memory_mb`."""
     app = celery_app(settings)
-    from celery.signals import task_postrun, task_prerun
+    from celery.signals import task_failure, task_postrun, task_prerun
     from dagster_celery.tasks import create_execute_job_task
 
     create_execute_job_task(app)
@@ -56,6 +60,7 @@ def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) 
     gc.freeze()
     task_prerun.connect(_before_run)
     task_postrun.connect(_after_run)
+    task_failure.connect(_after_failure)
     app.worker_main(
         [
             *("worker", "--pool", "prefork", "--loglevel", "INFO", "--without-gossip", "--without-mingle"),
@@ -80,6 +85,22 @@ def _after_run(**_: object) -> None:
     os.environ.clear()
     os.environ.update(_environment)
     forget_texts()
+
+
+def _after_failure(exception: object = None, kwargs: Mapping[str, Any] | None = None, **_: object) -> None:
+    """In the worker's first process, which sees that another one died: its client need not wait for the lease."""
+    from celery.exceptions import WorkerLostError
+
+    run_id = (kwargs or {}).get("execute_job_args_packed", {}).get("run_id")
+    if not isinstance(exception, WorkerLostError) or run_id is None:
+        return
+    with suppress(RagevalError):  # the lease ends by itself
+        # Closed at once: processes that are forked later would share the connection.
+        db = open_database(load_settings().database_url)
+        try:
+            expire_lease(db, run_id)
+        finally:
+            db.dispose()
 
 
 def forget_texts() -> None:

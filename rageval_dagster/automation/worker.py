@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from rageval_dagster.automation.dagster_internals import unpack_value
 from rageval_dagster.automation.home import prepare_dagster_home
 from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.functions import forget_changed_modules
@@ -91,14 +92,14 @@ def _after_failure(exception: object = None, kwargs: Mapping[str, Any] | None = 
     """In the worker's first process, which sees that another one died: its client need not wait for the lease."""
     from celery.exceptions import WorkerLostError
 
-    run_id = (kwargs or {}).get("execute_job_args_packed", {}).get("run_id")
-    if not isinstance(exception, WorkerLostError) or run_id is None:
+    if not isinstance(exception, WorkerLostError) or "execute_job_args_packed" not in (kwargs := kwargs or {}):
         return
+    packed: Any = unpack_value(kwargs["execute_job_args_packed"])
     with suppress(RagevalError):  # the lease ends by itself
         # Closed at once: processes that are forked later would share the connection.
         db = open_database(load_settings().database_url)
         try:
-            expire_lease(db, run_id)
+            expire_lease(db, packed.run_id)
         finally:
             db.dispose()
 

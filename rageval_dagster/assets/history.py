@@ -118,18 +118,14 @@ def _shown(value: Any) -> Any:
 
 @client_asset("history", None, deps=[evaluation_runs], kinds={"html"}, leased=False)
 def evaluation_report(step: Step, settings: RunSettings) -> Metadata:
-    """A client's report as one HTML file, and the page of all clients beside it; only their owner may read them."""
+    """A client's report as one HTML file, which only its owner may read."""
     # A run's page in Dagster opens at its end: this step, the last one, says there each verdict and what went wrong.
-    from rageval_dagster.report.files import is_fleet_report_due, write_client_report, write_fleet_report
-    from rageval_dagster.storage.types import utc_now
+    # The page of all clients is made after the run, once for all runs that ended meanwhile (`automation/alerts.py`).
+    from rageval_dagster.report.files import write_client_report
     from rageval_dagster.telling.links import ReportLinks
 
     present = load_settings()
     path = write_client_report(step.db, present, step.client_id)
-    # A night of a thousand runs would make it a thousand times; the alert sensor makes it after the last of them.
-    by_daemon = not {SCHEDULE_NAME_TAG, SENSOR_NAME_TAG}.isdisjoint(step.context.run.tags)
-    if not by_daemon or is_fleet_report_due(step.db, present, utc_now()):
-        write_fleet_report(step.db, present)
     metadata: dict[str, dg.MetadataValue] = {
         "path": dg.MetadataValue.path(str(path)),
         "bytes": dg.MetadataValue.int(path.stat().st_size),

@@ -53,12 +53,13 @@ def alert_sensor() -> dg.SensorDefinition:
 
         settings, db, now = load_settings(), rageval_database.open(), utc_now()
         since = datetime.fromisoformat(context.cursor) if context.cursor else now
-        ended = _clients_of_ended_runs(context.instance, rageval_database, since)
+        ended_at = _clients_of_ended_runs(context.instance, rageval_database, since)
+        ended = set(ended_at)
         before = open_incidents(db)
         known = {incident.client_id for incident in before}
         review(db, settings, ended | known, now)
         note_runs(context.instance, db, ended)
-        trouble = _renew_pages(db, settings, before, behind=True)
+        trouble = _renew_pages(db, settings, before, ran=any(at >= since.timestamp() for at in ended_at.values()))
         for found in review_freshness(db, settings, now):
             report_freshness(context.instance, found)
         if trouble:
@@ -96,7 +97,7 @@ def _reviewed(db: Database, settings: Settings, client_id: str, note: Callable[[
         before = open_incidents(db)
         review(db, settings, {client_id}, utc_now())
         note()
-        unmade = _renew_pages(db, settings, before)
+        unmade = _renew_pages(db, settings, before, ran=True)
         return "; ".join(filter(None, [unmade, tell(db, settings).trouble])) or None
     except RagevalError as error:
         return f"incidents were not looked at: {error}"
@@ -123,21 +124,20 @@ def _end_left_behind(instance: dg.DagsterInstance, db: Database) -> set[str]:
     return set(left)
 
 
-def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident], behind: bool = False) -> str | None:
-    """Makes the page of all clients anew where incidents changed, and the report of each client whose run or benchmark
-    fails now, or failed before; gives a line if that fails.
+def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident], ran: bool = False) -> str | None:
+    """Makes the page of all clients anew where something `ran` or incidents changed, and the report of each client
+    whose run or benchmark fails now, or failed before; gives a line if that fails.
 
-    The runs make them where they succeed; but the page of many clients not each of them, so that it may be `behind`.
+    A run makes its client's report where it succeeds.
     """
-    from rageval_dagster.report.files import is_fleet_report_behind, write_client_report, write_fleet_report
+    from rageval_dagster.report.files import write_client_report, write_fleet_report
     from rageval_dagster.storage.incidents import open_incidents
-    from rageval_dagster.storage.types import utc_now
 
     was, now = ({(each.id, each.run_id): each for each in found} for found in (before, open_incidents(db)))
     changed = [each for key, each in {**was, **now}.items() if (key in was) != (key in now)]
+    if not changed and not ran:
+        return None
     try:
-        if not changed and not (behind and is_fleet_report_behind(db, settings, utc_now())):
-            return None
         for client_id in sorted({each.client_id for each in changed if each.kind in ("failed_run", "benchmark")}):
             write_client_report(db, settings, client_id)
         write_fleet_report(db, settings)
@@ -175,15 +175,21 @@ def report_freshness(instance: dg.DagsterInstance, found: Freshness) -> None:
         report_check(instance, run, asset, FRESH, partition, found.fresh, found.said)
 
 
-def _clients_of_ended_runs(instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime) -> set[str]:
+def _clients_of_ended_runs(
+    instance: dg.DagsterInstance, database: HistoryDatabase, since: datetime
+) -> dict[str, float]:
+    """{client: when its last run ended, in seconds}, of runs that ended lately."""
     filters = dg.RunsFilter(statuses=_ENDED, updated_after=since.astimezone(UTC) - OVERLAP)
-    ended = [record.dagster_run for record in instance.get_run_records(filters)]
-    # The partitions of experiments are no clients.
-    keys = {run.tags.get("dagster/partition") for run in ended if run.job_name in (EVALUATION_JOB, BENCHMARK_JOB)}
-    found: set[str] = set()
-    for key in filter(None, keys):
+    ends: dict[str, float] = {}
+    for record in instance.get_run_records(filters):
+        run = record.dagster_run
+        # The partitions of experiments are no clients.
+        if run.job_name in (EVALUATION_JOB, BENCHMARK_JOB) and (key := run.tags.get("dagster/partition")):
+            ends[key] = max(ends.get(key, 0.0), record.end_time or 0.0)
+    found: dict[str, float] = {}
+    for key, end in ends.items():
         try:
-            found.add(database.client_of(key))
+            found[database.client_of(key)] = end
         except RagevalError:
             continue  # it was forgotten meanwhile
     return found

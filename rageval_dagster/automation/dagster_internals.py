@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 import sqlalchemy as sa
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus  # noqa: F401  (for celery_launcher)
+from dagster._serdes import ConfigurableClassData, unpack_value  # noqa: F401  (for dagster_storage, worker)
 
 STORAGE_FILES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
 """Of Dagster's own storage on SQLite, under DAGSTER_HOME."""

@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -17,12 +19,17 @@ INTERVAL_S = 30
 UNLEASED_S = WAIT_S + 30
 """How long a run may go on without the client's lease, for which it waits."""
 
+_LOOK_BACK = timedelta(hours=1)
+"""For runs that were failed before they began: longer than the daemon may be away."""
+
 _JOBS = {EVALUATION_JOB, BENCHMARK_JOB}
 _SCHEDULED = "schedule:"
 
 
 def dead_run_sensor() -> dg.SensorDefinition:
     """Fails runs that nobody works on any more, so that the client's next one starts, and asks anew for a nightly one.
+
+    Also for a nightly one that Dagster failed before it began: it waited too long at the broker, or never got there.
 
     A run is dead whose lease expired, and also one that two looks in a row saw without a lease, `UNLEASED_S` after its
     start: it was killed before it got it. A run that works renews its own, wherever that is.
@@ -55,7 +62,8 @@ def dead_run_sensor() -> dg.SensorDefinition:
         dead = {run_id for run_id, lease in leases.items() if run_id is not None and lease.is_dead}
         dead |= unleased.intersection(json.loads(context.cursor or "[]"))
         ended = [run for run_id in sorted(dead) if (run := end_dead_run(context.instance, run_id)) is not None]
-        again = [request for run in ended if (request := _again(context.instance, run)) is not None]
+        lost = {run.run_id: run for run in (*ended, *_failed_before_they_began(context.instance))}
+        again = [request for run in lost.values() if (request := _again(context.instance, run)) is not None]
         return dg.SensorResult(
             run_requests=again,
             skip_reason=None if again else f"{len(started)} runs going on, {len(ended)} of them ended",
@@ -65,13 +73,27 @@ def dead_run_sensor() -> dg.SensorDefinition:
     return sensor
 
 
+def _failed_before_they_began(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
+    """Those of the last hour: one that was asked for again since is skipped for its run key."""
+    filters = dg.RunsFilter(
+        job_name=EVALUATION_JOB,
+        statuses=[dg.DagsterRunStatus.FAILURE],
+        updated_after=datetime.now(UTC) - _LOOK_BACK,
+    )
+    return (record.dagster_run for record in instance.get_run_records(filters) if record.start_time is None)
+
+
 def _again(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.RunRequest | None:
-    """The same run once more, which resumes what it left; only a schedule's, since nobody else would ask for it."""
+    """The same run once more, which resumes what it left; only a schedule's, since nobody else would ask for it.
+
+    None where another run of the same slot waits, goes on or was well.
+    """
     trigger, key = run.tags.get(TRIGGER_TAG, ""), run.tags.get("dagster/partition")
     if run.job_name != EVALUATION_JOB or not trigger.startswith(_SCHEDULED) or key is None:
         return None
     tags = {"dagster/partition": key, TRIGGER_TAG: trigger}
-    if instance.get_runs_count(dg.RunsFilter(job_name=EVALUATION_JOB, tags=tags)) >= MAX_ATTEMPTS:
+    attempts = instance.get_runs(dg.RunsFilter(job_name=EVALUATION_JOB, tags=tags))
+    if len(attempts) >= MAX_ATTEMPTS or any(each.status != dg.DagsterRunStatus.FAILURE for each in attempts):
         return None
     return dg.RunRequest(
         run_key=f"{run.run_id}:again",

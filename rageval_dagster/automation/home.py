@@ -28,9 +28,13 @@ _KEPT_S = 2 * LONGEST_RUN_S
 
 _POSTGRES = f"""\
 storage:
-  postgres:
-    postgres_url:
-      env: {DAGSTER_DATABASE_VARIABLE}
+  # Dagster's own, but connections stay open.
+  custom:
+    module: rageval_dagster.automation.dagster_storage
+    class: PooledPostgresStorage
+    config:
+      postgres_url:
+        env: {DAGSTER_DATABASE_VARIABLE}
 """
 _CELERY = f"""\
 run_launcher:
@@ -58,6 +62,16 @@ run_launcher:
         interval_step: 0
         interval_max: 1
       broker_connection_retry_on_startup: true
+run_coordinator:
+  module: dagster
+  class: QueuedRunCoordinator
+  config:
+    # In the five seconds after which Dagster looks into its queue, workers do more runs than may go on at once.
+    dequeue_interval_seconds: 1
+# What a run prints stands in its worker's log: copying it for Dagster takes four processes a run.
+compute_logs:
+  module: dagster._core.storage.noop_compute_log_manager
+  class: NoOpComputeLogManager
 """
 _K8S = """\
 run_launcher:

@@ -22,6 +22,7 @@ from rageval_dagster.corpus.chroma_internals import (
     ClientValue,
     Collection,
     FieldValue,
+    collection_named,
     embedded,
     open_client,
     server,
@@ -76,6 +77,10 @@ class EmbeddedChroma:
 
     def collections(self) -> list[Collection]:
         return self._catalogue.collections()
+
+    def collection(self, name: str) -> Collection | None:
+        """One by its name: never given here, since one query gives all."""
+        return None
 
     def probes(self, collections: list[Collection]) -> Iterator[str]:
         """For each collection the number of its last write."""
@@ -189,6 +194,15 @@ class ServerChroma:
         self._listed = {str(each.id): each for each in listed}
         found = [Collection(str(each.id), each.name, each.metadata or {}) for each in listed]
         return sorted(found, key=lambda collection: collection.name)
+
+    def collection(self, name: str) -> Collection | None:
+        """The one of that name, from one request; None where there is none."""
+        with self.translated():
+            found = collection_named(self._client, name)
+        if found is None:
+            return None
+        self._listed[str(found.id)] = found
+        return Collection(str(found.id), found.name, found.metadata or {})
 
     def probes(self, collections: list[Collection]) -> Iterator[str]:
         """For each collection its number of chunks, a request each, when it is asked for.

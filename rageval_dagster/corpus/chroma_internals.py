@@ -271,6 +271,16 @@ def translated(location: str, secrets: Sequence[SecretStr] = ()) -> Translating:
     return Translating(translate)
 
 
+def collection_named(client: "ClientAPI", name: str) -> "chromadb.Collection | None":
+    """A collection by its name; None where there is none."""
+    from chromadb.errors import NotFoundError
+
+    try:
+        return client.get_collection(name, embedding_function=None)
+    except NotFoundError:
+        return None
+
+
 def distance_space(collection: "chromadb.Collection") -> str | None:
     """How the collection measures distance: cosine, l2 or ip."""
     configuration: Any = collection.configuration_json

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from rageval_dagster.corpus.backends import Backend
 from rageval_dagster.corpus.chroma_internals import Collection, FieldValue
 from rageval_dagster.corpus.fields import read_name
-from rageval_dagster.corpus.names import client_name, is_made_by_us, unfit_name
+from rageval_dagster.corpus.names import client_name, collection_name, is_made_by_us, unfit_name
 from rageval_dagster.errors import SettingsError, StoreError
 from rageval_dagster.settings import Settings
 
@@ -67,6 +67,22 @@ def survey(settings: Settings, backend: Backend) -> Survey:
     return Survey(places, sorted(left_out + refused), sorted(refused), shared, named_chunks)
 
 
+def certain_place(settings: Settings, backend: Backend, client_id: str) -> Place | None:
+    """Where `survey` finds a client for which we made a collection of its own, from a look at that one alone.
+
+    None where there is no such collection, where settings have a say, and where all are as easily looked at.
+    """
+    name = collection_name(client_id)
+    if settings.client_field is not None or settings.collection is not None or unfit_name(client_id) is not None:
+        return None
+    tables = settings.source.collections()
+    if name in tables or client_id in tables.values() or left_out_by_pattern(settings, name, client_id) is not None:
+        return None
+    found = backend.collection(name)
+    made = found is not None and is_made_by_us(found.metadata) and client_name(name, found.metadata) == client_id
+    return Place(found) if found is not None and made else None
+
+
 def left_out_by_pattern(settings: Settings, *names: str) -> str | None:
     """Which setting leaves out a client that goes by these names, None if it stays."""
     excluding = next((pattern for pattern in settings.exclude for name in names if fnmatchcase(name, pattern)), None)
@@ -109,8 +125,10 @@ def _collections(
 ) -> Iterator[tuple[str, str, Place]]:
     """(own name, client, place) of every collection but the shared one; what is certain comes first."""
 
-    def doubt(collection: Collection) -> tuple[bool, bool, str]:
-        return collection.name not in tables, not is_made_by_us(collection.metadata), collection.name
+    def doubt(collection: Collection) -> tuple[bool, bool, bool, str]:
+        own_name = collection_name(client_name(collection.name, collection.metadata))
+        named, ours = collection.name in tables, is_made_by_us(collection.metadata)
+        return not named, not ours, collection.name != own_name, collection.name
 
     for collection in sorted(collections, key=doubt):
         if collection != shared:

@@ -12,7 +12,7 @@ from rageval_dagster.corpus.backends import Backend, open_backend
 from rageval_dagster.corpus.chroma_internals import FieldValue, distance_space
 from rageval_dagster.corpus.fields import FieldNames, read_chunk
 from rageval_dagster.corpus.names import CLIENT_KEY, MADE_BY_US, SHARED_COLLECTION, collection_name, is_made_by_us
-from rageval_dagster.corpus.places import Place, Survey, left_out_by_pattern, survey
+from rageval_dagster.corpus.places import Place, Survey, certain_place, left_out_by_pattern, survey
 from rageval_dagster.errors import StoreError
 from rageval_dagster.records import Chunk, Hit
 from rageval_dagster.redaction import Redactor, load_redactor
@@ -74,6 +74,7 @@ class ChromaStore:
         self._opened_by: ClientAPI | None = None
         self._opened: dict[str, chromadb.Collection] = {}
         self._surveyed: Survey | None = None
+        self._certain: dict[str, Place | None] = {}
         self._redactors: dict[str, Redactor] = {}
 
     @property
@@ -305,6 +306,7 @@ class ChromaStore:
                 embedding_function=None,
             )
         self._surveyed = None
+        self._certain.clear()
 
     def upsert(
         self, client_id: str, chunks: Sequence[Chunk], vectors: "np.ndarray", metadatas: Sequence[Metadata]
@@ -371,7 +373,8 @@ class ChromaStore:
         return self._surveyed
 
     def _place(self, client_id: str) -> Place:
-        place = self._survey.places.get(client_id)
+        place = self._certain_place(client_id) if self._surveyed is None else self._surveyed.places.get(client_id)
+        place = place or self._survey.places.get(client_id)
         if place is not None:
             return place
         own = self._own_collection(client_id)
@@ -385,6 +388,13 @@ class ChromaStore:
             f"the document store at {self.location} {known}{self._said_of(client_id)}; `rageval clients list` shows "
             "them, `rageval ingest PATH --client NAME` adds one"
         )
+
+    def _certain_place(self, client_id: str) -> Place | None:
+        """The collection that was made for the client under its name, without a look at all others; None where it has
+        another place, or may have."""
+        if client_id not in self._certain:
+            self._certain[client_id] = certain_place(self._settings, self._backend, client_id)
+        return self._certain[client_id]
 
     def _said_of(self, name: str) -> str:
         """Why a collection or value of that name is no client, whose collection it is, or who may be meant; in

@@ -3,9 +3,11 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Real
 from typing import Any, get_args
 
@@ -87,7 +89,7 @@ def installed_metrics(options: MetricOptions, built_in: Collection[str]) -> list
         SettingsError: one cannot be loaded, or is not declared as it must be.
     """
     found: list[Metric] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+    for point in _offered(tuple(sys.path)):
         package = f" of the package {point.dist.name}" if point.dist is not None else ""
         where = f"the entry point {point.name} = {point.value}{package}"
         try:
@@ -98,6 +100,12 @@ def installed_metrics(options: MetricOptions, built_in: Collection[str]) -> list
             ) from None
         found += _metrics(where, loaded, options, built_in)
     return found
+
+
+@lru_cache(maxsize=1)
+def _offered(_path: tuple[str, ...]) -> list[EntryPoint]:
+    """What the packages on the path offer: finding it out reads a file of each package."""
+    return sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
 
 
 def named_metrics(settings: Settings, options: MetricOptions, built_in: Collection[str]) -> list[Metric]:

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from rageval_dagster.errors import RagevalError, unwritable
@@ -18,14 +18,12 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
-from rageval_dagster.storage.standing import evaluated_since, recent_means
+from rageval_dagster.storage.standing import recent_means
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.links import FLEET_FILE, report_file, report_path
 from rageval_dagster.telling.standing import client_standings
 
 _OLD_S = 86_400
-MANY, FRESH_S = 50, 60
-"""With so many clients a run by the daemon leaves the page of all as it is if it is no older than so many seconds."""
 WHERE = "RAGEVAL_REPORT_DIR takes a folder that can"
 
 
@@ -67,31 +65,6 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     }
     write_whole(path, fleet_page(clients, with_report, trends))
     return path
-
-
-def is_fleet_report_due(db: Database, settings: Settings, now: datetime) -> bool:
-    """Whether the page of all clients is to be made anew: where there are many, at most once a minute."""
-    return len(list_clients(db)) < MANY or now.timestamp() - _fleet_report_made(settings) > FRESH_S
-
-
-def is_fleet_report_behind(db: Database, settings: Settings, now: datetime) -> bool:
-    """Whether an evaluation ended since the page of all clients was made, and it is due."""
-    made = _fleet_report_made(settings)
-    # Where nobody can tell, each run makes it.
-    return (
-        made > 0
-        and is_fleet_report_due(db, settings, now)
-        and bool(evaluated_since(db, datetime.fromtimestamp(made, UTC)))
-    )
-
-
-def _fleet_report_made(settings: Settings) -> float:
-    """When the page of all clients was made, in seconds; 0 where there is none, or its file system does not tell."""
-    try:
-        with _readable(settings.report_dir):
-            return (settings.report_dir / FLEET_FILE).stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def reports_of_client(settings: Settings, client_id: str) -> list[Path]:

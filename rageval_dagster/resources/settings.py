@@ -24,9 +24,10 @@ class RunSettings(dg.ConfigurableResource):
     _key: str | None = PrivateAttr(default=None)
     _trigger: str = PrivateAttr(default="")
     _plan: Mapping[str, Any] = PrivateAttr(default={})
+    _own: Settings | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        run = context.run
+        run, self._own = context.run, None
         if run is None:
             return
         config: Mapping[str, Any] = run.run_config
@@ -44,7 +45,12 @@ class RunSettings(dg.ConfigurableResource):
         return self._trigger
 
     def read(self) -> Settings:
-        """The settings of the run's client, which `for_client` gives, too; outside of such a run those of all."""
+        """The settings of the run's client, which `for_client` gives, too; outside of such a run those of all.
+
+        They are read once a run.
+        """
+        if self._own is not None:
+            return self._own
         settings = load_settings()
         if self._key is None:
             return settings
@@ -55,7 +61,8 @@ class RunSettings(dg.ConfigurableResource):
         if kept is None:  # where they were wrong as it was asked for
             self._freeze(settings, client_id)
             kept = requested(self.database.open(), settings, client_id, self._trigger)
-        return settings.for_client(client_id) if kept is None else kept[0]
+        self._own = settings.for_client(client_id) if kept is None else kept[0]
+        return self._own
 
     def _freeze(self, settings: Settings, client_id: str) -> None:
         from rageval_dagster.storage.run_requests import freeze

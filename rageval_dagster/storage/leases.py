@@ -139,6 +139,12 @@ def release_lease(db: Database, lease: Lease) -> None:
     db.execute(sa.update(clients).where(*_is_held(lease)).values(free), checked=False)
 
 
+def expire_lease(db: Database, run_id: str) -> None:
+    """Ends the lease that a Dagster run holds, now: its process is known to be dead."""
+    held = (clients.c.lease_holder.endswith(f":run {run_id}"), clients.c.lease_expires_at > database_clock())
+    db.execute(sa.update(clients).where(*held).values(lease_expires_at=database_now(db)), checked=False)
+
+
 @contextmanager
 def keep_lease(
     db: Database,

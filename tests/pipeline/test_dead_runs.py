@@ -54,6 +54,17 @@ def started(instance: dg.DagsterInstance, trigger: str, ago_s: float = 0, job: s
     return run
 
 
+def queued(instance: dg.DagsterInstance, trigger: str) -> dg.DagsterRun:
+    """A run that was given to a worker and did not begin yet."""
+    instance.add_dynamic_partitions(CLIENTS_PARTITIONS, [ACME])
+    return instance.create_run_for_job(
+        defs.resolve_job_def(EVALUATION_JOB),
+        tags=run_tags(ACME, trigger),
+        run_config=run_config(trigger),
+        status=Status.STARTING,
+    )
+
+
 def status(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Status:
     found = instance.get_run_by_id(run.run_id)
     assert found is not None
@@ -134,6 +145,22 @@ def test_a_nightly_run_is_asked_for_again_with_the_assets_that_it_had(
     take_lease(project.database(), run, ttl_s=-1)
     [request] = look(instance).run_requests
     assert set(request.asset_selection or ()) == set(UNDUE_KEYS)
+
+
+def test_a_nightly_run_that_was_failed_before_it_began_is_asked_for_again(instance: dg.DagsterInstance) -> None:
+    """As Dagster does with a run that waited at the broker for too long."""
+    waited = queued(instance, "schedule:2026-05-03T02:00")
+    began = started(instance, "schedule:2026-05-02T02:00")
+    changed = queued(instance, "change:1")  # its own sensor asks for it again
+    for run in (waited, began, changed):
+        instance.report_run_failed(run, "failed by the test")
+    first = look(instance)
+    [request] = first.run_requests
+    assert request.tags["rageval/trigger"] == "schedule:2026-05-03T02:00"
+    [same] = look(instance, first.cursor).run_requests  # which Dagster skips for its key
+    assert same.run_key == request.run_key
+    queued(instance, "schedule:2026-05-03T02:00")
+    assert look(instance).run_requests == []
 
 
 def test_it_is_on_also_where_evaluation_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

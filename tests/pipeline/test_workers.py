@@ -1,6 +1,7 @@
 """A warm worker: what changed between two runs is seen, and nothing of one client is left for the next."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,12 @@ from rageval_dagster.automation.home import dagster_yaml
 from rageval_dagster.evaluation.summary import reports_of
 from rageval_dagster.functions import forget_changed_modules, load_function
 from rageval_dagster.settings import load_settings
+from rageval_dagster.storage.leases import held_leases
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.tables import run_requests
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
-from tests.pipeline.services import with_endpoint
+from tests.pipeline.services import HoldingModel, wait_for, with_endpoint
 from tests.pipeline.small_project import CANARY, Project, documents, holding
 from tests.pipeline.workers import ended, hand_over, process_of, redis_server, worker
 
@@ -103,6 +105,29 @@ def test_one_process_evaluates_two_clients_with_the_settings_of_now(
     assert (folder / "appendonlydir").is_dir()
     for word in (CANARY, "lighthouse", "castle"):
         assert holding(word, folder / "worker.log", folder / "appendonlydir") == []
+
+
+@pytest.mark.slow
+def test_a_client_is_free_as_soon_as_the_process_of_its_run_dies(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = HoldingModel()
+    with ScriptedServer(model) as server, redis_server(project.folder) as broker:
+        project = with_endpoint(project, server, monkeypatch, RAGEVAL_LLM_TIMEOUT_S="900")
+        project.ingest("acme", documents("lighthouse", count=3))
+        with (
+            fleet(project, monkeypatch, broker) as instance,
+            worker(project.folder, os.environ, "--processes", "1"),
+        ):
+            run = hand_over(instance, "acme", "command:one")
+            wait_for("the model to be asked", model.asked.is_set)
+            db = project.database()
+            [held] = held_leases(db)
+            os.kill(process_of(instance, run), signal.SIGKILL)
+            wait_for("the end of the lease", lambda: held_leases(db)[0].is_dead)
+            model.let_go.set()
+            assert held_leases(db)[0].run_id == run
+            assert held_leases(db)[0].expires_at < held.expires_at
 
 
 def test_a_module_that_changed_is_imported_anew_with_what_it_imports(tmp_path: Path) -> None:

@@ -17,11 +17,7 @@ from rageval_dagster.records import Outcome
 from rageval_dagster.report import questions
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.files import (
-    FRESH_S,
-    MANY,
     delete_reports,
-    is_fleet_report_behind,
-    is_fleet_report_due,
     renew_old_reports,
     reports_of_client,
     write_client_report,
@@ -29,7 +25,6 @@ from rageval_dagster.report.files import (
 )
 from rageval_dagster.report.leaderboard import leaderboards
 from rageval_dagster.settings import Settings, load_settings
-from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.forgetting import bury, delete_rows
@@ -426,22 +421,3 @@ def test_a_url_of_local_files_is_a_folder(tmp_path: Path) -> None:
     url = (tmp_path / "some reports").as_uri()
     settings = load_settings({"RAGEVAL_HOME": str(tmp_path), "RAGEVAL_REPORT_DIR": url}, env_file=tmp_path / "none.env")
     assert settings.report_dir == tmp_path / "some reports"
-
-
-def test_the_page_of_many_clients_is_made_anew_once_a_minute_and_after_the_last_run(
-    sqlite_db: Database, settings: Settings
-) -> None:
-    evaluate(sqlite_db, "client-0")
-    path = write_fleet_report(sqlite_db, settings)
-    now = utc_now()
-    assert is_fleet_report_due(sqlite_db, settings, now), "one client"
-    for number in range(1, MANY):
-        ensure_client(sqlite_db, f"client-{number}")
-    assert not is_fleet_report_due(sqlite_db, settings, now)
-    later = now + timedelta(seconds=FRESH_S + 1)
-    assert is_fleet_report_due(sqlite_db, settings, later)
-    assert not is_fleet_report_behind(sqlite_db, settings, later), "nothing ended since"
-    evaluate(sqlite_db, "client-1")
-    assert is_fleet_report_behind(sqlite_db, settings, later)
-    path.unlink()
-    assert is_fleet_report_due(sqlite_db, settings, now)

@@ -92,6 +92,8 @@ TOML = """
 schedule = "{cron}"
 [clients.regressing]
 system = "theirs"
+sample_size = 30
+target_items = 30
 [clients.regressing.systems.theirs]
 kind = "callable"
 function = "their_system:answer"
@@ -517,8 +519,8 @@ def measure(site: Site, arguments: argparse.Namespace) -> None:
     site.ingest(TEMPLATE, 0, arguments.documents)
     taken = taken_out(site)
     put_in(site, taken, [TEMPLATE])
-    # Of as many documents as questions: a fall is sure where it is seen in many documents.
-    site.ingest(REGRESSING, arguments.documents, 2 * arguments.items)
+    # A fall is sure where it is seen in many questions, each of another document.
+    site.ingest(REGRESSING, arguments.documents, 40)
     site.rageval("evaluate", "--all")
     put_in(site, taken, copies)
     copy_history(site, copies)

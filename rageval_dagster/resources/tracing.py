@@ -3,6 +3,7 @@
 They are made only where OTEL_EXPORTER_OTLP_ENDPOINT names a collector and the extra `otel` is installed.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +18,10 @@ FLUSH_MS = 5_000
 """How long a run waits at its end for a collector that does not take its spans."""
 
 _CLIENT = "rageval.client"
-_runs: dict[str, Any] = {}
-_provider: Any = None
+_runs: dict[str, tuple[Any, Any, str]] = {}
+"""By a run's id what makes spans, its own span, and its client."""
+
+logger = logging.getLogger(__name__)
 
 
 def is_on() -> bool:
@@ -36,11 +39,12 @@ def _is_installed() -> bool:
 @contextmanager
 def run_span(run: dg.DagsterRun, client_id: str) -> Iterator[None]:
     """The span of a client's run lasts as long as the block; at its end it is sent, with those of the run's stages."""
-    if not is_on():
+    provider = _provider() if is_on() else None
+    if provider is None:
         yield
         return
-    provider = _started()
-    span = provider.get_tracer("rageval_dagster").start_span(
+    tracer = provider.get_tracer("rageval_dagster")
+    span = tracer.start_span(
         run.job_name,
         attributes={
             _CLIENT: client_id,
@@ -48,13 +52,14 @@ def run_span(run: dg.DagsterRun, client_id: str) -> Iterator[None]:
             "dagster.run_id": run.run_id,
         },
     )
-    _runs[run.run_id] = span
+    _runs[run.run_id] = tracer, span, client_id
     try:
         yield
     finally:
         del _runs[run.run_id]
         span.end()
         provider.force_flush(FLUSH_MS)
+        provider.shutdown()
 
 
 @contextmanager
@@ -63,14 +68,13 @@ def stage_span(run_id: str, stage: str) -> Iterator[Callable[[Mapping[str, Any] 
 
     Where it fails, the class of the error is told, never its message.
     """
-    run = _runs.get(run_id)
-    if run is None:
+    if run_id not in _runs:
         yield lambda _: None
         return
+    tracer, run, client_id = _runs[run_id]
     from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
-    tracer = _started().get_tracer("rageval_dagster")
-    span = tracer.start_span(stage, set_span_in_context(run), attributes={_CLIENT: run.attributes[_CLIENT]})
+    span = tracer.start_span(stage, set_span_in_context(run), attributes={_CLIENT: client_id})
     try:
         yield lambda metadata: span.set_attributes(_numbers(metadata or {}))
     except Exception as error:
@@ -91,10 +95,9 @@ def _numbers(metadata: Mapping[str, Any]) -> dict[str, int | float]:
     }
 
 
-def _started() -> Any:
-    """What makes spans and sends them, of this process."""
-    global _provider  # noqa: PLW0603 - its thread lives as long as the process
-    if _provider is None:
+def _provider() -> Any:
+    """What makes spans and sends them; None where OpenTelemetry refuses a variable: no run fails for its spans."""
+    try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # pyright: ignore[reportMissingImports]
             OTLPSpanExporter,
         )
@@ -103,6 +106,9 @@ def _started() -> Any:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "rageval"}
-        _provider = TracerProvider(resource=Resource.create(named))
-        _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=FLUSH_MS / 1000)))
-    return _provider
+        provider = TracerProvider(resource=Resource.create(named))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=FLUSH_MS / 1000)))
+    except Exception as error:  # noqa: BLE001 - it has errors of many kinds
+        logger.warning("no spans are sent (%s: %s): look at the variables OTEL_*", type(error).__name__, error)
+        return None
+    return provider

@@ -4,8 +4,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import dagster as dg
 import pytest
 
+from rageval_dagster.resources import tracing
 from tests.loopback import LoopbackServer, Quiet
 from tests.pipeline.small_project import CANARY, Project, documents
 
@@ -76,3 +78,22 @@ def test_a_run_is_a_span_with_one_a_stage_and_no_text(
     sent = b"".join(collector.bodies)
     assert CANARY.encode() not in sent
     assert b"lighthouse of" not in sent
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        pytest.param(("OTEL_TRACES_SAMPLER", "always_off"), id="not sampled"),
+        pytest.param(("OTEL_SDK_DISABLED", "true"), id="disabled"),
+        pytest.param(("OTEL_BSP_MAX_QUEUE_SIZE", "1"), id="refused by OpenTelemetry"),
+    ],
+)
+def test_no_variable_of_opentelemetry_fails_a_run(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]
+) -> None:
+    for name, value in (("OTEL_EXPORTER_OTLP_ENDPOINT", collector.origin), variable):
+        monkeypatch.setenv(name, value)
+    run = dg.DagsterRun("rageval_evaluation", run_id="00000000-0000-0000-0000-000000000001")
+    with tracing.run_span(run, "acme"), tracing.stage_span(run.run_id, "corpus_version") as told:
+        told({"documents": 3})
+    assert collector.spans() == []

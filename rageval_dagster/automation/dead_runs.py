@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from rageval_dagster.assets.partitions import CLIENTS_PARTITIONS
 from rageval_dagster.automation.jobs import BENCHMARK_JOB, EVALUATION_JOB, evaluation_job
 from rageval_dagster.automation.requests import CLIENT_TAG, TRIGGER_TAG
 from rageval_dagster.automation.sensors import MAX_ATTEMPTS
@@ -86,7 +87,7 @@ def _failed_before_they_began(instance: dg.DagsterInstance) -> Iterator[dg.Dagst
 def _again(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.RunRequest | None:
     """The same run once more, which resumes what it left; only a schedule's, since nobody else would ask for it.
 
-    None where another run of the same slot waits, goes on or was well.
+    None where another run of the same slot waits, goes on or was well, or the client's partition is gone.
     """
     trigger, key = run.tags.get(TRIGGER_TAG, ""), run.tags.get("dagster/partition")
     if run.job_name != EVALUATION_JOB or not trigger.startswith(_SCHEDULED) or key is None:
@@ -95,6 +96,8 @@ def _again(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.RunRequest | 
     attempts = instance.get_runs(dg.RunsFilter(job_name=EVALUATION_JOB, tags=tags))
     if len(attempts) >= MAX_ATTEMPTS or any(each.status != dg.DagsterRunStatus.FAILURE for each in attempts):
         return None
+    if not instance.has_dynamic_partition(CLIENTS_PARTITIONS, key):
+        return None  # Dagster fails the whole look for a partition that it does not know
     return dg.RunRequest(
         run_key=f"{run.run_id}:again",
         partition_key=key,

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import logging
+import math
 import os
 import threading
 import zlib
@@ -396,7 +397,12 @@ class Reranker:
                 pairs, batch_size=_BATCH, show_progress_bar=False, activation_fn=torch.nn.Identity()
             )
         # The last digits depend on the other texts of a batch.
-        return [round(float(score), 4) for score in made]
+        scores = [round(float(score), 4) for score in made]
+        if wrong := sum(not math.isfinite(score) for score in scores):
+            raise EmbeddingError(
+                f"reranker {self.name}: it gives no number for {wrong} of {len(texts)} texts; {_INSTEAD['reranker']}"
+            )
+        return scores
 
     @property
     def _model(self) -> Any:

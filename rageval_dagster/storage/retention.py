@@ -138,6 +138,8 @@ def delete_scores(
     for table in (night_scores, repeated_scores, judge_checks, metric_comparisons, baselines):
         _delete(db, table, table.c.evaluation_id.in_(gone))
     rows["evaluation_runs"] = _delete(db, evaluation_runs, runs.id.in_(gone))
+    if rows["evaluation_runs"]:
+        _mark_newest(db, client_id)
     rows["evaluation_datasets"] = _delete_datasets(db, client_id, before)
     kept = set(labelled_answers(db, client_id) if labelled is None else labelled)
     rows["answer_labels"] = _sweep(
@@ -215,6 +217,19 @@ def _since_baselines(client_id: str) -> sa.Select[int]:
             first.c.evaluation_id.in_(_baselines(client_id)),
         )
     )
+
+
+def _mark_newest(db: Database, client_id: str) -> None:
+    """An older evaluation may have been resumed, and outlive a newer one: then it is the newest."""
+    runs, names = evaluation_runs.c, evaluation_datasets.c
+    newest = (
+        sa.select(sa.func.max(runs.id))
+        .join(evaluation_datasets, names.id == runs.dataset_id)
+        .where(runs.client_id == client_id, runs.status == "complete")
+        .group_by(names.name, runs.system_name)
+    )
+    for ids in in_batches(db.scalars(newest)):
+        db.execute(sa.update(evaluation_runs).where(runs.id.in_(ids), runs.newest.is_(None)).values(newest=True))
 
 
 def _delete_datasets(db: Database, client_id: str, before: datetime) -> int:

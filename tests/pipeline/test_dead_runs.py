@@ -168,3 +168,10 @@ def test_it_is_on_also_where_evaluation_is_not(monkeypatch: pytest.MonkeyPatch) 
     from rageval_dagster.automation.dead_runs import dead_run_sensor
 
     assert dead_run_sensor().default_status is dg.DefaultSensorStatus.RUNNING
+
+
+def test_a_forgotten_clients_run_is_not_asked_for_again_and_stops_no_look(instance: dg.DagsterInstance) -> None:
+    run = queued(instance, "schedule:2026-05-03T02:00")
+    instance.report_run_failed(run)
+    instance.delete_dynamic_partition(CLIENTS_PARTITIONS, ACME)
+    assert look(instance).run_requests == []

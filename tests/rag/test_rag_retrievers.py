@@ -210,3 +210,16 @@ def test_a_reranker_that_is_none_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "three" / "model.safetensors").write_bytes(b"x")
     with pytest.raises(EmbeddingError, match="its folder is damaged"):
         Reranker(str(shutil.copytree(tmp_path / "three", tmp_path / "damaged"))).scores("a", ["b"])
+
+
+def test_a_reranker_without_numbers_is_an_error_and_orders_nothing(tmp_path: Path) -> None:
+    import torch
+    from transformers import BertForSequenceClassification
+
+    folder = tiny_reranker(tmp_path / "tiny", ["a b"])
+    model = BertForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.weight.fill_(float("nan"))
+    model.save_pretrained(folder)
+    with pytest.raises(EmbeddingError, match="gives no number for 2 of 2 texts"):
+        Reranker(str(folder)).scores("a", ["b", "a b"])

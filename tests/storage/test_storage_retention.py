@@ -32,6 +32,7 @@ from rageval_dagster.storage.scores import (
 )
 from rageval_dagster.storage.tables import evaluation_runs, item_results, metadata, qa_candidates, run_items
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.views import read_view
 from tests.storage.history_builder import MRR, finish, make_dataset, make_items, open_run, row_counts, summary, work
 from tests.storage.planted import found, plant
 
@@ -267,6 +268,14 @@ def test_scores_go_with_the_evaluations_that_had_them(db: Database) -> None:
     assert load_summaries(db, gone.id) == []
     assert (load_results(db, recent.id), load_scores(db, recent.id, {MRR: "1"}), load_summaries(db, recent.id)) == kept
     assert delete_scores(db, "acme", since()) == {}
+
+
+def test_where_the_newest_evaluation_goes_one_that_ended_later_is_the_newest(db: Database) -> None:
+    dataset = make_dataset(db, "acme", make_items(2))
+    resumed = evaluated(db, dataset, "1", RECENT)
+    evaluated(db, dataset, "2", OLD)
+    delete_scores(db, "acme", utc_now() + timedelta(days=-50))
+    assert [row["evaluation_id"] for row in read_view(db, "latest_per_client")] == [resumed.id]
 
 
 def test_the_baseline_stays_as_long_as_it_is_one(db: Database) -> None:

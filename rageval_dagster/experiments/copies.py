@@ -244,8 +244,8 @@ def forecast_copies(
         "copies": len(cuts),
         "chunks": round(chunks),
         "texts_to_embed": round(texts),
-        "embedding_seconds_at_least": None if math.isnan(least) else round(least, 1),
-        "embedding_seconds_at_most": None if math.isnan(most) else round(most, 1),
+        "embedding_seconds_at_least": None if math.isnan(least) else round(least, 3),
+        "embedding_seconds_at_most": None if math.isnan(most) else round(most, 3),
         "disk_mb": round(size / 1e6, 1),
     }
 

@@ -347,9 +347,7 @@ class Settings(Table):
                 f"choose one of {', '.join([*BUILT_IN_SYSTEMS, *self.systems])}"
             )
         if self.launcher == "celery" and self.broker_url is None:
-            raise SettingsError(
-                f"{LAUNCHER_VARIABLE}=celery takes {BROKER_VARIABLE}, too: where runs wait for a worker"
-            )
+            raise SettingsError(f"{LAUNCHER_VARIABLE}=celery needs {BROKER_VARIABLE}: where runs wait for a worker")
         taken = [name for name in self.systems if name in BUILT_IN_SYSTEMS]
         if taken:
             raise SettingsError(f"systems: {taken[0]} is the name of a built-in system; choose another")

@@ -155,7 +155,7 @@ def test_a_package_that_is_missing_is_named(fresh: Project, run: Run, monkeypatc
     ("variables", "words"),
     [
         ({"RAGEVAL_LAUNCHER": "docker"}, "RAGEVAL_LAUNCHER takes default, celery or k8s"),
-        ({"RAGEVAL_LAUNCHER": "celery"}, "RAGEVAL_LAUNCHER=celery takes RAGEVAL_BROKER_URL, too"),
+        ({"RAGEVAL_LAUNCHER": "celery"}, "RAGEVAL_LAUNCHER=celery needs RAGEVAL_BROKER_URL"),
         ({"RAGEVAL_BROKER_URL": "kafka://x:s3cret@y"}, "RAGEVAL_BROKER_URL takes redis(s)://... or amqp(s)://..."),
         (
             {"RAGEVAL_DAGSTER_DATABASE_URL": "postgresql://x:s3cret@y/z"},

@@ -226,9 +226,8 @@ def _queries(source: _Source) -> Iterator[Item]:
         length = sum(len(words(term.text)) for term in chosen)
         # A longer document's title may be no more than "Introduction".
         said = share_said(topic.text, source.passage.words, source.language) if topic else 0
-        is_about = topic is not None and (source.size <= SHORT or said > 0)
-        if not is_about or source.size > PAGE:
-            is_about = (is_about or source.size <= PAGE) and _tell_much(chosen, read[1], source)
+        is_titled, is_page = topic is not None and (source.size <= SHORT or said > 0), source.size <= PAGE
+        is_about = (is_titled and is_page) or ((is_titled or is_page) and _tell_much(chosen, read[1], source))
         if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and _is_particular(chosen, read, topic, source):
             telling = sorted(chosen, key=lambda term: term.start)
             yield _item(source.passage, read[0], _as_query(telling, topic, source.language), _category(telling))

@@ -161,9 +161,10 @@ def line_key(line: str) -> str:
 
 def without_number(heading: str) -> str:
     """A heading without the number of its chapter or section, or several: "C.11. 10. Future Revisions"."""
-    while numbering := _NUMBERING.match(heading):
-        heading = heading[numbering.end() :]
-    return heading
+    start = 0
+    while numbering := _NUMBERING.match(heading, start):
+        start = numbering.end()
+    return heading[start:]
 
 
 def clean_heading(line: str) -> str:

@@ -151,13 +151,14 @@ def noun_phrases(text: str, language: str | None) -> Iterator[Term]:
     if not leading(language):
         yield from (term for term in plain_words(text) if not _is_of_something(text, term))
         return
-    before, tokens = articles(language) | leading(language), [*_TOKEN_OR_NUMBER.finditer(text)]
+    before, after = articles(language) | leading(language), stop_words(language) | verbs(language)
+    tokens = [*_TOKEN_OR_NUMBER.finditer(text)]
     for place, token in enumerate(tokens):
         if token.group().casefold() not in before:
             continue
         held = [*takewhile(lambda token: _is_of_phrase(token.group(), language), tokens[place + 1 :])]
         following = tokens[place + 1 + len(held)].group() if place + 1 + len(held) < len(tokens) else "."
-        goes_on = following[0].isalnum() and following.casefold() not in stop_words(language) | verbs(language)
+        goes_on = following[0].isalnum() and following.casefold() not in after
         if 0 < len(held) <= MAX_PHRASE_WORDS and not goes_on and following not in _OF:
             start = held[0].start()
             yield Term(text[start : held[-1].end()], "noun", start)

@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that wait for each
 import numpy as np
 
 from rageval_dagster.gate import NightVerdict, verdicts
-from rageval_dagster.gate.drift import by_labels, decided, drift_of, is_found, less_drift
+from rageval_dagster.gate.drift import Drift, by_labels, decided, drift_of, is_found, less_drift
 from rageval_dagster.statistics import corrected_difference
 
 PER_DOCUMENT = 3
@@ -278,8 +278,9 @@ CASES = (
 def drifting(rng: np.random.Generator, case: Case, claims: int, looks: int) -> dict[str, tuple[str, bool]]:
     """{which labels there are: the decision, and whether the judge was found to have changed}.
 
-    Two runs of a system that words every answer anew. 60 answers of the first, or of both, are labelled, and those of
-    the first are judged anew: of each claim the judge says the same again, but for one in twenty and its drift.
+    Two runs of a system that words every answer anew. 60 answers of the first, or of both, are labelled. Those of the
+    first are judged anew, or all of the first where the metric fell: of each claim the judge says the same again, but
+    for one in twenty and its drift.
     """
     names = [f"q{number}" for number in range(ASKED)]
     clusters = {name: number // PER_DOCUMENT for number, name in enumerate(names)}
@@ -291,25 +292,30 @@ def drifting(rng: np.random.Generator, case: Case, claims: int, looks: int) -> d
     said = judged_answers(rng, truths[0], claims, kinder), judged_answers(rng, truths[1], claims, harsher)
     before, after = (dict(zip(names, map(float, each.mean(axis=1)), strict=True)) for each in said)
     night = verdicts([before, after], clusters, looks=looks)[-1]
-    found: dict[str, tuple[str, bool]] = {"no labels": (night.decision, False)}
+    found: dict[str, tuple[str, bool]] = {"judge believed": (night.decision, False)}
     if night.fall is None or night.low is None or night.high is None:
         return found
     picked = rng.choice(ASKED, LABELLED, replace=False)
-    redrawn = rng.random((LABELLED, claims)) < 0.05
-    anew = np.where(redrawn, judged_answers(rng, truths[0][picked], claims), said[0][picked])
+    redrawn = rng.random((ASKED, claims)) < 0.05
+    anew = np.where(redrawn, judged_answers(rng, truths[0], claims), said[0])
     if harsher:
         anew &= rng.random(anew.shape) >= harsher / said[0].mean()
     if kinder:
         anew |= rng.random(anew.shape) < kinder / (1.0 - said[0].mean())
-    drift = drift_of(
-        {names[at]: before[names[at]] for at in picked},
-        {names[at]: float(each.mean()) for at, each in zip(picked, anew, strict=True)},
-        dict.fromkeys(names, "all"),
-        clusters,
-    )
+
+    def drift_by(numbers: Iterable[int]) -> Drift | None:
+        return drift_of(
+            {names[at]: before[names[at]] for at in numbers},
+            {names[at]: float(anew[at].mean()) for at in numbers},
+            dict.fromkeys(names, "all"),
+            clusters,
+        )
+
     labels = [{names[at]: float(truth[at]) for at in picked} for truth in truths]
     of_both = corrected_difference(labels[0], before, labels[1], after, strata=dict.fromkeys(names, 0))
-    for which, labelled in (("60 of the first", None), ("60 of both", by_labels(of_both))):
+    cases = ("no labels", (), None), ("60 of the first", picked, None), ("60 of both", picked, by_labels(of_both))
+    for which, numbers, labelled in cases:
+        drift = drift_by(range(ASKED) if night.decision == "regressed" else numbers)
         found[which] = night.decision, False
         if drift is not None and is_found(drift, night.decision, 0.05, looks):
             rest = less_drift(-night.fall, -night.high, -night.low, drift)
@@ -325,7 +331,7 @@ def measure_drift(histories: int, claims: int, looks: int) -> None:
             drifting(np.random.default_rng([number, len(case.name)]), case, claims, looks)
             for number in range(histories)
         ]
-        for which in ("no labels", "60 of the first", "60 of both"):
+        for which in ("judge believed", "no labels", "60 of the first", "60 of both"):
             rows = [run.get(which, ("unclear", False)) for run in runs]
             shares = [f"{word} {sum(each == word for each, _ in rows) / histories:.3f}" for word in WORDS]
             changed = sum(drifted for _, drifted in rows) / histories

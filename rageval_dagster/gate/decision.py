@@ -160,7 +160,8 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
         _repeat(db, evaluation, list(held.measured), held.turned(), context)
         if context.tools_afresh is not None:
             metrics = context.metrics_of(evaluation)
-            check_judges(db, history, held.measured, metrics, context.tools_afresh, context.warn)
+            fallen = {row.metric_id for row in held.as_judged if row.decision == "regressed"}
+            check_judges(db, history, held.measured, fallen, metrics, context.tools_afresh, context.warn)
     rows = held.rows()
     verdict = verdict_of([row for row in rows if row.gated], failed)
     asked_again = evaluation.system not in context.recorded

@@ -1,12 +1,14 @@
-"""Whether the judge has changed: answers that people labelled, judged anew; and what of a change is then the system's.
+"""Whether the judge has changed: old answers, judged anew; and what of a change is then the system's.
 
 A model may change behind its name. Scores of new answers then move although the system stays as it is, while those of
-old answers are kept. So on a night on which the judge is asked anyway, some old answers are judged again.
+old answers are kept. So on a night on which the judge is asked anyway, some old answers are judged again: some of those
+that people labelled, and, before a fall is believed, those that it is a fall from.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import is_by_model
@@ -29,6 +31,8 @@ from rageval_dagster.text import plural
 
 JUDGE_DRIFT = "judge_drift"
 """What a change is called by which the judge scores the same answers otherwise."""
+MOST_OF_REFERENCE = 200
+"""So many answers of the reference are judged anew where a metric fell: they show a drift of .1 in yes or no."""
 
 
 @dataclass(frozen=True)
@@ -119,26 +123,36 @@ def check_judges(
     db: Database,
     history: History,
     measured: Mapping[str, Measured],
+    fallen: Collection[str],
     metrics: Iterable[Metric],
     tools: Callable[[], Tools],
     warn: Callable[[str], None],
 ) -> None:
-    """Judges up to 60 labelled answers of earlier evaluations anew, by each judged metric of those `measured`.
+    """Judges old answers anew, by each judged metric of those `measured`.
 
-    Only where the run of the last evaluation asked the judge, and once an evaluation. Answers that the metric's present
-    version scored since the reference count, those scored first before others. `tools` are to read no cache. A judge
+    Where a metric has `fallen`, up to 200 answers of the reference, labelled or not; else up to 60 labelled answers of
+    earlier evaluations, those scored first before others. Only where the run of the last evaluation asked the judge,
+    once an evaluation, and only answers that the metric's present version scored. `tools` are to read no cache. A judge
     that fails is told by `warn`.
     """
     evaluation = history.evaluations[-1]
     judged = {name: each.summary for name, each in measured.items() if is_by_model(name)}
-    labelled = label_storage.labelled_counts(db, evaluation.client_id).keys() & judged.keys() if judged else ()
-    if not labelled or not model_usage(db, evaluation.client_id, evaluation.dagster_run_id, "judge").sent:
+    checked = judged.keys() & {*label_storage.labelled_counts(db, evaluation.client_id), *fallen} if judged else ()
+    if not checked or not model_usage(db, evaluation.client_id, evaluation.dagster_run_id, "judge").sent:
         return
     done = label_storage.newest_judge_checks(db, [evaluation.id])
     by_id = {metric.id: metric for metric in metrics}
-    for name in sorted(labelled - done.keys()):
-        old = _old_answers(db, history, judged[name])
-        if len(old) < LEAST_QUESTIONS or name not in by_id:
+    for name in sorted(checked & by_id.keys()):
+        already = done[name].scores.keys() if name in done else ()
+        if name in fallen:
+            old = _of_reference(db, history, measured[name])
+            if len(old.keys() - already) <= len(old) // 2:
+                continue
+        elif already:
+            continue
+        else:
+            old = _labelled(db, history, judged[name])
+        if len(old) < LEAST_QUESTIONS:
             continue
         try:
             outcomes = compute_scores([by_id[name]], [result for _, _, result in old.values()], tools())[name]
@@ -168,12 +182,16 @@ def drifts_of(db: Database, history: History, measured: Mapping[str, Measured]) 
         if check.metric_version != versions.get(name):
             continue
         queue = label_storage.load_queue(db, history.evaluations[-1].client_id, name)
-        telling = of_whole_draws(check.scores, queue)
+        if check.scores.keys() <= queue.keys():
+            telling = of_whole_draws(check.scores, queue)
+            strata = {result_id: each.stratum for result_id, each in queue.items()}
+        else:  # of the reference, whoever labelled some of them
+            telling, strata = set(check.scores), {}
         scores = {result_id: each for result_id, each in check.scores.items() if result_id in telling}
         drift = drift_of(
             {result_id: then for result_id, (_, then, _) in scores.items()},
             {result_id: now for result_id, (_, _, now) in scores.items()},
-            {result_id: each.stratum for result_id, each in queue.items()},
+            strata,
             {result_id: clusters.get(item_id, item_id) for result_id, (item_id, _, _) in scores.items()},
         )
         if drift is not None:
@@ -199,22 +217,42 @@ def drift_in(changes: Iterable[Change]) -> str | None:
     return next((each.detail for each in changes if each.what == JUDGE_DRIFT), None)
 
 
-def _old_answers(db: Database, history: History, summary: Summary) -> dict[str, tuple[str, float, Result]]:
-    """{result id: (item id, score then, result)} of the labelled answers to judge anew."""
+_Old = dict[str, tuple[str, float, Result]]
+"""{result id: (item id, score then, result)} of answers to judge anew."""
+
+
+def _of_reference(db: Database, history: History, measured: Measured) -> _Old:
+    """The answers of the reference to questions that count now, too."""
+    reference = history.evaluations[0]
+    asked = history.asked[reference.dataset_id]
+    shared = {item_id for item_id, each in asked.items() if each.key in measured.nights[-1]}
+    old = _scored(db, reference.id, measured.summary)
+    found = {result_id: each for result_id, each in sorted(old.items()) if each[0] in shared}
+    return dict(islice(found.items(), MOST_OF_REFERENCE))
+
+
+def _labelled(db: Database, history: History, summary: Summary) -> _Old:
+    """Labelled answers of evaluations before the last one, those of earlier ones first."""
     name, version = summary.metric_id, summary.metric_version
     had = score_storage.metric_versions(db, [each.id for each in history.evaluations[:-1]], name)
     earlier = sorted(id for id, each in had.items() if each == version)
     first = label_storage.drawn_and_labelled(db, history.evaluations[-1].client_id, name, earlier)
-    found: dict[str, tuple[str, float, Result]] = {}
+    found: _Old = {}
     for evaluation_id in sorted(set(first.values())):
-        outcomes = score_storage.load_scores(db, evaluation_id, {name: version}).get(name, {})
-        results = result_storage.load_results(db, evaluation_id)
-        loaded = {result_id: (item_id, each) for item_id, (result_id, each) in results.items()}
-        for result_id in sorted(loaded.keys() & first.keys()):
-            item_id, result = loaded[result_id]
-            then = outcomes[item_id].value if item_id in outcomes else None
-            if first[result_id] == evaluation_id and then is not None and not result.texts_deleted:
-                found[result_id] = item_id, then, result
+        for result_id, each in sorted(_scored(db, evaluation_id, summary).items()):
+            if first.get(result_id) == evaluation_id:
+                found[result_id] = each
                 if len(found) == MOST_CHECKED:
                     return found
     return found
+
+
+def _scored(db: Database, evaluation_id: int, summary: Summary) -> _Old:
+    """The answers of an evaluation that the metric's present version scored and whose texts are still there."""
+    name = summary.metric_id
+    outcomes = score_storage.load_scores(db, evaluation_id, {name: summary.metric_version}).get(name, {})
+    return {
+        result_id: (item_id, then, result)
+        for item_id, (result_id, result) in result_storage.load_results(db, evaluation_id).items()
+        if item_id in outcomes and (then := outcomes[item_id].value) is not None and not result.texts_deleted
+    }

@@ -77,16 +77,21 @@ class Held:
         level.
         """
         return [
-            *map(self._but_for_drift, self._gated_rows),
+            *map(self._but_for_drift, self.as_judged),
             *(self._compared(name, gated=False) for name in sorted(set(self.pair.scores) - set(self.gated))),
         ]
+
+    @cached_property
+    def as_judged(self) -> list[MetricComparison]:
+        """The gate's metrics by what their judges say, whether these changed or not."""
+        return [self._compared(name, gated=True) for name in sorted(self.gated)]
 
     @cached_property
     def drifted(self) -> dict[str, Drift]:
         """The gate's metrics whose judge surely changed since the reference, by how much."""
         drifts = drifts_of(self.db, self.history, self.measured)
         looks = looks_of(self.pair.now)
-        decisions: dict[str, Decision] = {row.metric_id: row.decision for row in self._gated_rows} if drifts else {}
+        decisions: dict[str, Decision] = {row.metric_id: row.decision for row in self.as_judged} if drifts else {}
         return {name: each for name, each in drifts.items() if is_found(each, decisions[name], self._alpha, looks)}
 
     def turned(self) -> set[str]:
@@ -102,11 +107,6 @@ class Held:
             failing |= {key for key, sign in signs.items() if sign < 0}
         asked = self.history.asked[self.pair.now.dataset_id]
         return tuple(sorted(item_id for item_id, each in asked.items() if each.key in failing))
-
-    @cached_property
-    def _gated_rows(self) -> list[MetricComparison]:
-        """The gate's metrics as the judge has them."""
-        return [self._compared(name, gated=True) for name in sorted(self.gated)]
 
     @property
     def _alpha(self) -> float:

@@ -85,12 +85,27 @@ def shifted(by: float) -> list[float]:
     return [score + by for score in BEFORE]
 
 
-def test_without_labels_a_judge_that_changed_looks_like_a_system_that_got_worse(db: Database) -> None:
+def test_before_a_fall_is_believed_the_judge_scores_the_answers_it_fell_from_again(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     night(db, dataset, "n1", BEFORE)
-    judged = night(db, dataset, "n2", shifted(-0.1), moved=-0.1)
+    harsher = night(db, dataset, "n2", shifted(-0.1), moved=-0.1)
+    assert harsher.judgement.verdict == "unclear"
+    [change] = [each for each in harsher.judgement.changes if each.what == "judge_drift"]
+    assert change.detail == f"the judge changed: it scores the same 80 answers 0.10 lower ({FAITHFULNESS})"
+    # Told again it is the same, and nobody is asked again.
+    assert at_gate(db, harsher.evaluation.id).judgement == harsher.judgement
+    fallen = night(db, dataset, "n3", shifted(-0.1), moved=0.0)
+    assert fallen.judgement.verdict == "regressed"
+    assert "judge_drift" not in {each.what for each in fallen.judgement.changes}
+    assert at_gate(db, fallen.evaluation.id).judgement == fallen.judgement
+
+
+def test_a_judge_that_is_not_asked_on_a_night_is_not_checked(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    night(db, dataset, "n1", BEFORE)
+    judged = night(db, dataset, "n2", shifted(-0.1))
     assert judged.judgement.verdict == "regressed"
-    assert "judge_drift" not in {each.what for each in judged.judgement.changes}
+    assert judged.judgement.changes == ()
 
 
 def test_with_labels_the_judge_is_named_until_it_scores_as_before(db: Database) -> None:
@@ -99,9 +114,9 @@ def test_with_labels_the_judge_is_named_until_it_scores_as_before(db: Database) 
     drifted = night(db, dataset, "n2", shifted(-0.1), moved=-0.1)
     assert drifted.judgement.verdict == "unclear"
     [change] = [each for each in drifted.judgement.changes if each.what == "judge_drift"]
-    assert change.detail == f"the judge changed: it scores the same 60 answers 0.10 lower ({FAITHFULNESS})"
+    assert change.detail == f"the judge changed: it scores the same 80 answers 0.10 lower ({FAITHFULNESS})"
     verdict = verdict_of(db, drifted, 0.05)
-    assert "which may be the judge's doing; the judge changed: it scores the same 60 answers" in headline(verdict, {})
+    assert "which may be the judge's doing; the judge changed: it scores the same 80 answers" in headline(verdict, {})
     assert "label answers of this run too (rageval labels queue --client acme)" in sentence(verdict)
     review(db, load_settings({}), ["acme"], utc_now())
     assert [each.kind for each in open_incidents(db)] == ["judge_drift"]
@@ -130,7 +145,8 @@ def test_labels_of_what_the_judge_liked_best_say_nothing_of_it(db: Database) -> 
     liked = [name for name in answers.waiting if answers.judge[name] == GOOD]
     label_storage.save_labels(db, "acme", [Label(each, FAITHFULNESS, "ann", 1.0) for each in liked])
     # A judge that wavers gives less to these when asked again, as it gives more to the others.
-    assert night(db, dataset, "n2", shifted(-0.1), moved=-0.1).judgement.verdict == "regressed"
+    judged = night(db, dataset, "n2", BEFORE, moved=-0.1)
+    assert (judged.judgement.verdict, judged.judgement.changes) == ("passed", ())
 
 
 def test_a_system_that_got_worse_is_called_so_whatever_the_judge_does(db: Database) -> None:

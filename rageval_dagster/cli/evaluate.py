@@ -311,22 +311,21 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
 
 
 def _lost(verdict: "Verdict", documents: Sequence[str]) -> list[str]:
-    """That questions lost their evidence, unless the verdict said so before, with some of the documents' names."""
+    """That documents are gone, unless the verdict said so before, with some of their names."""
     from rageval_dagster.telling.words import capitalised, one_line
 
-    if verdict.lost_evidence is None:
+    if verdict.gone is None:
         return []
-    lines = [] if verdict.scores == "unclear" else [f"{capitalised(verdict.lost_evidence)}."]
+    lines = [] if verdict.begins_with_gone else [f"{capitalised(verdict.gone)}."]
     return [*lines, f"Such as: {', '.join(map(one_line, documents))}."] if documents else lines
 
 
 def _changes(judgement: "Judgement") -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
-    from rageval_dagster.gate.causes import LOST_EVIDENCE
-    from rageval_dagster.telling.verdicts import what_changed
+    from rageval_dagster.telling.verdicts import what_changed, without_gone
     from rageval_dagster.telling.words import VERSIONS, capitalised
 
-    changes = [each for each in judgement.changes if each.what != LOST_EVIDENCE]
+    changes = without_gone(judgement.changes)
     since = next((change.since for change in changes if change.since not in (None, judgement.baseline_id)), None)
     said = what_changed(changes, worse=True)
     if not judgement.changes:

@@ -99,8 +99,9 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
-    `lost` are some of the documents by which questions lost their evidence. `shortage` is why the dataset has
-    fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave the answers.
+    `lost` are some of the documents that are gone, or by which questions lost their evidence. `shortage` is why the
+    dataset has fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave
+    the answers.
     """
 
     report: EvaluationReport
@@ -138,8 +139,12 @@ class EvaluationContents:
 
     @property
     def settles(self) -> str | None:
-        """What to do where questions lost their evidence."""
-        return None if self.verdict.lost_evidence is None else capitalised(what_settles(self.verdict))
+        """What to do where documents are gone."""
+        if self.verdict.gone is None:
+            return None
+        if self.verdict.lost_evidence is None:
+            return "If that was not meant, bring the documents back as they were"
+        return capitalised(what_settles(self.verdict))
 
     @property
     def has_before(self) -> bool:

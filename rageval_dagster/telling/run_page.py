@@ -10,6 +10,7 @@ from typing import Any
 
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS, Thresholds, good_value, is_users
+from rageval_dagster.gate.causes import gone_in
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.markdown import escaped, sparkline, table
@@ -85,6 +86,10 @@ def run_metadata(
         gated = spec.gated(report.summaries, evaluation.k, report.level)
         first = headline_metrics(report.summaries, [*gated, *own], evaluation.k)
         metadata[f"{name}/verdict"] = headline(found, report.headline())
+        gone = gone_in(found.judged.judgement.changes)
+        if gone is not None:
+            which = f": {named(list(map(one_line, gone.documents)))}" if gone.documents else ""
+            metadata[f"{name}/lost documents"] = f"{capitalised(gone.detail)}{which}"
         if first:
             metadata[f"{name}/trend"] = "; ".join(
                 f"{metric_name(each.metric_id)} {number(each.mean)} {_bars(history, each.metric_id)}" for each in first

@@ -19,7 +19,7 @@ from rageval_dagster.evaluation.verdict import (
     is_scored,
     too_many_errors,
 )
-from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED, lost_in
+from rageval_dagster.gate.causes import GONE, LOST_EVIDENCE, UNVERSIONED, gone_in, lost_in
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
 from rageval_dagster.gate.spec import at_level, seen_from
@@ -71,8 +71,21 @@ class Verdict:
 
     @property
     def lost_evidence(self) -> str | None:
-        """That many questions lost their evidence, as a clause; None where they did not."""
+        """That many questions lost their evidence, by which it is no pass, as a clause; None where they did not."""
         return lost_in(self.judged.judgement.changes)
+
+    @property
+    def gone(self) -> str | None:
+        """That documents are gone, and questions lost their evidence, be they few; None where nothing was lost."""
+        change = gone_in(self.judged.judgement.changes)
+        return None if change is None else change.detail
+
+    @property
+    def begins_with_gone(self) -> bool:
+        """Whether its sentence begins with what was lost: where that is why it is unclear, and of a pass."""
+        return self.gone is not None and (
+            self.scores in ("same", "better") or (self.scores == "unclear" and self.lost_evidence is not None)
+        )
 
     @property
     def judge_drift(self) -> str | None:
@@ -170,8 +183,11 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     said = _in_short(found, levels, moved)
     if found.scores not in ("unmeasured", "first"):
         joined = ":" if found.scores == "same" else ";"
-        changes = [each for each in found.judged.judgement.changes if each.what != LOST_EVIDENCE]
-        told = ", ".join(what_changed(changes)) or ("" if found.lost_evidence else "nothing changed")
+        if found.gone and not found.begins_with_gone:
+            said += f"; {found.gone}"
+        told = ", ".join(what_changed(without_gone(found.judged.judgement.changes))) or (
+            "" if found.gone else "nothing changed"
+        )
         said += f"{joined} {told}" if told else ""
     return f"{capitalised(_with_failures(found, said))}."
 
@@ -183,6 +199,11 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     verb = "got better" if found.scores == "better" else "got worse"
     said = _in_short(found, levels, f"{' and '.join(names)} {verb}")
     return f"{capitalised(_with_failures(found, said))}."
+
+
+def without_gone(changes: Iterable[Change]) -> list[Change]:
+    """What changed but for what was lost, which stands apart from it."""
+    return [each for each in changes if each.what not in (LOST_EVIDENCE, GONE)]
 
 
 def _by_judge(row: MetricComparison) -> bool:
@@ -217,7 +238,10 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             chance = "strongly suspected" if any(row.suspected for row in found.rows) else "which may be chance"
             return f"unclear {since}: {moved}, {chance}"
         case "better":
-            return f"passed, and better since {day}: {moved}"
+            but = "" if found.gone is None else f", but {found.gone}"
+            return f"passed, and better since {day}: {moved}{but}"
+        case _ if found.gone is not None:
+            return f"passed: no drop since {day}, but {found.gone}"
         case _ if not found.can_prove:
             return f"passed: no drop since {day}, but these questions are too few to prove one"
         case _:
@@ -244,22 +268,23 @@ def sentence(found: Verdict) -> str:
     against = f"against run {judgement.baseline_id}"
     moved = ", ".join(map(movement, rows))
     if found.scores == "worse":
-        said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.lost_evidence]))
+        said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.gone]))
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
         by_chance = seen and not found.may_be_the_judge
         sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if by_chance else ""
-        said = f"unclear {against}: {'; '.join(filter(None, [found.lost_evidence, moved, sure, what_settles(found)]))}"
+        said = f"unclear {against}: {'; '.join(filter(None, [found.gone, moved, sure, what_settles(found)]))}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
     else:
         remarks = [f"{row.metric_id}: {row.remark} ({row.difference:+z.3f})" for row in judged.gated if row.remark]
         said = f"passed {against}" + (f" ({', '.join(remarks)})" if remarks else "")
+        said += f", but {found.gone}" if found.gone else ""
     better = [row for row in judged.gated if row.better]
     if better and found.scores != "worse":  # else a later fall back to where the baseline was would be none
         accept = f"rageval runs accept {judged.evaluation.id}"
         said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
-    if changes := [each for each in judgement.changes if each.what != LOST_EVIDENCE]:
+    if changes := without_gone(judgement.changes):
         since = next((change.since for change in changes if change.since is not None), None)
         why = "" if judgement.baseline_id in (None, since) else ", the last that was good,"
         said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
@@ -292,7 +317,7 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
     """
     said = []
     for change in changes:
-        if change.what in (LOST_EVIDENCE, JUDGE_DRIFT):
+        if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT):
             said.append(change.detail)
             continue
         verb = "changed" if change.what != "dataset" else "were renewed"

@@ -263,7 +263,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         lines += _lost(verdict, documents_of_lost(db, evaluation, judgement.changes))
         lines += _changes(judgement)
     failing = judgement.newly_failing if alarm is None else ()
-    if verdict.scores in ("first", "same", "better") and not failing:
+    if verdict.scores in ("first", "same", "better") and not failing and not verdict.shows_large_drops_only:
         known = [row.smallest_drop for row in judged.gated]
         drops = [found.visible_drop] if verdict.scores == "first" else known
         seen = None if None in drops else max(filter(None, drops), default=None)
@@ -303,6 +303,9 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
         else:
             moved = f"{signed(row.difference)} (95 %: {signed(row.ci_low)} to {signed(row.ci_high)})"
             remark = "better" if row.better else row.decision if row.decision != "passed" else ""
+        scored = max(summary.n_scored, found.scored_before.get(summary.metric_id, 0))
+        if row is not None and row.difference is not None and row.n_shared < scored:
+            moved += f" on {plural(row.n_shared, 'shared question')}"
         if is_below(summary, good, summary.ci_high if summary.higher_is_better else summary.ci_low):
             remark = remark or f"good {'from' if summary.higher_is_better else 'up to'} {number(good)}"
         moved = moved.replace("−", "-")  # which every terminal has
@@ -368,7 +371,8 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
         generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        steps.append(found.shortage or f"more questions, about other documents: {generate}")
+        why_few = f"more questions: rageval datasets show {evaluation.dataset_id} says why there are so few"
+        steps.append(why_few if found.shortage else f"more questions, about other documents: {generate}")
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
     return [*steps[: MOST_STEPS - 1], worst]

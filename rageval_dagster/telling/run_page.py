@@ -111,7 +111,7 @@ def run_metadata(
                 calibration(each.metric_id, labelled.get(each.metric_id)),
             )
         if lines := calibration_lines(sorted(report.by_model().keys() | labelled.keys()), labelled):
-            metadata[f"{name}/judge"] = capitalised("; ".join(lines))
+            metadata[f"{name}/calibration"] = capitalised("; ".join(lines))
         metadata[f"{name}/good values"] = good_values_told(report, own)
         metadata[f"{name}/details"] = Markdown(
             _details(report, found, links, history, own, likely_causes(db, report, own))

@@ -44,6 +44,8 @@ TONES: dict[Tone, str] = {
 }
 """What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
 
+LARGE_DROP = 0.25
+"""Where no smaller drop could be proven, a run that passed is not said to be as good as the baseline."""
 NOT_JUDGED = "too little could be scored to say how good it is"
 HEADLINE_METRICS = 5
 """The numbers that stand first wherever people read of an evaluation."""
@@ -101,6 +103,16 @@ class Verdict:
     def can_prove(self) -> bool:
         """Whether these questions could prove a drop in some metric of the gate."""
         return any(row.smallest_drop is not None for row in self.judged.gated)
+
+    @property
+    def provable(self) -> float:
+        """The smallest drop that these questions could prove in each metric of the gate, where any."""
+        return max((row.smallest_drop for row in self.judged.gated if row.smallest_drop is not None), default=0.0)
+
+    @property
+    def shows_large_drops_only(self) -> bool:
+        """Whether it passed, and says how large a drop these questions could prove instead of how good it is."""
+        return self.scores == "same" and self.gone is None and self.can_prove and self.provable > LARGE_DROP
 
     @property
     def tone(self) -> Tone:
@@ -244,6 +256,10 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             return f"passed: no drop since {day}, but {found.gone}"
         case _ if not found.can_prove:
             return f"passed: no drop since {day}, but these questions are too few to prove one"
+        case _ if found.shows_large_drops_only:
+            asked = plural(evaluation.item_count, "question")
+            seen = number(seen_from(found.provable))
+            return f"passed: no drop seen since {day}, but {asked} can only prove one of {seen} or more"
         case _:
             return f"passed: as good as on {day}"
 

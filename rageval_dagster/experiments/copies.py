@@ -242,7 +242,7 @@ def forecast_copies(
         size += own * (_BYTES_PER_CHUNK + vector) + 3 * characters * ((cut.size or CHUNK_SIZE) / step)
     return {
         "copies": len(cuts),
-        "chunks in all copies at most": round(chunks),
+        "chunks_in_all_copies_estimated": round(chunks),
         "texts_to_embed": round(texts),
         "embedding_seconds_at_least": None if math.isnan(least) else round(least, 3),
         "embedding_seconds_at_most": None if math.isnan(most) else round(most, 3),

@@ -243,11 +243,11 @@ def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
     [
         (
             {"median_difficulty": 3, "difficulty_measured": 9, "difficulty_depth": 50},
-            "for half of the questions the store returns their own passage among the first 3<",
+            "for half of the questions the store returns their own passage among the first 3",
         ),
         (
             {"median_difficulty": 1, "difficulty_measured": 9, "difficulty_depth": 50},
-            "for half of the questions the store returns their own passage first<",
+            "for half of the questions the store returns their own passage first",
         ),
         (
             {"median_difficulty": None, "difficulty_measured": 9, "difficulty_depth": 50},

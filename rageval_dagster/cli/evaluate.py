@@ -257,10 +257,13 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     alarm = leak_alarm(db, evaluation)
     if alarm is not None:
         lines.append(alarm.sentence)
-    lines += [in_short(verdict, report.headline()), *_figures(own, found)]
     is_compared = judgement.verdict != "first" and judgement.baseline_id is not None
-    if is_compared and not evaluation.answered_nothing:
+    tells_changes = is_compared and not evaluation.answered_nothing
+    lines.append(in_short(verdict, report.headline()))
+    if tells_changes:
         lines += _lost(verdict, documents_of_lost(db, evaluation, judgement.changes))
+    lines += _figures(own, found)
+    if tells_changes:
         lines += _changes(judgement)
     failing = judgement.newly_failing if alarm is None else ()
     if verdict.scores in ("first", "same", "better") and not failing and not verdict.shows_large_drops_only:
@@ -371,7 +374,8 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
         generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        why_few = f"more questions: rageval datasets show {evaluation.dataset_id} says why there are so few"
+        why_few = "more questions: add documents, use a model, or import questions; why there are few: "
+        why_few += f"rageval datasets show {evaluation.dataset_id}"
         steps.append(why_few if found.shortage else f"more questions, about other documents: {generate}")
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")

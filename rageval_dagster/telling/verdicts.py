@@ -44,8 +44,8 @@ TONES: dict[Tone, str] = {
 }
 """What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
 
-LARGE_DROP = 0.25
-"""Where no smaller drop could be proven, a run that passed is not said to be as good as the baseline."""
+FEW_QUESTIONS, LARGE_DROP = 30, 0.25
+"""Where fewer questions reliably show only drops above that, a run that passed is not said to be as good as before."""
 NOT_JUDGED = "too little could be scored to say how good it is"
 HEADLINE_METRICS = 5
 """The numbers that stand first wherever people read of an evaluation."""
@@ -111,8 +111,9 @@ class Verdict:
 
     @property
     def shows_large_drops_only(self) -> bool:
-        """Whether it passed, and says how large a drop these questions could prove instead of how good it is."""
-        return self.scores == "same" and self.gone is None and self.can_prove and self.provable > LARGE_DROP
+        """Whether it passed, and says how large a drop so few questions reliably show instead of how good it is."""
+        few = max((row.n_shared for row in self.judged.gated), default=0) < FEW_QUESTIONS
+        return self.scores == "same" and self.gone is None and self.can_prove and few and self.provable > LARGE_DROP
 
     @property
     def tone(self) -> Tone:
@@ -194,7 +195,7 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     moved += f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
     said = _in_short(found, levels, moved)
     if found.scores not in ("unmeasured", "first"):
-        joined = ":" if found.scores == "same" else ";"
+        joined = ":" if found.scores == "same" and not found.gone else ";"
         if found.gone and not found.begins_with_gone:
             said += f"; {found.gone}"
         told = ", ".join(what_changed(without_gone(found.judged.judgement.changes))) or (
@@ -259,7 +260,7 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
         case _ if found.shows_large_drops_only:
             asked = plural(evaluation.item_count, "question")
             seen = number(seen_from(found.provable))
-            return f"passed: no drop seen since {day}, but {asked} can only prove one of {seen} or more"
+            return f"passed: no drop seen since {day}, but {asked} can reliably show only one of {seen} or more"
         case _:
             return f"passed: as good as on {day}"
 

@@ -93,8 +93,8 @@ def test_that_the_documents_give_fewer_questions_than_were_asked_for_is_said(pro
     )
     first = run("evaluate", "--client", "acme", "--sample-size", "100")
     assert "mine: " in first.err
-    assert "of the 100 wanted" in first.err
-    assert "use a model or import questions" in first.out
+    assert "of the 100 questions wanted" in first.err
+    assert "add documents, use a model, or import questions" in first.out
     assert "--sample-size" not in first.out, "a larger one cannot help"
 
 

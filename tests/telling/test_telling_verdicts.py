@@ -215,7 +215,7 @@ def test_few_questions_do_not_say_that_a_run_is_as_good(sqlite_db: Database) -> 
     assert row.smallest_drop is not None
     said = told(sqlite_db, judged)[1]
     drop = number(seen_from(row.smallest_drop))
-    assert f"no drop seen since DATE, but 15 questions can only prove one of {drop} or more" in shape(said)
+    assert f"no drop seen since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
     assert "as good" not in said
 
 

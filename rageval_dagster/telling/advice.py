@@ -144,6 +144,9 @@ _PAIRS = (
     ),
 )
 
+_BETTER = {"lexical.source_citation": "citation.coverage"}
+"""Where the better measure of the same was taken, the other one, which looks for phrases, suggests nothing."""
+
 _SINGLE = (
     Advice(
         "Many of the passages that come back have nothing to do with the question",
@@ -187,7 +190,7 @@ _SINGLE = (
         "Much of what the answers say has no source, so that nobody can check it",
         "Demand a citation for each statement in the prompt (RAG__CITATION_REQUIRED for the built-in answers)",
         "004, 003",
-        low=("citation.coverage", "judge.citation_quality"),
+        low=("citation.coverage", "judge.citation_quality", "lexical.source_citation"),
     ),
     Advice(
         "The answers do not speak to the question",
@@ -258,6 +261,7 @@ def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, f
         return distance / aim if aim else distance
 
     measured = {name: summary for name, summary in summaries.items() if summary.mean is not None}
+    measured = {name: summary for name, summary in measured.items() if _BETTER.get(name) not in measured}
     low_ones = {name for name, summary in measured.items() if is_below(summary, wanted(summary, LOW))}
     high_ones = {name for name, summary in measured.items() if not is_below(summary, wanted(summary, HIGH))}
     held = [name for name in low_ones | high_ones if good_value(summaries[name], thresholds) is not None]

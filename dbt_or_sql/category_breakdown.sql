@@ -1,5 +1,6 @@
--- One row: a headline metric, or whether it was rightly answered or declined, over the questions of one category in the
--- latest finished evaluation of a client's dataset by a system; at document level where nothing is known at chunk level.
+-- One row: a headline metric, or the share of questions rightly answered or declined, over the questions of one category
+-- in the newest complete evaluation of a client's dataset by a system; at document level where nothing is known at chunk
+-- level.
 -- mean is of the n_scored of its n questions: a mean of few says little (rageval runs show ID --by category: intervals).
 -- order by: client_id, dataset_name, system_name, metric_id, COALESCE(mean, 2), category
 WITH latest AS (
@@ -27,7 +28,8 @@ outcomes AS (
         m.metric_id,
         m.status,
         m.value,
-        -- The outcome that counts: the first one without an error, else the error.
+        -- The outcome that counts: the first one without an error, else the error. Only of metrics that ask a judge
+        -- may an evaluation have used a later one (run_items.takes), and none of these does.
         ROW_NUMBER() OVER (
             PARTITION BY l.client_id, l.id, i.item_id, m.metric_id
             ORDER BY CASE WHEN m.status = 'error' THEN 1 ELSE 0 END, m.take

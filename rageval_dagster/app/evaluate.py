@@ -35,6 +35,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.run_requests import freeze, requested
+from rageval_dagster.storage.scores import load_summaries
 from rageval_dagster.telling.calibration import calibration_json
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class Found:
     was just made. `failures` counts the questions that the system failed on by reason, `metric_failures` those that
     only a metric failed on; `too_many` names the metrics among these with more errors than the client allows. `flagged`
     are the dataset's questions that break a rule or lack evidence, of which `lost` have evidence that stands nowhere in
-    the documents. `shortage` is why a generated dataset has fewer questions than it was to have.
+    the documents. `shortage` is why a generated dataset has fewer questions than it was to have. `scored_before`
+    is how many questions the baseline scored, by metric id.
     """
 
     report: EvaluationReport
@@ -89,6 +91,7 @@ class Found:
     lost: int
     flagged: int
     shortage: str | None
+    scored_before: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -264,6 +267,8 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     evaluation = report.evaluation
     own = settings.for_client_or_default(evaluation.client_id)
     judged = judged_before(db, evaluation)
+    baseline_id = judged.judgement.baseline_id
+    before = [] if baseline_id is None else load_summaries(db, baseline_id)
     first = just_made and judged.judgement.verdict == "first"
     by_metric = metric_failures(db, report)
     too_many = with_too_many_errors(report, own.max_error_share)
@@ -281,6 +286,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         metric_failures=by_metric,
         too_many=[name for name in by_metric if name in too_many],
         leaked=stray_chunks(db, [evaluation], "foreign"),
+        scored_before={each.metric_id: each.n_scored for each in before},
         lost=sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()),
         flagged=len(flagged),
         shortage=shortage(db, dataset),

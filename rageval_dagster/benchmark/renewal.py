@@ -323,11 +323,16 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
     reasons = _commonest(each for each in found if each.status in ("failed", "rejected"))
     left = dataset.stats["passages_left"]
-    why = f"the next renewal asks about {left} more" if left else "the documents give no more until there are more"
+    why = f"the next renewal tries {left} more" if left else "there are no more passages to ask about: add documents"
     if not left and BY_RULE.keys() & _reasons(found).keys():
-        why += ": use a model or import questions"
-    of = f"{plural(dataset.stats['passages'], 'passage')} gave {plural(dataset.qa_count, 'question')}"
-    return f"{of} of the {planned_size(dataset)} wanted{f' (of the others, {reasons})' if reasons else ''}; {why}"
+        why += ", use a model, or import questions"
+    gave = f"{plural(dataset.stats['passages'], 'passage')} gave {dataset.qa_count}"
+    said = [
+        f"{gave} of the {planned_size(dataset)} questions wanted",
+        f"of the others, {reasons}" if reasons else "",
+        why,
+    ]
+    return "; ".join(filter(None, said))
 
 
 def _commonest(drafts: Iterable[Candidate]) -> str:

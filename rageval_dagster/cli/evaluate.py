@@ -257,13 +257,16 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     alarm = leak_alarm(db, evaluation)
     if alarm is not None:
         lines.append(alarm.sentence)
-    lines += [in_short(verdict, report.headline()), *_figures(own, found)]
     is_compared = judgement.verdict != "first" and judgement.baseline_id is not None
-    if is_compared and not evaluation.answered_nothing:
+    tells_changes = is_compared and not evaluation.answered_nothing
+    lines.append(in_short(verdict, report.headline()))
+    if tells_changes:
         lines += _lost(verdict, documents_of_lost(db, evaluation, judgement.changes))
+    lines += _figures(own, found)
+    if tells_changes:
         lines += _changes(judgement)
     failing = judgement.newly_failing if alarm is None else ()
-    if verdict.scores in ("first", "same", "better") and not failing:
+    if verdict.scores in ("first", "same", "better") and not failing and not verdict.shows_large_drops_only:
         known = [row.smallest_drop for row in judged.gated]
         drops = [found.visible_drop] if verdict.scores == "first" else known
         seen = None if None in drops else max(filter(None, drops), default=None)
@@ -303,6 +306,9 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
         else:
             moved = f"{signed(row.difference)} (95 %: {signed(row.ci_low)} to {signed(row.ci_high)})"
             remark = "better" if row.better else row.decision if row.decision != "passed" else ""
+        scored = max(summary.n_scored, found.scored_before.get(summary.metric_id, 0))
+        if row is not None and row.difference is not None and row.n_shared < scored:
+            moved += f" on {plural(row.n_shared, 'shared question')}"
         if is_below(summary, good, summary.ci_high if summary.higher_is_better else summary.ci_low):
             remark = remark or f"good {'from' if summary.higher_is_better else 'up to'} {number(good)}"
         moved = moved.replace("−", "-")  # which every terminal has
@@ -311,22 +317,21 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
 
 
 def _lost(verdict: "Verdict", documents: Sequence[str]) -> list[str]:
-    """That questions lost their evidence, unless the verdict said so before, with some of the documents' names."""
+    """That documents are gone, unless the verdict said so before, with some of their names."""
     from rageval_dagster.telling.words import capitalised, one_line
 
-    if verdict.lost_evidence is None:
+    if verdict.gone is None:
         return []
-    lines = [] if verdict.scores == "unclear" else [f"{capitalised(verdict.lost_evidence)}."]
+    lines = [] if verdict.begins_with_gone else [f"{capitalised(verdict.gone)}."]
     return [*lines, f"Such as: {', '.join(map(one_line, documents))}."] if documents else lines
 
 
 def _changes(judgement: "Judgement") -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
-    from rageval_dagster.gate.causes import LOST_EVIDENCE
-    from rageval_dagster.telling.verdicts import what_changed
+    from rageval_dagster.telling.verdicts import what_changed, without_gone
     from rageval_dagster.telling.words import VERSIONS, capitalised
 
-    changes = [each for each in judgement.changes if each.what != LOST_EVIDENCE]
+    changes = without_gone(judgement.changes)
     since = next((change.since for change in changes if change.since not in (None, judgement.baseline_id)), None)
     said = what_changed(changes, worse=True)
     if not judgement.changes:
@@ -369,7 +374,9 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
         generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        steps.append(found.shortage or f"more questions, about other documents: {generate}")
+        why_few = "more questions: add documents, use a model, or import questions; why there are few: "
+        why_few += f"rageval datasets show {evaluation.dataset_id}"
+        steps.append(why_few if found.shortage else f"more questions, about other documents: {generate}")
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
     return [*steps[: MOST_STEPS - 1], worst]

@@ -65,7 +65,9 @@ def queue(
         f"{'waits' if waiting == 1 else 'wait'} for a label of {answers.summary.metric_id}; {known} have one"
     )
     _print_gone(answers)
-    print(f"All of these labels together give a 95 % interval of about \u00b1{width:.2f}, less with a good judge.")
+    print(
+        f"With all of these labels the 95 % interval is about \u00b1{width:.2f}, less if the scores agree with people."
+    )
     say("next: label them in a browser, at /label of rageval serve, or in a file:")
     say(f"  rageval labels export FILE.csv --client {client} --run {answers.evaluation.id}")
 

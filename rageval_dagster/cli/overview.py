@@ -36,29 +36,44 @@ def status(
     """
     from rageval_dagster.app.clients import require_client
     from rageval_dagster.app.report import note_left_behind
+    from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.storage.incidents import open_incidents
     from rageval_dagster.storage.views import read_view
     from rageval_dagster.telling.reasons import reason
-    from rageval_dagster.telling.standing import client_standings
+    from rageval_dagster.telling.standing import client_standings, gone_of_clients
 
     settings, db = open_all()
     if client is not None:
         require_client(settings, client, say)
     note_left_behind(settings, db, say)
     incidents = open_incidents(db, None if client is None else [client])
-    found = client_standings(read_view(db, "fleet_overview", client_id=client), incidents, settings)
+    gone = gone_of_clients(db, settings, client)
+    found = client_standings(read_view(db, "fleet_overview", client_id=client), incidents, settings, gone)
     if as_json:
         names = ("kind", "subject", "opened_at", "opening_told_at", "evaluation_id", "run_id", "details")
         told: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for each in incidents:
             told[each.client_id].append({name: getattr(each, name) for name in names} | {"reason": reason(each)})
-        print_json([{**each.row, "incidents": told[each.row["client_id"]]} for each in found])
+        print_json(
+            [
+                {
+                    **each.row,
+                    "incidents": told[each.row["client_id"]],
+                    "gone": None if each.gone is None else each.gone[1].detail,
+                }
+                for each in found
+            ]
+        )
         return
     shown = [_line(each) for each in found]
     columns = [
         name for name in (shown[0] if shown else {}) if name not in OF_TROUBLE or any(each[name] for each in shown)
     ]
     print_table(shown, columns, "no clients yet: rageval ingest PATH --client NAME", LESS)
+    for client_id, (evaluation_id, change) in gone.items():
+        names = document_names(db, client_id, change.documents).values()
+        such = f", such as: {', '.join(names)}" if names else ""
+        print(f"\n{cell(f'{client_id}: {change.detail}, run {evaluation_id}{such}')}")
     for each in incidents:
         run = "" if each.evaluation_id is None else f", run {each.evaluation_id}"
         heard = "nobody was told" if each.opening_told_at is None else f"told {cell(each.opening_told_at)}"

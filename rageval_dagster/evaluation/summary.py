@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from rageval_dagster.evaluation.leaks import stray_count
-from rageval_dagster.metrics.interface import REPEATS, Metric
+from rageval_dagster.metrics.interface import NO_EVIDENCE, REPEATS, Metric
 from rageval_dagster.records import UNKEPT, Hit, Item, Outcome, Result
 from rageval_dagster.statistics.summaries import summarise
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -225,21 +225,32 @@ def headline_level(summaries: Sequence[Summary]) -> str:
 
 
 def by_badness(outcomes: Mapping[str, Mapping[str, Outcome]], level: str) -> tuple[str, ...]:
-    """The ids of the questions that did not go well, worst first: errors, then the lowest of what tells most.
+    """The ids of the questions that did not go well, worst first.
 
-    That is the reciprocal rank of the evidence, whether the system answered when it should, and where a judge was
-    asked, how faithful the answer is, and how good.
+    First errors, then questions whose evidence is in no document any more, then the lowest of what tells most: the
+    reciprocal rank of the evidence, whether the system answered when it should, and where a judge was asked, how
+    faithful the answer is, and how good. Of equally low ones those first whose evidence did not come back, or lowest.
     """
-    columns = [outcomes.get(metric, {}) for metric in (_prefix(level) + "mrr", ANSWERED_WHEN_DUE, *JUDGED_BADNESS)]
+    ranks = outcomes.get(_prefix(level) + "mrr", {})
+    columns = [ranks, *(outcomes.get(metric, {}) for metric in (ANSWERED_WHEN_DUE, *JUDGED_BADNESS))]
     found: dict[str, float] = {}
     for column in columns:
         for item_id, outcome in column.items():
             if outcome.status != "undefined":
                 value = -1.0 if outcome.value is None else outcome.value
                 found[item_id] = min(value, found.get(item_id, 1.0))
-    return tuple(
-        item_id for value, item_id in sorted((value, item_id) for item_id, value in found.items()) if value < 1
-    )
+    by_document = outcomes.get("retrieval.document_mrr", {})
+    for item_id, outcome in ranks.items():
+        known = by_document.get(item_id)
+        if outcome.reason == NO_EVIDENCE.reason and (known is None or known.value is None):
+            found[item_id] = min(-0.5, found.get(item_id, 1.0))
+
+    def rank(item_id: str) -> float:
+        outcome = ranks.get(item_id)
+        return 1.0 if outcome is None or outcome.value is None else outcome.value
+
+    bad = sorted((value, rank(item_id), item_id) for item_id, value in found.items() if value < 1)
+    return tuple(item_id for _, _, item_id in bad)
 
 
 def _report(

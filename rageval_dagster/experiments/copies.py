@@ -216,7 +216,7 @@ def copy_embedder(settings: Settings, db: Database, client_id: str, cut: Cut) ->
 def forecast_copies(
     settings: Settings, definition: Definition, cuts: Sequence[Cut], characters: int
 ) -> dict[str, float | None]:
-    """What copies take at the most: texts to embed, seconds for that, and megabytes of disk.
+    """What all copies together take at the most: chunks, texts to embed, seconds for that, and megabytes of disk.
 
     The seconds are measured on a few texts; None where a model is behind an endpoint, or may not be on this machine.
 
@@ -242,7 +242,7 @@ def forecast_copies(
         size += own * (_BYTES_PER_CHUNK + vector) + 3 * characters * ((cut.size or CHUNK_SIZE) / step)
     return {
         "copies": len(cuts),
-        "chunks": round(chunks),
+        "chunks_in_all_copies_estimated": round(chunks),
         "texts_to_embed": round(texts),
         "embedding_seconds_at_least": None if math.isnan(least) else round(least, 3),
         "embedding_seconds_at_most": None if math.isnan(most) else round(most, 3),

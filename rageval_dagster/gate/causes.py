@@ -20,7 +20,9 @@ from rageval_dagster.text import named, plural
 
 UNVERSIONED = "it declares no version, and may have changed"
 LOST_EVIDENCE = "evidence"
-"""What a change is called by which questions lost their evidence: documents were removed or edited."""
+"""What a change is called by which so many questions lost their evidence that the run cannot pass."""
+GONE = "gone"
+"""What it is called where fewer did, or none, and documents are gone: it is told, and decides nothing."""
 MOST_LOST = 0.2
 """Of the questions that had evidence: where as many or more lost it, what is left tells too little."""
 MOST_METRICS = 5
@@ -57,52 +59,75 @@ def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneIt
 
 
 def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Evaluation) -> Change | None:
-    """How many questions had evidence in the documents and lost it; None where fewer than a fifth of them did.
+    """Which documents are gone, and how many questions lost their evidence; None where nothing was lost.
 
     Such questions leave the means, so that a lost document would look as if nothing had happened. Questions that are
     still asked had it in the baseline; those that were retired since, and may have been replaced, had it in the last
-    good evaluation.
+    good evaluation. Documents that no question is about count since then, too.
     """
     _, lacking = _by_evidence(db, now)
-    gone = {each.item.item_id for each in gone_items(db, good, now) if each.why == LEFT_DOCUMENTS}
-    if not lacking and not gone:  # as on most nights, which need not read the others' scores
+    retired = {each.item.item_id for each in gone_items(db, good, now) if each.why == LEFT_DOCUMENTS}
+    missing = _removed_documents(db, good, now)
+    if not lacking and not retired and not missing:  # as on most nights, which need not read the others' scores
         return None
+    unnamed = any(corpus_storage.iter_manifest(db, now.client_id, page_size=1, without_document=True))
+    # Where the store names no documents, a passage that was edited may have got another id.
+    missing = set[str]() if unnamed else missing
     had, _ = _by_evidence(db, good)
     accepted = had if good.id == baseline.id else _by_evidence(db, baseline)[0]
-    lost = (accepted & lacking) | (had & gone)
+    lost = (accepted & lacking) | (had & retired)
     had = had | lost
-    if len(lost) < max(MOST_LOST * len(had), 2):
+    if not lost and not missing:
         return None
     items = [item for each in (baseline, good) for item in benchmark_storage.remaining_items(db, each.dataset_id)]
     needed = [set(item.document_ids) for item in items if item.item_id in lost]
     documents = set[str]().union(*needed)
-    gone_ones = documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys()
+    asked_about = documents - corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys()
     # Of a question about several documents, one of which is gone, the others may be as they were.
-    edited = sorted(set[str]().union(*(each for each in needed if gone_ones.isdisjoint(each))))
-    removed = sorted(gone_ones)
-    why = _what_became_of(db, now, removed, edited)
-    said = f"{len(lost)} of {plural(len(had), 'question')} lost their evidence: {why}"
-    return Change(LOST_EVIDENCE, said, documents=tuple([*removed, *edited][:MOST_DOCUMENTS]))
+    edited = sorted(set[str]().union(*(each for each in needed if asked_about.isdisjoint(each))))
+    removed = [*sorted(asked_about), *sorted(missing - asked_about)]
+    why = _what_became_of(len(removed), len(edited), unnamed)
+    of = f"{len(lost)} of {plural(len(had), 'question')}" if lost else "no question"
+    said = f"{why}; {of} lost {'their' if len(lost) > 1 else 'its'} evidence"
+    decides = len(lost) >= max(MOST_LOST * len(had), 2)
+    shown = tuple([*removed, *edited][:MOST_DOCUMENTS])
+    return Change(LOST_EVIDENCE if decides else GONE, said, worse=len(lost) or None, documents=shown)
 
 
-def _what_became_of(db: Database, now: Evaluation, removed: Sequence[str], edited: Sequence[str]) -> str:
-    """`12 documents removed, 8 edited`. Where the store names no documents, a passage that was edited may have got
-    another id."""
-    if removed and any(corpus_storage.iter_manifest(db, now.client_id, page_size=1, without_document=True)):
-        return f"{plural(len(removed) + len(edited), 'passage')} removed or edited"
+def _removed_documents(db: Database, good: Evaluation, now: Evaluation) -> set[str]:
+    """The documents of which scans since the last good evaluation found every passage to be removed."""
+    if good.versions.corpus == now.versions.corpus:
+        return set()
+    changed = corpus_storage.documents_changed(db, now.client_id, good.started_at, now.started_at)
+    return {document_id for document_id, change in changed.items() if change.what == "removed"}
+
+
+def _what_became_of(removed: int, edited: int, unnamed: bool) -> str:
+    """`12 documents are gone, 8 were edited`."""
+    if unnamed and removed:
+        count = removed + edited
+        return f"{plural(count, 'passage')} {'was' if count == 1 else 'were'} removed or edited"
+    was_edited = f"{'was' if edited == 1 else 'were'} edited"
     if not removed:
-        return f"{plural(len(edited), 'document')} edited"
-    return f"{plural(len(removed), 'document')} removed" + (f", {len(edited)} edited" if edited else "")
+        return f"{plural(edited, 'document')} {was_edited}"
+    gone = f"{plural(removed, 'document')} {'is' if removed == 1 else 'are'} gone"
+    return gone + (f", {edited} {was_edited}" if edited else "")
 
 
 def lost_in(changes: Iterable[Change]) -> str | None:
-    """How many questions lost their evidence, as `lost_evidence` found it among these changes; None: it did not."""
+    """That so many questions lost their evidence that the run cannot pass, as a clause; None where they did not."""
     return next((each.detail for each in changes if each.what == LOST_EVIDENCE), None)
 
 
+def gone_in(changes: Iterable[Change]) -> Change | None:
+    """What was lost, be it so little that it decides nothing; None where nothing was."""
+    return next((each for each in changes if each.what in (LOST_EVIDENCE, GONE)), None)
+
+
 def documents_of_lost(db: Database, evaluation: Evaluation, changes: Iterable[Change]) -> list[str]:
-    """What people call the first documents by which questions lost their evidence; none where they did not."""
-    ids = [name for change in changes if change.what == LOST_EVIDENCE for name in change.documents]
+    """What people call the first documents that are gone, or by which questions lost their evidence."""
+    gone = gone_in(changes)
+    ids = [] if gone is None else gone.documents
     return list(corpus_storage.document_names(db, evaluation.client_id, ids).values())
 
 

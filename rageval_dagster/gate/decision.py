@@ -7,7 +7,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
-from rageval_dagster.gate.causes import blamed, changes, lost_evidence
+from rageval_dagster.gate.causes import LOST_EVIDENCE, blamed, changes, lost_evidence
 from rageval_dagster.gate.comparison import side_by_side
 from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
@@ -180,9 +180,9 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     told = blamed(db, since, found, dict.fromkeys(each for name in worse for each in since.scores[name].worse()))
     if held.drifted:
         told = [drift_change(held.drifted), *told]
-    if not failed and (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
+    if (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
         told = [lost, *told]
-        verdict = "unclear" if verdict == "passed" else verdict
+        verdict = "unclear" if verdict == "passed" and lost.what == LOST_EVIDENCE else verdict
     return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again), tuple(rows))
 
 

@@ -28,6 +28,8 @@ from rageval_dagster.storage.standing import (
 )
 
 _OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence", "judge_drift")
+OPENED_BY = "opened_by"
+"""Where the details of an open incident say which evaluation it was opened for, if they are of a newer one."""
 _COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "n_shared")
 
 Reason = Literal["recovered", "accepted", "not_watched"]
@@ -108,6 +110,7 @@ def review(db: Database, settings: Settings, client_ids: Collection[str], now: d
         if incident.open_key not in holding and (over := _over(incident, current, datasets)) is not None
     ]
     incident_storage.close_all(db, ended, now)
+    _update(db, findings, known)
     _open_new(db, findings, known, now)
 
 
@@ -184,7 +187,7 @@ def note_run(db: Database, client_id: str, run: EndedRun, now: datetime) -> bool
     if run.run_id in [found.run_id for found in failing]:
         return False
     for found in failing:
-        incident_storage.replace_run(db, found, run.run_id, details)
+        incident_storage.update_open(db, found, Finding(client_id, "failed_run", run_id=run.run_id, details=details))
     _open_new(db, [Finding(client_id, "failed_run", run_id=run.run_id, details=details)], known, now)
     return True
 
@@ -243,7 +246,7 @@ def _over(
         return _because("recovered", evaluation_id=found.id)
     if found.verdict not in ("first", "passed"):
         return None  # what is unclear is no recovery
-    accepted_since = (found.baseline_id or 0) >= (incident.evaluation_id or found.id + 1)
+    accepted_since = (found.baseline_id or 0) >= (_opened_by(incident) or found.id + 1)
     if found.verdict == "first" or accepted_since:
         return _because("accepted", evaluation_id=found.id)
     if incident.kind in ("lost_evidence", "judge_drift"):
@@ -256,17 +259,40 @@ def _over(
     )
 
 
+def _opened_by(incident: Incident) -> int | None:
+    """The evaluation that an incident was opened for; it names the newest one that was found to be so."""
+    return incident.details.get(OPENED_BY, incident.evaluation_id)
+
+
 def _because(reason: Reason, **more: Any) -> dict[str, Any]:
     return {"reason": reason, **more}
+
+
+def _update(db: Database, findings: Iterable[Finding], known: Iterable[Incident]) -> None:
+    """Lets open incidents tell of the newest evaluation, or dataset, that was found to be so: its numbers and cause."""
+    newest = {finding.key: finding for finding in findings}
+    for incident in known:
+        finding = newest.get(incident.open_key or "")
+        if finding is None:
+            continue
+        same = finding.evaluation_id == incident.evaluation_id
+        if same and (finding.evaluation_id is not None or finding.details == incident.details):
+            continue  # a quiet look shall not write
+        opened_by = {} if finding.evaluation_id is None else {OPENED_BY: _opened_by(incident)}
+        details = {**_with_reason(db, finding).details, **opened_by}
+        incident_storage.update_open(db, incident, replace(finding, details=details))
 
 
 def _open_new(db: Database, findings: Iterable[Finding], known: Iterable[Incident], now: datetime) -> None:
     # The database opens each once in any case; a quiet look shall not write.
     keys = {incident.open_key for incident in known}
-    new = [finding for finding in findings if finding.key not in keys]
-    for place, finding in enumerate(new):
-        # Where a system failed, with why it mostly did; looked up once, since it reads the results.
-        if finding.kind == "errors" and not finding.details["metrics"] and finding.evaluation_id is not None:
-            [(reason, _)] = failures(db, get_evaluation(db, finding.evaluation_id)).most_common(1) or [("", 0)]
-            new[place] = replace(finding, details={**finding.details, "reason": kind_of(reason)})
+    new = [_with_reason(db, finding) for finding in findings if finding.key not in keys]
     incident_storage.open_all(db, new, now)
+
+
+def _with_reason(db: Database, finding: Finding) -> Finding:
+    """Where a system failed, with why it mostly did; not looked up before it is told, since it reads the results."""
+    if finding.kind != "errors" or finding.details["metrics"] or finding.evaluation_id is None:
+        return finding
+    [(reason, _)] = failures(db, get_evaluation(db, finding.evaluation_id)).most_common(1) or [("", 0)]
+    return replace(finding, details={**finding.details, "reason": kind_of(reason)})

@@ -117,8 +117,8 @@ def _judged_metrics(options: MetricOptions) -> list[Metric]:
         source="seed 004",
     )
     verdicts = (
-        f"Each gets exactly one verdict, by its number ({BLOCK} a request). Missing and contradictory verdicts are "
-        f"requested again; after {ROUNDS} rounds they are an error."
+        f"Each gets exactly one verdict, matched by number (up to {BLOCK} in a request). Missing and contradictory "
+        f"verdicts are requested again; after {ROUNDS} rounds they are an error."
     )
     return [
         judged(

@@ -58,8 +58,8 @@ _NO_REFERENCE_CLAIMS = Outcome.undefined("the reference answer has no claims")
 _NOTHING_TO_JUDGE_BY = Outcome.undefined("there is neither a reference answer nor an answer to judge by")
 
 _VERDICTS = (
-    f"Each gets exactly one verdict, by its number ({BLOCK} a request). Missing and contradictory verdicts are "
-    f"requested again; after {ROUNDS} rounds they are an error."
+    f"Each gets exactly one verdict, matched by number (up to {BLOCK} in a request). Missing and contradictory "
+    f"verdicts are requested again; after {ROUNDS} rounds they are an error."
 )
 _CLAIMS = "Claims are the single facts that the judge finds in a text, given the question."
 

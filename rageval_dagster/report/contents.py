@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from rageval_dagster.benchmark.renewal import shortage
+from rageval_dagster.evaluation.rightness import RIGHT, rightness_of
 from rageval_dagster.evaluation.summary import EvaluationReport, contradictions, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.gate.causes import GoneItem, documents_of_lost, gone_items
@@ -19,12 +20,10 @@ from rageval_dagster.records import Item
 from rageval_dagster.report.leaderboard import OBJECTIVE, Leaderboard, leaderboards
 from rageval_dagster.report.questions import (
     QUADRANTS,
-    RIGHT,
     Quadrant,
     Questions,
     language_of,
     questions_of,
-    rightness_of,
 )
 from rageval_dagster.settings import Settings
 from rageval_dagster.statistics.summaries import breakdown
@@ -37,7 +36,7 @@ from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, l
 from rageval_dagster.storage.results import latencies
 from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
-from rageval_dagster.telling.advice import Advised, advised, suspected
+from rageval_dagster.telling.advice import Advised, likely_causes, suspected
 from rageval_dagster.telling.alarms import Alarm, client_alarms, failure_alarm, leak_alarm
 from rageval_dagster.telling.calibration import calibration, self_agreement
 from rageval_dagster.telling.verdicts import (
@@ -99,8 +98,9 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
-    `lost` are some of the documents by which questions lost their evidence. `shortage` is why the dataset has
-    fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave the answers.
+    `lost` are some of the documents that are gone, or by which questions lost their evidence. `shortage` is why the
+    dataset has fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave
+    the answers.
     """
 
     report: EvaluationReport
@@ -138,8 +138,12 @@ class EvaluationContents:
 
     @property
     def settles(self) -> str | None:
-        """What to do where questions lost their evidence."""
-        return None if self.verdict.lost_evidence is None else capitalised(what_settles(self.verdict))
+        """What to do where documents are gone."""
+        if self.verdict.gone is None:
+            return None
+        if self.verdict.lost_evidence is None:
+            return "If that was not meant, bring the documents back as they were"
+        return capitalised(what_settles(self.verdict))
 
     @property
     def has_before(self) -> bool:
@@ -154,6 +158,11 @@ class EvaluationContents:
         failing = [id for id in deepest_first if rows[id].get("n")]
         fallen = [id for id in deepest_first if rows[id].get("d", 0.0) > 0] if self.judged.regressed else []
         return [rows[id] for id in (failing or fallen or self.report.by_badness)[:FIRST_QUESTIONS] if id in rows]
+
+    @property
+    def leading(self) -> list[Advised]:
+        """The likely causes to read first: at most two, none that says nothing of the questions that failed."""
+        return [each for each in self.advice if each.is_telling][:2]
 
     @property
     def items(self) -> list[Item]:
@@ -327,7 +336,7 @@ def _evaluation_contents(
         ],
         figures=figures,
         actions=[each.advice.action for each in suspected(changes, [row.metric_id for row in judged.regressed])],
-        advice=advised(report.summaries, evaluation.k, settings.thresholds),
+        advice=likely_causes(db, report, settings.thresholds),
         baseline=find_baseline(db, evaluation.client_id, evaluation.dataset_name, evaluation.system),
         readings=[] if baseline_id is None else readings(db, evaluation, baseline_id),
         told_by=None if rightness is None else f"{metric_name(rightness)} of at least {number(RIGHT)}",

@@ -43,6 +43,12 @@ class Leaderboard:
     sentence: str
     hard: Sequence[str]
 
+    @property
+    def of_different_questions(self) -> tuple[int, int] | None:
+        """The fewest and the most questions that a mean is of; None where all are of as many."""
+        counts = [place.summary.n_scored for place in self.places]
+        return None if min(counts) == max(counts) else (min(counts), max(counts))
+
 
 def leaderboards(db: Database, evaluations: Sequence[Evaluation], *objectives: str) -> list[Leaderboard]:
     """One for each dataset that several of these evaluations, of one client, asked the same questions of.

@@ -229,9 +229,9 @@ def _ceiling(contents: EvaluationContents) -> str | None:
     if precision is None or precision.ceiling is None or precision.ceiling >= 1:
         return None
     return (
-        f"The ceiling of {metric_name(precision.metric_id)}, {number(precision.ceiling)}, is what perfect retrieval "
-        f"would reach: questions have fewer than {k} relevant {contents.report.level}s, so that others fill the list. "
-        "Another k, dataset or evidence has another ceiling: compare precision with its ceiling, not with 1."
+        f"Perfect retrieval would reach a {metric_name(precision.metric_id)} of {number(precision.ceiling)}, its "
+        f"ceiling: most questions have fewer than {k} relevant {contents.report.level}s, so other passages fill the "
+        "list. The good value is therefore a share of the ceiling. Another k, dataset or evidence has another ceiling."
     )
 
 

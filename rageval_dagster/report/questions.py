@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE, EvaluationReport
+from rageval_dagster.evaluation.rightness import is_right, rightness_of
+from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.gate.comparison import Pair, side_by_side
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.languages.detection import detect
@@ -16,7 +17,6 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.corpus import document_names
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_by_id
-from rageval_dagster.storage.scores import Summary
 
 LONGEST_TEXT = 4_000
 """Characters of a text that are shown; what is cut says so."""
@@ -39,12 +39,6 @@ QUADRANTS: Mapping[Quadrant, tuple[str, str]] = {
     "missed_right": ("Not found, answered right", "From memory, from another passage, or by chance"),
 }
 """What each is called, and what it points to."""
-
-RIGHTNESS = ("judge.correctness", "claims.answer_correctness", "lexical.answer_match")
-"""The metrics that tell right answers from wrong ones, the best first. `lexical.answer_match` agrees with people on
-.809 of NQ301's answers. A cosine to the reference does on .718 and calls whole sentences wrong: it does not count."""
-RIGHT = 0.5
-"""An answer is right from this value on."""
 
 
 @dataclass
@@ -149,11 +143,6 @@ def questions_of(
     return Questions(rows, texts.texts, quadrants, outcomes, results, pair, names)
 
 
-def rightness_of(summaries: Mapping[str, Summary]) -> str | None:
-    """The best of those that scored anything; None where none did."""
-    return next((name for name in RIGHTNESS if name in summaries and summaries[name].n_scored), None)
-
-
 def quadrant(found: Outcome | None, right: bool | None) -> Quadrant | None:
     """Where a question belongs; None where its evidence, or its answer, is not known to be found, or right.
 
@@ -164,18 +153,6 @@ def quadrant(found: Outcome | None, right: bool | None) -> Quadrant | None:
     if found.value > 0:
         return "found_right" if right else "found_wrong"
     return "missed_right" if right else "missed_wrong"
-
-
-def is_right(outcomes: Mapping[str, Outcome], rightness: str | None) -> bool | None:
-    """Whether a question was answered right: neither declined nor wrong; None where that is not known.
-
-    `outcomes` are the question's by metric id.
-    """
-    answered = outcomes.get(ANSWERED_WHEN_DUE)
-    if answered is not None and answered.value == 0:
-        return False
-    told = None if rightness is None else outcomes.get(rightness)
-    return None if told is None or told.value is None else told.value >= RIGHT
 
 
 def language_of(item: Item) -> str:

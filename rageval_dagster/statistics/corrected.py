@@ -166,7 +166,8 @@ class _Drawn:
         without = np.setdiff1d(self.strata, self.strata[self.at]).size
         needed = max(without, LEAST_LABELS - drawn)
         if without:
-            return Corrected(judged, count, lacking=f"no label in {without} of the strata", needed=needed)
+            groups = "1 group of similar answers has" if without == 1 else f"{without} groups of similar answers have"
+            return Corrected(judged, count, lacking=f"{groups} no label yet", needed=needed)
         if drawn < LEAST_LABELS and not self.certain.all():
             lacking = f"{drawn} labels are too few: at least {LEAST_LABELS} are needed"
             return Corrected(judged, count, lacking=lacking, needed=needed)

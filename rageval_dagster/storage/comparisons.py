@@ -74,8 +74,9 @@ class MetricComparison:
 class Change:
     """One of corpus, index, dataset, system and judge that changed between two evaluations.
 
-    `worse` is how many of the questions that got worse are laid to it, `since` the earlier evaluation; None where that
-    is not known. `documents` are the ids of the first documents that it is about, where it names any.
+    `worse` is how many of the questions that got worse, or lost their evidence, are laid to it, `since` the earlier
+    evaluation; None where that is not known. `documents` are the ids of the first documents that it is about, where it
+    names any.
     """
 
     what: str

@@ -97,10 +97,11 @@ def open_all(db: Database, findings: Sequence[Finding], now: datetime) -> None:
         upsert(connection, incidents, rows, key=["open_key"])
 
 
-def replace_run(db: Database, incident: Incident, run_id: str, details: Mapping[str, Any]) -> None:
-    """Lets an open incident be of another run from now on; who was told of it is told nothing new."""
+def update_open(db: Database, incident: Incident, finding: Finding) -> None:
+    """Lets an open incident be of another run, or evaluation, from now on; who was told of it is told nothing new."""
     update = sa.update(incidents).where(incidents.c.id == incident.id, incidents.c.open_key.is_not(None))
-    db.execute(update.values(run_id=run_id, details=dict(details)))
+    of = {"evaluation_id": finding.evaluation_id, "run_id": finding.run_id, "details": dict(finding.details)}
+    db.execute(update.values(**of))
 
 
 def close_all(db: Database, ended: Sequence[tuple[Incident, Mapping[str, Any]]], now: datetime) -> None:

@@ -176,6 +176,22 @@ def _erring(connection: Connection, evaluation_ids: Sequence[int]) -> Mapping[in
     return found
 
 
+def newest_changes(db: Database, client_id: str | None = None) -> list[tuple[str, int, str, tuple[Change, ...]]]:
+    """(client, evaluation, system, what changed) of the newest complete evaluations of one client or (None) of all,
+    without retired datasets and without those of which nothing is known to have changed."""
+    runs = evaluation_runs.c
+    with_names = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id)
+    query = sa.select(runs.client_id, runs.id, runs.system_name, runs.changes).select_from(with_names)
+    query = query.where(runs.newest == sa.true(), evaluation_datasets.c.retired_at.is_(None)).order_by(runs.id)
+    if client_id is not None:
+        query = query.where(runs.client_id == client_id)
+    return [
+        (client, id, system, tuple(Change(**change) for change in changes))
+        for client, id, system, changes in map(tuple, db.rows(query))
+        if changes
+    ]
+
+
 def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVerdict]:
     """Of each of these clients' datasets that are not retired the version that was checked last."""
     datasets = evaluation_datasets.c

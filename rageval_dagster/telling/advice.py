@@ -5,14 +5,20 @@ measures what they do not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
+from rageval_dagster.evaluation.rightness import failed_questions, told_by
+from rageval_dagster.evaluation.summary import EvaluationReport, outcomes_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
 from rageval_dagster.storage.comparisons import Change
+from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.scores import Summary
 
 LOW, HIGH = 0.5, 0.8
 """A mean below the first is low and above the second high, for metrics without a good value of their own."""
+TELLING = 0.1
+"""By so much lower on the questions that failed, a metric has to do with why they did."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,21 @@ class Advice:
 
 @dataclass(frozen=True)
 class Advised:
-    """Advice that applies: the metrics that are low (or regressed), and high, by id."""
+    """Advice that applies: the metrics that are low (or regressed), and high, by id.
+
+    `lower` is by how much lower they are, from 0 to 1, on the questions that failed than on the others: the most of
+    those in `low`; None where that is not known.
+    """
 
     advice: Advice
     low: Sequence[str]
     high: Sequence[str]
+    lower: float | None = None
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it may explain why questions failed."""
+        return self.lower is None or self.lower >= TELLING
 
 
 _FAITHFUL = ("claims.faithfulness", "judge.faithfulness")
@@ -127,6 +143,9 @@ _PAIRS = (
         high=("lexical.keyword_coverage", "overlap.answer_correctness"),
     ),
 )
+
+_BETTER = {"lexical.source_citation": "citation.coverage"}
+"""Where the better measure of the same was taken, the other one, which looks for phrases, suggests nothing."""
 
 _SINGLE = (
     Advice(
@@ -242,6 +261,7 @@ def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, f
         return distance / aim if aim else distance
 
     measured = {name: summary for name, summary in summaries.items() if summary.mean is not None}
+    measured = {name: summary for name, summary in measured.items() if _BETTER.get(name) not in measured}
     low_ones = {name for name, summary in measured.items() if is_below(summary, wanted(summary, LOW))}
     high_ones = {name for name, summary in measured.items() if not is_below(summary, wanted(summary, HIGH))}
     held = [name for name in low_ones | high_ones if good_value(summaries[name], thresholds) is not None]
@@ -251,6 +271,31 @@ def advised(summaries: Mapping[str, Summary], k: int, thresholds: Mapping[str, f
     explained = {name for each in pairs for name in each.low}
     singles = [each for each in _applying(_SINGLE, k, low_ones, high_ones) if not explained.issuperset(each.low)]
     return [*pairs, *sorted(singles, key=lambda each: -max(map(lack, each.low)))]
+
+
+def likely_causes(db: Database, report: EvaluationReport, thresholds: Mapping[str, float]) -> list[Advised]:
+    """What `advised` gives of an evaluation, first what explains its failed questions: the metrics that are much lower
+    on them than on the others. What says nothing of them comes last."""
+    found = advised(report.summaries, report.evaluation.k, thresholds)
+    if not found:
+        return []
+    outcomes = outcomes_of(db, report, {*told_by(report), *chain(*(each.low for each in found))})
+    failed = failed_questions(report, outcomes)
+
+    def lower(name: str) -> float:
+        values = {item_id: each.value for item_id, each in outcomes.get(name, {}).items() if each.value is not None}
+        of_failed = [value for item_id, value in values.items() if item_id in failed]
+        of_others = [value for item_id, value in values.items() if item_id not in failed]
+        if not of_failed or not of_others:
+            return 0.0
+        sign = 1.0 if report.summaries[name].higher_is_better else -1.0
+        return sign * (sum(of_others) / len(of_others) - sum(of_failed) / len(of_failed))
+
+    asked = set(chain(*outcomes.values()))
+    if not failed or failed >= asked:
+        return found
+    told = [replace(each, lower=max(map(lower, each.low))) for each in found]
+    return sorted(told, key=lambda each: -(each.lower or 0.0))
 
 
 def _applying(known: Iterable[Advice], k: int, low_ones: Set[str], high_ones: Set[str]) -> list[Advised]:

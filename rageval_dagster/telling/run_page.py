@@ -10,6 +10,7 @@ from typing import Any
 
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS, Thresholds, good_value, is_users
+from rageval_dagster.gate.causes import gone_in
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.markdown import escaped, sparkline, table
@@ -18,7 +19,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import Summary
 from rageval_dagster.storage.views import read_view
-from rageval_dagster.telling.advice import advised, suspected
+from rageval_dagster.telling.advice import Advised, likely_causes, suspected
 from rageval_dagster.telling.alarms import run_alarms
 from rageval_dagster.telling.calibration import calibration, calibration_lines
 from rageval_dagster.telling.links import ReportLinks
@@ -85,6 +86,10 @@ def run_metadata(
         gated = spec.gated(report.summaries, evaluation.k, report.level)
         first = headline_metrics(report.summaries, [*gated, *own], evaluation.k)
         metadata[f"{name}/verdict"] = headline(found, report.headline())
+        gone = gone_in(found.judged.judgement.changes)
+        if gone is not None:
+            which = f": {named(list(map(one_line, gone.documents)))}" if gone.documents else ""
+            metadata[f"{name}/lost documents"] = f"{capitalised(gone.detail)}{which}"
         if first:
             metadata[f"{name}/trend"] = "; ".join(
                 f"{metric_name(each.metric_id)} {number(each.mean)} {_bars(history, each.metric_id)}" for each in first
@@ -106,9 +111,11 @@ def run_metadata(
                 calibration(each.metric_id, labelled.get(each.metric_id)),
             )
         if lines := calibration_lines(sorted(report.by_model().keys() | labelled.keys()), labelled):
-            metadata[f"{name}/judge"] = capitalised("; ".join(lines))
+            metadata[f"{name}/calibration"] = capitalised("; ".join(lines))
         metadata[f"{name}/good values"] = good_values_told(report, own)
-        metadata[f"{name}/details"] = Markdown(_details(report, found, links, history, own))
+        metadata[f"{name}/details"] = Markdown(
+            _details(report, found, links, history, own, likely_causes(db, report, own))
+        )
         users = {metric: summary for metric, summary in report.summaries.items() if is_users(metric)}
         for metric, summary in {**report.headline(), **report.by_model(), **users}.items():
             if summary.mean is not None:
@@ -235,7 +242,12 @@ def _linked(evaluation: Evaluation, item_ids: Sequence[str], links: ReportLinks,
 
 
 def _details(
-    report: EvaluationReport, found: Verdict, links: ReportLinks, history: History, thresholds: Thresholds
+    report: EvaluationReport,
+    found: Verdict,
+    links: ReportLinks,
+    history: History,
+    thresholds: Thresholds,
+    causes: Sequence[Advised],
 ) -> str:
     evaluation, judged = report.evaluation, found.judged
     lines = [
@@ -248,7 +260,7 @@ def _details(
     if report.worst_item_ids:
         lines.append("Worst questions: " + _linked(evaluation, report.worst_item_ids, links))
     suspects = suspected(judged.judgement.changes, [row.metric_id for row in judged.regressed])
-    for said, advice in (("Worse", suspects), ("Low", advised(report.summaries, evaluation.k, thresholds))):
+    for said, advice in (("Worse", suspects), ("Low", causes)):
         for each in advice[:MOST_ADVICE]:
             names = ", ".join(metric_name(name) for name in each.low)
             lines.append(f"- {said}: {escaped(names)}. {each.advice.cause}. {each.advice.action}.")

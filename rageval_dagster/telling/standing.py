@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rageval_dagster.evaluation.verdict import too_many_errors
+from rageval_dagster.gate.causes import GONE
 from rageval_dagster.settings import Settings
+from rageval_dagster.storage.comparisons import Change
+from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import Incident, Kind
+from rageval_dagster.storage.standing import newest_changes
 from rageval_dagster.telling.alarms import is_failed_run
 from rageval_dagster.telling.verdicts import TONES, Tone
 
@@ -33,14 +37,15 @@ TROUBLES: dict[Trouble, str] = {
 class Standing:
     """A client: its row of fleet_overview, its open incidents, and what is wrong with it, the gravest first.
 
-    The metric's change is against the baseline where that regressed, None where that is unclear, else since the
-    evaluation before.
+    `gone` is what its documents lost that no incident is about, with the evaluation that found it. The metric's change
+    is against the baseline where that regressed, None where that is unclear, else since the evaluation before.
     """
 
     row: Mapping[str, Any]
     incidents: Sequence[Incident]
     troubles: Sequence[Trouble]
     verdict: str
+    gone: tuple[int, Change] | None = None
 
     @property
     def gravity(self) -> int:
@@ -51,8 +56,10 @@ class Standing:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether nothing is surely wrong, but a metric may have fallen or a question newly fails."""
-        return not self.troubles and bool(self.row["verdict"] == "unclear" or self.row["newly_failing"])
+        """Whether nothing is surely wrong, but a metric may have fallen, or a question newly fails or lost its
+        evidence."""
+        lost = self.gone is not None and self.gone[1].worse
+        return not self.troubles and bool(self.row["verdict"] == "unclear" or self.row["newly_failing"] or lost)
 
     @property
     def metric(self) -> tuple[str | None, float | None, float | None]:
@@ -64,10 +71,26 @@ class Standing:
         return row["worst_metric"], row["worst_mean"], None if row["verdict"] == "unclear" else row["worst_delta"]
 
 
+def gone_of_clients(db: Database, settings: Settings, client_id: str | None = None) -> dict[str, tuple[int, Change]]:
+    """{client: (evaluation, what it lost)} where that does not decide its verdict; of several the one by which most
+    questions lost their evidence. Systems that the settings no longer name do not count."""
+    found: dict[str, tuple[int, Change]] = {}
+    for client, evaluation_id, system, changes in newest_changes(db, client_id):
+        for change in changes:
+            if change.what == GONE and system in settings.for_client_or_default(client).system:
+                known = found.get(client)
+                if known is None or (change.worse or 0) > (known[1].worse or 0):
+                    found[client] = evaluation_id, change
+    return found
+
+
 def client_standings(
-    overview: Sequence[Mapping[str, Any]], incidents: Sequence[Incident], settings: Settings
+    overview: Sequence[Mapping[str, Any]],
+    incidents: Sequence[Incident],
+    settings: Settings,
+    gone: Mapping[str, tuple[int, Change]],
 ) -> list[Standing]:
-    """The clients of fleet_overview, worst first, see `Standing.gravity`."""
+    """The clients of fleet_overview, worst first, see `Standing.gravity`; `gone` is of `gone_of_clients`."""
     evaluated = {row["client_id"]: row["evaluated_at"] for row in overview}
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for each in incidents:
@@ -79,7 +102,8 @@ def client_standings(
         troubles = troubles_of_client(row, {each.kind for each in opened}, allowed)
         tone = tone_of_client(row, allowed)
         calm = TONES[tone] if tone is not None else "not judged" if row["evaluations"] else "not evaluated"
-        found.append(Standing(row, opened, troubles, ", ".join(TROUBLES[each] for each in troubles) or calm))
+        said = ", ".join(TROUBLES[each] for each in troubles) or calm
+        found.append(Standing(row, opened, troubles, said, gone.get(row["client_id"])))
     return sorted(found, key=lambda each: each.gravity)
 
 

@@ -19,7 +19,7 @@ from rageval_dagster.evaluation.verdict import (
     is_scored,
     too_many_errors,
 )
-from rageval_dagster.gate.causes import LOST_EVIDENCE, UNVERSIONED, lost_in
+from rageval_dagster.gate.causes import GONE, LOST_EVIDENCE, UNVERSIONED, gone_in, lost_in
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
 from rageval_dagster.gate.spec import at_level, seen_from
@@ -44,6 +44,8 @@ TONES: dict[Tone, str] = {
 }
 """What became of an evaluation, in a word, worst first; what can tell nothing comes last."""
 
+FEW_QUESTIONS, LARGE_DROP = 30, 0.25
+"""Where fewer questions reliably show only drops above that, a run that passed is not said to be as good as before."""
 NOT_JUDGED = "too little could be scored to say how good it is"
 HEADLINE_METRICS = 5
 """The numbers that stand first wherever people read of an evaluation."""
@@ -71,8 +73,21 @@ class Verdict:
 
     @property
     def lost_evidence(self) -> str | None:
-        """That many questions lost their evidence, as a clause; None where they did not."""
+        """That many questions lost their evidence, by which it is no pass, as a clause; None where they did not."""
         return lost_in(self.judged.judgement.changes)
+
+    @property
+    def gone(self) -> str | None:
+        """That documents are gone, and questions lost their evidence, be they few; None where nothing was lost."""
+        change = gone_in(self.judged.judgement.changes)
+        return None if change is None else change.detail
+
+    @property
+    def begins_with_gone(self) -> bool:
+        """Whether its sentence begins with what was lost: where that is why it is unclear, and of a pass."""
+        return self.gone is not None and (
+            self.scores in ("same", "better") or (self.scores == "unclear" and self.lost_evidence is not None)
+        )
 
     @property
     def judge_drift(self) -> str | None:
@@ -88,6 +103,17 @@ class Verdict:
     def can_prove(self) -> bool:
         """Whether these questions could prove a drop in some metric of the gate."""
         return any(row.smallest_drop is not None for row in self.judged.gated)
+
+    @property
+    def provable(self) -> float:
+        """The smallest drop that these questions could prove in each metric of the gate, where any."""
+        return max((row.smallest_drop for row in self.judged.gated if row.smallest_drop is not None), default=0.0)
+
+    @property
+    def shows_large_drops_only(self) -> bool:
+        """Whether it passed, and says how large a drop so few questions reliably show instead of how good it is."""
+        few = max((row.n_shared for row in self.judged.gated), default=0) < FEW_QUESTIONS
+        return self.scores == "same" and self.gone is None and self.can_prove and few and self.provable > LARGE_DROP
 
     @property
     def tone(self) -> Tone:
@@ -169,9 +195,12 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
     moved += f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
     said = _in_short(found, levels, moved)
     if found.scores not in ("unmeasured", "first"):
-        joined = ":" if found.scores == "same" else ";"
-        changes = [each for each in found.judged.judgement.changes if each.what != LOST_EVIDENCE]
-        told = ", ".join(what_changed(changes)) or ("" if found.lost_evidence else "nothing changed")
+        joined = ":" if found.scores == "same" and not found.gone else ";"
+        if found.gone and not found.begins_with_gone:
+            said += f"; {found.gone}"
+        told = ", ".join(what_changed(without_gone(found.judged.judgement.changes))) or (
+            "" if found.gone else "nothing changed"
+        )
         said += f"{joined} {told}" if told else ""
     return f"{capitalised(_with_failures(found, said))}."
 
@@ -183,6 +212,11 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     verb = "got better" if found.scores == "better" else "got worse"
     said = _in_short(found, levels, f"{' and '.join(names)} {verb}")
     return f"{capitalised(_with_failures(found, said))}."
+
+
+def without_gone(changes: Iterable[Change]) -> list[Change]:
+    """What changed but for what was lost, which stands apart from it."""
+    return [each for each in changes if each.what not in (LOST_EVIDENCE, GONE)]
 
 
 def _by_judge(row: MetricComparison) -> bool:
@@ -217,9 +251,16 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
             chance = "strongly suspected" if any(row.suspected for row in found.rows) else "which may be chance"
             return f"unclear {since}: {moved}, {chance}"
         case "better":
-            return f"passed, and better since {day}: {moved}"
+            but = "" if found.gone is None else f", but {found.gone}"
+            return f"passed, and better since {day}: {moved}{but}"
+        case _ if found.gone is not None:
+            return f"passed: no drop since {day}, but {found.gone}"
         case _ if not found.can_prove:
             return f"passed: no drop since {day}, but these questions are too few to prove one"
+        case _ if found.shows_large_drops_only:
+            asked = plural(evaluation.item_count, "question")
+            seen = number(seen_from(found.provable))
+            return f"passed: no drop seen since {day}, but {asked} can reliably show only one of {seen} or more"
         case _:
             return f"passed: as good as on {day}"
 
@@ -244,22 +285,23 @@ def sentence(found: Verdict) -> str:
     against = f"against run {judgement.baseline_id}"
     moved = ", ".join(map(movement, rows))
     if found.scores == "worse":
-        said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.lost_evidence]))
+        said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.gone]))
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
         by_chance = seen and not found.may_be_the_judge
         sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if by_chance else ""
-        said = f"unclear {against}: {'; '.join(filter(None, [found.lost_evidence, moved, sure, what_settles(found)]))}"
+        said = f"unclear {against}: {'; '.join(filter(None, [found.gone, moved, sure, what_settles(found)]))}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
     else:
         remarks = [f"{row.metric_id}: {row.remark} ({row.difference:+z.3f})" for row in judged.gated if row.remark]
         said = f"passed {against}" + (f" ({', '.join(remarks)})" if remarks else "")
+        said += f", but {found.gone}" if found.gone else ""
     better = [row for row in judged.gated if row.better]
     if better and found.scores != "worse":  # else a later fall back to where the baseline was would be none
         accept = f"rageval runs accept {judged.evaluation.id}"
         said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
-    if changes := [each for each in judgement.changes if each.what != LOST_EVIDENCE]:
+    if changes := without_gone(judgement.changes):
         since = next((change.since for change in changes if change.since is not None), None)
         why = "" if judgement.baseline_id in (None, since) else ", the last that was good,"
         said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
@@ -292,7 +334,7 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
     """
     said = []
     for change in changes:
-        if change.what in (LOST_EVIDENCE, JUDGE_DRIFT):
+        if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT):
             said.append(change.detail)
             continue
         verb = "changed" if change.what != "dataset" else "were renewed"

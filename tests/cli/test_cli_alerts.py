@@ -6,6 +6,7 @@ import re
 import pytest
 
 from rageval_dagster.gate.incidents import EndedRun, note_run, review
+from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.types import utc_now
 from tests.cli.running import Run
 from tests.gate.planted_incidents import MRR, evaluate
@@ -40,6 +41,16 @@ def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project,
     note_run(db, "globex", EndedRun("run-2", False), utc_now())
     review(db, settings, {"acme", "globex"}, utc_now())
     assert "open since" not in run("status").out
+
+
+def test_status_names_documents_that_are_gone_although_the_run_passed(project: Project, run: Run) -> None:
+    said = "14 documents are gone; 3 of 42 questions lost their evidence"
+    passed = evaluate(project.database(), changes=[Change("gone", said, worse=3, documents=("leave.md", "rent.md"))])
+    _, gone = run("status").out.strip().split("\n\n")
+    assert gone == f"acme: {said}, run {passed.id}, such as: leave.md, rent.md"
+    assert [row["gone"] for row in json.loads(run("status", "--json").out)] == [said]
+    evaluate(project.database())
+    assert "gone" not in run("status").out
 
 
 def webhook_row(run: Run, *options: str) -> tuple[str, str]:

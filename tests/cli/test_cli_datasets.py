@@ -84,8 +84,8 @@ def test_styles_are_for_questions_that_a_model_writes(
 def test_that_the_documents_give_fewer_questions_than_were_asked_for_is_said(project: Project, run: Run) -> None:
     project.ingest("acme", documents("lighthouse"))
     ended = run("datasets", "generate", "--client", "acme", "--name", "mine", "--sample-size", "100")
-    assert "of the 100 wanted" in ended.err
-    assert "the documents give no more until there are more" in ended.err
+    assert "of the 100 questions wanted" in ended.err
+    assert "there are no more passages to ask about: add documents" in ended.err
     refused(
         run("evaluate", "--client", "acme", "--dataset", "1", "--sample-size", "9"),
         "a dataset as it is",
@@ -93,8 +93,8 @@ def test_that_the_documents_give_fewer_questions_than_were_asked_for_is_said(pro
     )
     first = run("evaluate", "--client", "acme", "--sample-size", "100")
     assert "mine: " in first.err
-    assert "of the 100 wanted" in first.err
-    assert "use a model or import questions" in first.out
+    assert "of the 100 questions wanted" in first.err
+    assert "add documents, use a model, or import questions" in first.out
     assert "--sample-size" not in first.out, "a larger one cannot help"
 
 
@@ -329,8 +329,8 @@ def test_why_there_are_few_questions_is_told_in_words(project: Project, run: Run
     dataset = save_dataset(db, "acme", "synthetic", "generated", items, "a test", None, True, {}, stats)
     shown = run("datasets", "show", dataset.id).out
     assert (
-        "36 passages gave 2 questions of the 45 wanted (of the others, 34 define nothing that can be asked about "
-        "without a model); the documents give no more until there are more: use a model or import questions\n"
+        "36 passages gave 2 of the 45 questions wanted; of the others, 34 define nothing that can be asked about "
+        "without a model; there are no more passages to ask about: add documents, use a model, or import questions\n"
     ) in shown
     finish(db, open_run(db, dataset, "n1"), {MRR: 1.0})
     page = client_page(client_contents(db, project.settings, "acme"))

@@ -7,8 +7,9 @@ import pytest
 
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.request import check_metrics, make_request
-from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.evaluation.summary import EvaluationReport, by_badness
 from rageval_dagster.evaluation.verdict import below_good_value, completeness, error_share, thresholds
+from rageval_dagster.records import Outcome
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.evaluations import Evaluation, Versions
 from rageval_dagster.storage.scores import Summary
@@ -144,3 +145,24 @@ def test_what_a_check_found_is_a_sentence_with_its_numbers() -> None:
     assert error_share([report(failing)], 0.05).said == (
         "human/mine/house.tone failed on 3 of 17 questions; 5% may fail."
     )
+
+
+def test_questions_whose_passage_did_not_come_back_went_worst() -> None:
+    """Behind errors; before questions that were answered wrong although their passage came first."""
+    scored, gone = Outcome.scored, Outcome.undefined("no evidence in the corpus")
+    ranks = {
+        "found": scored(1.0),
+        "zz-not-found": scored(0.0),
+        "third": scored(1 / 3),
+        "zz-gone": gone,
+        "well": scored(1.0),
+    }
+    answered = {"found": scored(0.0), "zz-not-found": scored(1.0), "third": scored(0.0), "zz-gone": scored(1.0)}
+    unanswerable = {"unanswerable": Outcome.undefined("the question is unanswerable")}
+    outcomes = {
+        "retrieval.mrr": {**ranks, **unanswerable, "failed": Outcome.error("timeout")},
+        "quality.refusal_correct": {**answered, "unanswerable": scored(1.0)},
+    }
+    assert by_badness(outcomes, "chunk") == ("failed", "zz-gone", "zz-not-found", "third", "found")
+    by_document = {"retrieval.document_mrr": {"zz-gone": scored(1.0)}}
+    assert "zz-gone" not in by_badness(outcomes | by_document, "chunk")

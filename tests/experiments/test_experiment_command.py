@@ -34,6 +34,8 @@ def test_chunkings_are_searched_in_copies_from_a_definition_to_a_decision(
     assert (planned["configurations"], planned["questions"], planned["copies"]) == (6, 40, 3)
     assert planned["answers at most"] == planned["answer calls"] == 240
     assert planned["texts_to_embed"] == 0
+    assert planned["chunks_in_all_copies_estimated"] > planned["copies"]
+    assert "chunks" not in planned
     assert planned["disk_mb"] > 0
     assert list_experiments(answered.database()) == []
     assert server.requests == []

@@ -12,19 +12,28 @@ from rageval_dagster.evaluation.summary import EvaluationReport, report_of
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.incidents import review
+from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Evidence, Item, Outcome
+from rageval_dagster.report.contents import client_contents
+from rageval_dagster.report.page import client_page, fleet_page
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset, save_candidates
+from rageval_dagster.storage.corpus import delete_manifest, upsert_manifest
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.junit import junit_xml
-from rageval_dagster.telling.verdicts import finding_of, in_short, sentence, verdict_of, what_settles
+from rageval_dagster.telling.links import ReportLinks
+from rageval_dagster.telling.run_page import run_metadata
+from rageval_dagster.telling.standing import client_standings, gone_of_clients
+from rageval_dagster.telling.verdicts import finding_of, headline, in_short, sentence, verdict_of, what_settles
 from tests.gate.gated_history import ITEMS, SPEC, evaluated, held, other_judge, ranks, saying_the_same
 from tests.gate.planted_incidents import settings_with
+from tests.report.test_report_contents import manifest_entry
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
 IDS = [item.item_id for item in ITEMS]
@@ -293,9 +302,10 @@ def test_where_a_fifth_of_the_questions_lost_their_evidence_the_gate_does_not_pa
     for number in (3, 4):  # the night after nothing is well again
         judged = night(number, lost=20)
         assert judged.judgement.verdict == "unclear"
-        assert judged.judgement.changes[0].detail == "20 of 60 questions lost their evidence: 20 documents removed"
+        lost = "20 documents are gone; 20 of 60 questions lost their evidence"
+        assert judged.judgement.changes[0].detail == lost
         verdict = verdict_of(db, judged, 0.1)
-        assert in_short(verdict, {}).endswith(": 20 of 60 questions lost their evidence: 20 documents removed.")
+        assert in_short(verdict, {}).endswith(f": {lost}.")
         assert what_settles(verdict).startswith(f"if that was meant: rageval runs accept {judged.evaluation.id}; ")
         assert not finding_of([judged], MRR, None).passed
         assert open_kinds() == ["lost_evidence"]
@@ -314,7 +324,7 @@ def test_a_regression_does_not_hide_that_evidence_was_lost(db: Database, tmp_pat
     both = {name: value and value * 0.2 for name, value in without_evidence(20).items()}
     [judged] = held(db, evaluated(db, dataset, "schedule:2", both))
     assert judged.judgement.verdict == "regressed"
-    lost = "20 of 60 questions lost their evidence: 20 documents removed"
+    lost = "20 documents are gone; 20 of 60 questions lost their evidence"
     verdict = verdict_of(db, judged, 0.1)
     assert sentence(verdict).startswith("regressed against run 1: ")
     assert sentence(verdict).count(lost) == junit_xml([verdict]).decode().count(lost) == 1
@@ -330,8 +340,10 @@ def test_questions_that_failed_did_not_lose_their_evidence(db: Database) -> None
     assert judged.judgement.changes == ()
 
 
-@pytest.mark.parametrize(("retired", "verdict"), [(16, "unclear"), (4, "passed")])
-def test_questions_retired_with_their_documents_count_as_lost(db: Database, retired: int, verdict: str) -> None:
+@pytest.mark.parametrize(("retired", "verdict", "what"), [(16, "unclear", "evidence"), (4, "passed", "gone")])
+def test_questions_retired_with_their_documents_count_as_lost(
+    db: Database, retired: int, verdict: str, what: str
+) -> None:
     held(db, evaluated(db, make_dataset(db, "acme", ITEMS), "command:1", ranks(ITEMS)))
     gone, stay = ITEMS[:retired], ITEMS[retired:]
     candidates = [Candidate(each.item_id, "extractive", 0, "retired", item=each) for each in gone]
@@ -339,5 +351,52 @@ def test_questions_retired_with_their_documents_count_as_lost(db: Database, reti
     report = evaluated(db, make_dataset(db, "acme", stay), "command:2", ranks(stay), items=stay)
     [judged] = held(db, report)
     assert judged.judgement.verdict == verdict
-    told = [each.detail for each in judged.judgement.changes if each.what == "evidence"]
-    assert told == [f"{retired} of 60 questions lost their evidence: {retired} documents removed"][: retired > 4]
+    told = [each.detail for each in judged.judgement.changes if each.what == what]
+    assert told == [f"{retired} documents are gone; {retired} of 60 questions lost their evidence"]
+
+
+@pytest.mark.parametrize(
+    ("gone", "lost", "wrong", "said"),
+    [
+        (14, 3, 0, "14 documents are gone; 3 of 60 questions lost their evidence"),
+        (1, 1, 0, "1 document is gone; 1 of 60 questions lost its evidence"),
+        (2, 0, 0, "2 documents are gone; no question lost its evidence"),
+        (14, 3, 40, "14 documents are gone; 3 of 60 questions lost their evidence"),
+    ],
+)
+def test_documents_that_are_gone_are_told_whatever_the_verdict(
+    db: Database, gone: int, lost: int, wrong: int, said: str, tmp_path: Path
+) -> None:
+    dataset, settings = make_dataset(db, "acme", ITEMS), settings_with(None, tmp_path)
+    names = [*(f"doc-{n}" for n in range(60)), *(f"other-{n}" for n in range(20))]
+    entries = [manifest_entry(name, f"c-{name}", utc_now()) for name in names]
+    upsert_manifest(db, "acme", entries)
+    held(db, evaluated(db, dataset, "command:1", without_evidence(0)))
+    away = [*(f"doc-{n}" for n in range(lost)), *(f"other-{n}" for n in range(gone - lost))]
+    delete_manifest(db, "acme", [digest(f"c-{name}") for name in away])
+    now = {name: value and value * (0.1 if n < wrong else 1.0) for n, (name, value) in enumerate(_lost(lost))}
+    [judged] = held(db, evaluated(db, dataset, "command:2", now, corpus="corpus-2"))
+    verdict, decided = verdict_of(db, judged, 0.1), "regressed" if wrong else "passed"
+    assert judged.judgement.verdict == decided
+    for told in (sentence(verdict), headline(verdict, {}), junit_xml([verdict]).decode()):
+        assert told.count(said) == 1
+        assert "nothing changed" not in told
+    assert judged.judgement.changes[0].documents == tuple(away[:3])
+    review(db, settings, {"acme"}, utc_now())
+    assert "lost_evidence" not in {each.kind for each in open_incidents(db)}
+    [(evaluation_id, change)] = gone_of_clients(db, settings).values()
+    assert (evaluation_id, change.detail) == (judged.evaluation.id, said)
+    found = client_contents(db, settings, "acme").evaluations[0]
+    page = client_page(client_contents(db, settings, "acme"))
+    assert said in found.sentence
+    assert f"{said}. Such as: {', '.join(away[:3])}" in page
+    assert ("May ship, if the documents were meant to change" in page) is not bool(wrong)
+    [standing] = client_standings(read_view(db, "fleet_overview"), [], settings, gone_of_clients(db, settings))
+    assert standing.is_doubtful is (bool(lost) and not wrong)
+    assert f"{said}." in fleet_page([standing])
+    shown = run_metadata(db, [report_of(db, judged.evaluation)], [verdict], ReportLinks(None), SPEC)
+    assert shown["human/lost documents"] == f"{said}: {', '.join(away[:3])}"
+
+
+def _lost(lost: int) -> list[tuple[str, float | None]]:
+    return list(without_evidence(lost).items())

@@ -10,7 +10,7 @@ from rageval_dagster.gate.incidents import EndedRun, freshness, note_run, review
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import get_dataset, retire_dataset
 from rageval_dagster.storage.clients import ensure_client, mark_vanished
-from rageval_dagster.storage.comparisons import Judgement, save_judgement
+from rageval_dagster.storage.comparisons import Change, Judgement, save_judgement
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.incidents import Incident, open_incidents
@@ -18,6 +18,7 @@ from rageval_dagster.storage.leases import keep_lease
 from rageval_dagster.storage.tables import incidents
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
+from rageval_dagster.telling.reasons import plain_reason
 from tests.gate.planted_incidents import HIT_RATE, MRR, age, dataset_with, evaluate, settings_with
 from tests.processes import sent_statements
 
@@ -65,9 +66,12 @@ def test_a_regression_is_open_until_the_newest_evaluation_has_none(db: Database,
     assert (first[0].details["baseline_mean"], first[0].details["mean"]) == (0.812, 0.701)
     # The same the next night is no news, half of it is not over.
     for regressed in ([MRR, HIT_RATE], [MRR]):
-        evaluate(db, verdict="regressed", regressed=regressed)
+        again = evaluate(db, verdict="regressed", regressed=regressed)
         assert seen(db, settings) == fallen
-        assert open_incidents(db) == first
+        assert [(each.id, each.opened_at) for each in open_incidents(db)] == [
+            (each.id, each.opened_at) for each in first
+        ]
+        assert {each.evaluation_id for each in open_incidents(db)} == {again.id}
     evaluate(db)
     assert seen(db, settings) == []
     assert last_reason(db) == "recovered"
@@ -97,6 +101,34 @@ def test_an_acceptance_that_was_first_seen_by_the_evaluation_after_it_is_no_reco
     save_judgement(db, after.id, Judgement("passed", fell.id, (), ()))
     assert seen(db, settings) == []
     assert last_reason(db) == "accepted"
+
+
+def test_an_open_incident_names_the_newest_evaluation_and_its_cause(db: Database, settings: Settings) -> None:
+    fell = evaluate(db, verdict="regressed", regressed=[MRR])
+    assert len(seen(db, settings)) == 1
+    other = Change("system", "version 1 -> 2", worse=3)
+    again = evaluate(db, verdict="regressed", regressed=[HIT_RATE], changes=[other])
+    assert len(seen(db, settings)) == 1
+    [incident] = open_incidents(db)
+    assert (incident.evaluation_id, incident.details["metric"]) == (again.id, HIT_RATE)
+    assert plain_reason(incident) == "The system changed (version 1 -> 2)."
+    # Who accepts the first of the two has accepted what the incident is about.
+    after = evaluate(db, verdict="passed")
+    save_judgement(db, after.id, Judgement("passed", fell.id, (), ()))
+    assert seen(db, settings) == []
+    assert last_reason(db) == "accepted"
+
+
+def test_a_system_that_fails_otherwise_than_before_is_told_by_its_newest_reason(
+    db: Database, settings: Settings
+) -> None:
+    evaluate(db, verdict="failed", failed=3, reason="http_500: down")
+    assert seen(db, settings) == [("errors", "synthetic/dense")]
+    newest = evaluate(db, verdict="failed", failed=2, reason="timeout: 30 s")
+    assert seen(db, settings) == [("errors", "synthetic/dense")]
+    [incident] = open_incidents(db)
+    assert (incident.evaluation_id, incident.details["failed"]) == (newest.id, 2)
+    assert incident.details["reason"] == "timeout"
 
 
 def test_what_was_not_compared_opens_and_closes_nothing(db: Database, settings: Settings) -> None:

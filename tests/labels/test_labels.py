@@ -107,7 +107,7 @@ def test_sixty_labels_correct_the_judge_and_last_from_night_to_night(db: Databas
     assert kept.high - kept.low > 0.05
     # Where too many are new, nothing is said of all.
     third = answered(db, dataset, "n3", judged(truth, seed=3), changed=range(60))
-    assert estimate(labelled_answers(db, third)).corrected.lacking == "no label in 1 of the strata"
+    assert estimate(labelled_answers(db, third)).corrected.lacking == "1 group of similar answers has no label yet"
     anew = draw(db, third, size=30)
     new = {anew.items[each] for each in anew.waiting} & {item.item_id for item in ITEMS[:60]}
     assert len(new) >= 3

@@ -150,7 +150,7 @@ def test_a_judge_that_turns_harsh_behind_its_name_is_found_where_people_labelled
     assert len(told) == 1
     assert told[0].startswith(f"the judge changed: it scores the same {len(answers.waiting)} answers ")
     shown = metadata_of(second.run_id)["evaluation_runs"]
-    assert shown["synthetic/judge"].startswith("Not calibrated: ")  # of these answers nobody said anything
+    assert shown["synthetic/calibration"].startswith("Not calibrated: ")  # of these answers nobody said anything
     assert project.evaluate("acme", "night 3").failure is None
     [quiet] = evaluations_of_trigger(db, "acme", "night 3")
     assert judged_before(db, quiet).judgement.verdict == judged.judgement.verdict

@@ -115,6 +115,17 @@ def test_a_leaderboard_says_who_is_really_ahead(sqlite_db: Database) -> None:
     assert board.sentence == "dense leads by MRR (.95), ahead of bm25; its lead over hybrid may be chance."
 
 
+def test_a_leaderboard_over_different_numbers_of_questions_says_so(sqlite_db: Database, settings: Settings) -> None:
+    dataset, note = make_dataset(sqlite_db, "acme", ITEMS), "The means are of 35 to 40 questions"
+    few = ranks(ITEMS) | {item.item_id: None for item in ITEMS[:5]}
+    for system, values in (("dense", ranks(ITEMS, 2)), ("hybrid", ranks(ITEMS, 3)), ("bm25", few)):
+        page = write_client_report(sqlite_db, settings, "acme", objective=MRR).read_text(encoding="utf-8")
+        assert note not in page
+        evaluated(sqlite_db, dataset, f"night of {system}", values, items=ITEMS, system=system)
+    page = write_client_report(sqlite_db, settings, "acme", objective=MRR).read_text(encoding="utf-8")
+    assert note in page
+
+
 def test_systems_with_the_same_mean_share_a_place(sqlite_db: Database, settings: Settings) -> None:
     dataset = make_dataset(sqlite_db, "acme", ITEMS)
     for system, wrong in (("bm25", 30), ("dense", 2), ("hybrid", 2), ("old", 30)):

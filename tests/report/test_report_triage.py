@@ -2,9 +2,10 @@
 
 import pytest
 
+from rageval_dagster.evaluation.rightness import is_right, rightness_of
 from rageval_dagster.metrics.answer_match import answer_match
 from rageval_dagster.records import Outcome
-from rageval_dagster.report.questions import is_right, quadrant, rightness_of
+from rageval_dagster.report.questions import quadrant
 from tests.storage.history_builder import summary
 
 COSINE, MATCH = "embedding.answer_correctness", "lexical.answer_match"

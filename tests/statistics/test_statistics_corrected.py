@@ -157,7 +157,7 @@ def test_too_few_labels_and_strata_without_any_have_no_corrected_mean() -> None:
     strata = {name: "new" if number > 200 else "old" for number, name in enumerate(truth)}
     found = corrected_mean(dict(list(truth.items())[:60]), truth, strata=strata)
     assert (found.mean, found.low, found.gain, found.labels) == (None, None, None, 60)
-    assert found.lacking == "no label in 1 of the strata"
+    assert found.lacking == "1 group of similar answers has no label yet"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_labels_kept_from_unchanged_answers_clear_nothing_that_changed() -> None
     worse = {**judge, **{name: 1.0 - judge[name] for name in names[:60]}}
     kept = {name: truth[name] for name in names[100:160]}
     found = corrected_difference(kept, judge, kept, worse)
-    assert (found.mean, found.lacking) == (None, "no label in 1 of the strata")
+    assert (found.mean, found.lacking) == (None, "1 group of similar answers has no label yet")
     anew = {name: 1.0 - truth[name] for name in names[:20]}
     before = {name: truth[name] for name in names[:20]}
     assert corrected_difference({**kept, **before}, judge, {**kept, **anew}, worse).mean is not None

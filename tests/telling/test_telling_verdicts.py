@@ -1,5 +1,6 @@
 """The verdict sentence on histories that went through the real gate."""
 
+import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from rageval_dagster.app.evaluate import look_at
+from rageval_dagster.cli.evaluate import evaluation_lines
 from rageval_dagster.evaluation.summary import report_of
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.decision import Judged, judged_before
+from rageval_dagster.gate.spec import seen_from
 from rageval_dagster.report.contents import client_contents
 from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
@@ -20,6 +24,7 @@ from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.tables import evaluation_runs
 from rageval_dagster.telling.standing import tone_of_client
 from rageval_dagster.telling.verdicts import Tone, headline, verdict_of
+from rageval_dagster.telling.words import number
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import MRR, make_dataset, make_items
 
@@ -198,3 +203,34 @@ def test_nothing_could_be_scored(sqlite_db: Database, dataset: Dataset) -> None:
 def test_a_client_in_a_word(row: dict[str, Any], tone: str | None) -> None:
     known = {"regressed_metric": None, "worst_delta": None, "errors": 0, "items": 40}
     assert tone_of_client(known | row, 0.05) == tone
+
+
+def test_few_questions_do_not_say_that_a_run_is_as_good(sqlite_db: Database) -> None:
+    few = make_items(15)
+    dataset = make_dataset(sqlite_db, "acme", few)
+    values = {item.item_id: 0.626 for item in few}
+    for trigger in ("n1", "n2"):
+        [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, trigger, values, items=few))
+    [row] = judged.gated
+    assert row.smallest_drop is not None
+    said = told(sqlite_db, judged)[1]
+    drop = number(seen_from(row.smallest_drop))
+    assert f"no drop seen since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
+    assert "as good" not in said
+
+
+def test_the_terminal_says_on_which_questions_a_number_is_unchanged(sqlite_db: Database) -> None:
+    """Three of 42 questions lost their evidence: the mean is of the others, and so is the comparison."""
+    items, settings = make_items(42), load_settings({})
+    dataset = make_dataset(sqlite_db, "acme", items)
+    values: dict[str, float | None] = {item.item_id: float(number > 5) for number, item in enumerate(items)}
+    lines = []
+    for trigger, lost in (("n1", 0), ("n2", 0), ("n3", 3)):
+        now = values | {item.item_id: math.nan for item in items[:lost]}
+        [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, trigger, now, items=items))
+        found = look_at(settings, sqlite_db, report_of(sqlite_db, judged.evaluation))
+        lines.append([line.split() for line in evaluation_lines(settings, sqlite_db, found)])
+    assert ["MRR", ".86", "unchanged"] in lines[1]
+    assert ["MRR", ".92", *"unchanged on 39 shared questions".split()] in lines[2]
+    gone = "3 documents are gone; 3 of 42 questions lost their evidence".split()
+    assert any(line[-len(gone) :] == [*gone[:-1], "evidence."] for line in lines[2])

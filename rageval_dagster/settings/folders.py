@@ -23,7 +23,9 @@ def folder_of_url(variable: str, url: str) -> Path:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise SettingsError(f"{variable} is no URL such as s3://bucket/reports") from None
+        parts = None
+    if parts is None or not parts.scheme:
+        raise SettingsError(f"{variable} is no URL such as s3://bucket/reports")
     # Either would stand in messages and in Dagster's metadata. A user alone does no harm: of Azure it is a container.
     if parts.password is not None or ":" in unquote(parts.username or "") or parts.query:
         raise SettingsError(
@@ -33,8 +35,6 @@ def folder_of_url(variable: str, url: str) -> Path:
         return Path(url2pathname(parts.path))
     named = f"{variable}={parts.scheme}://..."
     try:
-        if not parts.scheme:
-            raise ValueError
         fsspec.get_filesystem_class(parts.scheme)
     except ImportError as error:
         # Its words name the package: "Install s3fs to access S3".

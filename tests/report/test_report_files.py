@@ -406,7 +406,7 @@ def test_reports_behind_a_url_are_written_linked_served_renewed_and_deleted(
         ("oss://KEY%3As3cret@bucket/reports", "holds a password or a query: leave it out"),
         ("oss://bucket/reports?token=s3cret", "holds a password or a query: leave it out"),
         ("s3://[x", "is no URL"),
-        ("://reports", "fsspec knows no"),
+        ("://reports", "is no URL"),
     ],
 )
 def test_a_folder_that_cannot_be_one_is_one_clear_line(url: str, words: str, db: Database, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Workers, broker, Dagster's definitions and storage: working there, and whether each is as it should be."""
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,15 +17,24 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 3
 
+OF_EVERY_RUN = (
+    *("rageval_dagster.definitions", "chromadb", "scipy.stats"),
+    *(f"rageval_dagster.evaluation.{name}" for name in ("changes", "stages", "asking", "scoring")),
+    *("rageval_dagster.rag.systems", "rageval_dagster.rag.extractive", "rageval_dagster.gate.decision"),
+    *("rageval_dagster.telling.run_page", "rageval_dagster.report.files", "rageval_dagster.telling.webhook"),
+)
+"""What a run of an unchanged night imports; neither torch nor great_expectations."""
+
 Part = tuple[str, str, str]
 """What is looked at; yes, no or warning; and the finding."""
 
 
 def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) -> None:
     """Works on runs until it is stopped; see `automation.worker.work`."""
-    import rageval_dagster.definitions  # noqa: F401 - before the processes are forked: each has it from the start
     from rageval_dagster.automation import worker
 
+    for module in OF_EVERY_RUN:  # before the processes are forked: each has it from the start
+        import_module(module)
     worker.work(settings, processes, max_runs, max_memory_mb)
 
 

@@ -26,7 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from dagster_graphql import DagsterGraphQLClient
 
+from rageval_dagster.automation.jobs import EVALUATION_JOB
+from rageval_dagster.automation.launch import CODE_LOCATION
+from rageval_dagster.automation.requests import run_request
+from rageval_dagster.automation.selection import without_benchmark
+from rageval_dagster.settings import Settings
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.evaluations import Evaluation, list_evaluations
@@ -155,6 +161,19 @@ class Bench:
         home = self.folder / name
         shutil.copytree(self.home, home)
         return Bench(self.folder, {**self.variables, "RAGEVAL_HOME": str(home)})
+
+
+def submit_run(dagster: DagsterGraphQLClient, db: Database, settings: Settings, client_id: str, trigger: str) -> str:
+    """Asks the webserver for a client's run as the nightly schedule asks for it; gives Dagster's run id."""
+    request = run_request(client_id, trigger, trigger, client_id in without_benchmark(db, settings, [client_id]))
+    return dagster.submit_job_execution(
+        EVALUATION_JOB,
+        repository_location_name=CODE_LOCATION,
+        repository_name="__repository__",
+        run_config=request.run_config,
+        tags=dict(request.tags),
+        asset_selection=request.asset_selection,
+    )
 
 
 def items_of(db: Database, evaluation: Evaluation) -> set[str]:

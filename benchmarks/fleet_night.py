@@ -38,10 +38,6 @@ import sqlalchemy as sa
 import yaml
 from dagster_graphql import DagsterGraphQLClient
 
-from rageval_dagster.automation.jobs import EVALUATION_JOB
-from rageval_dagster.automation.launch import CODE_LOCATION
-from rageval_dagster.automation.requests import run_request
-from rageval_dagster.automation.selection import without_benchmark
 from rageval_dagster.corpus.names import CLIENT_KEY
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import RagevalError
@@ -57,7 +53,7 @@ from tests.pipeline.cold_copy import found_by
 from tests.pipeline.workers import listens
 from tests.telling.webhook_server import WebhookServer
 
-from change_cost import document, places  # isort: skip
+from change_cost import document, places, submit_run  # isort: skip
 
 TEMPLATE, REGRESSING = "client", "regressing"
 PROCESSES = 2
@@ -166,7 +162,7 @@ class Found:
     alerts: list[str]
     kills: list[str] = field(default_factory=list)
 
-    def show(self, name: str, clients: int) -> None:
+    def show(self, name: str, clients: int, regressed: bool = True) -> None:
         each = sum(self.computing.values()) / clients
         print(f"{name}: {self.minutes:.1f} minutes, {60 * self.minutes / clients:.2f} s a client")
         parts = "  ".join(f"{service} {seconds / clients:.2f}" for service, seconds in self.computing.items())
@@ -175,6 +171,9 @@ class Found:
         most, first, last = max(self.memory), self.memory[0], self.memory[-1]
         print(f"  a worker's processes, together: first {first} MB, most {most} MB, last {last} MB")
         print(f"  alerts: {len(self.alerts)}{''.join(f'{chr(10)}    {each}' for each in self.alerts)}")
+        if regressed:
+            told = sum(REGRESSING in each and each.startswith("*Regressed") for each in self.alerts)
+            print(f"  of {REGRESSING}, that it regressed: {told} (aim exactly 1: {'met' if told == 1 else 'MISSED'})")
         if self.kills:
             print(f"  kills: {'  '.join(f'{count} {kind}' for kind, count in Counter(self.kills).items())}", flush=True)
 
@@ -471,17 +470,9 @@ def by_default_launcher(site: Site, clients: list[str]) -> float:
     with site.services("code-server", "webserver", "daemon"), site.history() as db:
         client = DagsterGraphQLClient("127.0.0.1", port_number=site.fleet.port("webserver"))
         settings = load_settings(site.fleet.environment("worker"), config_file=site.fleet.config / "rageval.toml")
-        started, undue = time.perf_counter(), without_benchmark(db, settings, clients)
+        started = time.perf_counter()
         for each in clients:
-            request = run_request(each, trigger, trigger, each in undue)
-            client.submit_job_execution(
-                EVALUATION_JOB,
-                repository_location_name=CODE_LOCATION,
-                repository_name="__repository__",
-                run_config=request.run_config,
-                tags=dict(request.tags),
-                asset_selection=request.asset_selection,
-            )
+            submit_run(client, db, settings, each, trigger)
         runs = tables.evaluation_runs.c
         done = sa.select(sa.func.count()).where(runs.trigger_key == trigger, runs.status == "complete")
         wait_for("the default launcher", lambda: db.scalars(done)[0] == len(clients))
@@ -527,7 +518,7 @@ def measure(site: Site, arguments: argparse.Namespace) -> None:
     site.set_runs_at_once()
     print(f"{len(clients)} clients, {PROCESSES} processes, load {os.getloadavg()[0]:.1f}", flush=True)
     _, quiet = night(site, clients, start_s=FIRST_START_S)
-    quiet.show("nothing changed", len(clients))
+    quiet.show("nothing changed", len(clients), regressed=False)
     each = sum(quiet.computing.values()) / len(clients)
     print(f"  aim at most {AIM_S} s of computing a client: {'met' if each <= AIM_S else 'MISSED'}")
     cores = os.cpu_count() or 1

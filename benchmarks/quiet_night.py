@@ -25,10 +25,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rageval_dagster.automation.jobs import EVALUATION_JOB
-from rageval_dagster.automation.launch import CODE_LOCATION
-from rageval_dagster.automation.requests import run_request
-from rageval_dagster.automation.selection import without_benchmark
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.tables import evaluation_runs
 from tests.llm.scripted_model import scripted_model
@@ -36,7 +32,7 @@ from tests.llm.scripted_server import ScriptedServer
 from tests.loopback import free_port
 from tests.pipeline.small_project import Project
 
-from change_cost import Bench, document, places  # isort: skip
+from change_cost import Bench, document, places, submit_run  # isort: skip
 
 ROOT = Path(__file__).parents[1]
 DEADLINE_S = 900
@@ -190,16 +186,7 @@ def services(bench: Bench) -> Iterator[Callable[[str, str], str]]:
 
         def submit(client_id: str, trigger: str) -> str:
             with bench.history() as db:
-                left_out = client_id in without_benchmark(db, settings, [client_id])
-            request = run_request(client_id, trigger, trigger, left_out)
-            return client[0].submit_job_execution(
-                EVALUATION_JOB,
-                repository_location_name=CODE_LOCATION,
-                repository_name="__repository__",
-                run_config=request.run_config,
-                tags=dict(request.tags),
-                asset_selection=request.asset_selection,
-            )
+                return submit_run(client[0], db, settings, client_id, trigger)
 
         yield submit
     finally:

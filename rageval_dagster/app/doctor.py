@@ -44,11 +44,12 @@ Row = dict[str, str]
 """`check`, `ok` (yes, no, warning or not asked) and `finding`."""
 
 
-def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
+def findings(test_webhook: bool = False, ask: bool = False, client: str | None = None) -> Iterator[Row]:
     """What is found of settings, schedule, databases, workers, document store, models and systems, one after the other.
 
     Each chat model is asked one small question, in which there is nothing of any document. A message is sent to each
-    webhook only to test it. The user's own systems are asked only with `ask`: a question of a client's each.
+    webhook only to test it. The user's own systems are asked only with `ask`: a question of a client's each. With
+    `client`, only that client's systems are looked at.
     """
     try:
         settings = load_settings()
@@ -62,11 +63,9 @@ def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
     yield _checked("schedule", _schedule, settings)
     yield _checked("Dagster's definitions", fleet.definitions)
     yield _checked("database", _database, settings)
-    try:
-        for part in fleet.parts(settings):
-            yield _row(*part)
-    except SettingsError as error:
-        yield _row("launcher", "no", str(error))
+    yield _checked("report folder", _report_folder, settings)
+    for part in fleet.parts(settings):
+        yield _row(*part)
     clients: list[str] = []
     found = _checked("document store", _documents, settings, clients)
     yield found
@@ -89,8 +88,14 @@ def findings(test_webhook: bool = False, ask: bool = False) -> Iterator[Row]:
     for folder in dict.fromkeys(each.prompts_dir for each in everyone if each.prompts_dir):
         yield _checked("prompts", _prompts, folder)
     yield from _embedding_models(everyone)
+    yield from _rerankers(everyone)
     yield from _once(_chat_models(everyone))
-    yield from _systems(settings, own, clients, ask)
+    if client is None:
+        yield from _systems(settings, own, clients, ask)
+    elif client in own or (client in clients and client not in settings.source.client_names):
+        yield from _systems(settings, own, [each for each in clients if each == client], ask, client)
+    elif client not in settings.source.client_names:
+        yield _row(f"client {client}", "no", "has neither documents nor a table in rageval.toml: rageval clients list")
     for url in dict.fromkeys(each.alert_webhook_url for each in everyone):
         yield _checked("alert webhook", _webhook, url, test_webhook)
     if settings.chroma_url is not None:
@@ -109,6 +114,13 @@ def _database(settings: Settings) -> str:
 
     settings.ensure_home()
     return repr(open_database(settings.database_url)).removeprefix("Database(").removesuffix(")")
+
+
+def _report_folder(settings: Settings) -> str:
+    from rageval_dagster.report.files import try_folder
+
+    try_folder(settings.report_dir)
+    return f"{settings.report_dir} can be written"
 
 
 def _documents(settings: Settings, clients: list[str]) -> str:
@@ -159,6 +171,18 @@ def _embedding_model(name: str, settings: Settings) -> str:
     return f"{embedder.name}: {embedder.encode(['a short text']).shape[1]} dimensions"
 
 
+def _rerankers(everyone: Iterable[Settings]) -> Iterator[Row]:
+    for name in dict.fromkeys(each.reranker for each in everyone if each.reranker):
+        yield _checked("reranker", _reranker, name)
+
+
+def _reranker(name: str) -> str:
+    from rageval_dagster.embedding.models import Reranker
+
+    Reranker(name).scores("a question", ["a short text"])
+    return f"{name} can be loaded"
+
+
 def _chat_models(everyone: Iterable[Settings]) -> Iterator[Row]:
     """What each role's models make of a small question; one that several clients use is asked once."""
     from rageval_dagster.llm.endpoints import Role, endpoint_of, same_model_warning
@@ -197,7 +221,9 @@ def _chat_model(check: str, role: "Role", endpoint: "Endpoint", settings: Settin
     return _row(check, "yes" if probed.in_json else "warning", found)
 
 
-def _systems(settings: Settings, own: Mapping[str, Settings], stored: Sequence[str], ask: bool) -> Iterator[Row]:
+def _systems(
+    settings: Settings, own: Mapping[str, Settings], stored: Sequence[str], ask: bool, client: str | None = None
+) -> Iterator[Row]:
     """The systems that rageval.toml defines, each definition once; one that nobody uses yet is only warned of.
 
     A definition that only clients' tables make names them.
@@ -206,6 +232,7 @@ def _systems(settings: Settings, own: Mapping[str, Settings], stored: Sequence[s
         own: the settings of each client that has a table.
         stored: the clients that have documents.
         ask: whether each is asked a question.
+        client: the only one whose systems are looked at, if any.
     """
     without_table = [client_id for client_id in stored if client_id not in settings.source.client_names]
     # Where each client has a table, a definition that all of them override is nobody's.
@@ -214,6 +241,8 @@ def _systems(settings: Settings, own: Mapping[str, Settings], stored: Sequence[s
     clients: dict[tuple[str, str], list[str]] = {}
     used: set[tuple[str, str]] = set()
     everyone: list[tuple[str | None, Settings]] = [(None, settings), *own.items()]
+    if client is not None:
+        everyone = [(client, own[client]) if client in own else (None, settings)]
     for client_id, each in everyone:
         for name, definition in each.systems.items():
             key = name, repr(definition)

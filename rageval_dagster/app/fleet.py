@@ -1,12 +1,13 @@
 """Workers, broker, Dagster's definitions and storage: working there, and whether each is as it should be."""
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from rageval_dagster.errors import RagevalError
+from rageval_dagster.errors import RagevalError, SettingsError
 from rageval_dagster.network import is_loopback
 from rageval_dagster.settings import BROKER_VARIABLE, DAGSTER_DATABASE_VARIABLE, Settings
 from rageval_dagster.text import plural
@@ -16,15 +17,24 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 3
 
+OF_EVERY_RUN = (
+    *("rageval_dagster.definitions", "chromadb", "scipy.stats"),
+    *(f"rageval_dagster.evaluation.{name}" for name in ("changes", "stages", "asking", "scoring")),
+    *("rageval_dagster.rag.systems", "rageval_dagster.rag.extractive", "rageval_dagster.gate.decision"),
+    *("rageval_dagster.telling.run_page", "rageval_dagster.report.files", "rageval_dagster.telling.webhook"),
+)
+"""What a run of an unchanged night imports; neither torch nor great_expectations."""
+
 Part = tuple[str, str, str]
 """What is looked at; yes, no or warning; and the finding."""
 
 
 def work(settings: Settings, processes: int, max_runs: int, max_memory_mb: int) -> None:
     """Works on runs until it is stopped; see `automation.worker.work`."""
-    import rageval_dagster.definitions  # noqa: F401 - before the processes are forked: each has it from the start
     from rageval_dagster.automation import worker
 
+    for module in OF_EVERY_RUN:  # before the processes are forked: each has it from the start
+        import_module(module)
     worker.work(settings, processes, max_runs, max_memory_mb)
 
 
@@ -75,7 +85,7 @@ def _server_runs(url: SecretStr) -> dict[str, int]:
 def parts(settings: Settings) -> Iterator[Part]:
     """What is found of launcher, Dagster's storage, broker and workers, one after the other; nothing on one machine.
 
-    What needs a part that does not work is not looked at.
+    Workers are not looked for where the broker does not work.
     """
     import yaml
 
@@ -87,17 +97,26 @@ def parts(settings: Settings) -> Iterator[Part]:
         yield "launcher", "no", missing
         return
     file = prepare_dagster_home(settings) / "dagster.yaml"
-    if differing := differences(file, settings):
-        told = (
-            f"{file} does not have what {' and '.join(differing)} says: delete it, and it is written anew, or change it"
-        )
-        yield "launcher", "no", told
-        return
-    yield "launcher", "yes", f"{settings.launcher}, as {file} says"
-    written = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    written: Mapping[str, Any] = {}
+    try:
+        differing = differences(file, settings)
+        written = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except SettingsError as error:
+        yield "launcher", "no", str(error)
+    else:
+        if differing:
+            names = " and ".join(differing)
+            told = f"{file} does not have what {names} says: delete it, and it is written anew, or change it"
+            yield "launcher", "no", told
+        else:
+            yield "launcher", "yes", f"{settings.launcher}, as {file} says"
     yield from _of_this_machine_alone(settings, written)
     if settings.dagster_database_url is not None:
-        yield _storage(settings.dagster_database_url)
+        storage = _storage(settings.dagster_database_url)
+        if storage[1] == "yes" and "postgres" in (written.get("storage") or {}):
+            found = f"{storage[2]}; {file} names Dagster's own class, which opens a connection for each statement"
+            storage = (storage[0], "warning", f"{found}: delete it, and it is written anew with one that keeps them")
+        yield storage
     if settings.launcher == "celery" and settings.broker_url is not None:
         broker = _broker(settings.broker_url)
         yield broker
@@ -115,13 +134,16 @@ def _of_this_machine_alone(settings: Settings, dagster_yaml: Mapping[str, Any]) 
     kept = {
         "shared history": ("SQLite", "RAGEVAL_DATABASE_URL to a database in PostgreSQL or MariaDB"),
         "shared documents": ("an embedded Chroma", "RAGEVAL_CHROMA_URL to a Chroma server"),
+        "shared reports": ("RAGEVAL_HOME/reports", "RAGEVAL_REPORT_DIR to a folder or URL that all machines share"),
         "Dagster's storage": ("SQLite", f"{DAGSTER_DATABASE_VARIABLE} to a database in PostgreSQL"),
     }
     if not settings.database_url.get_secret_value().startswith("sqlite"):
         del kept["shared history"]
     if settings.chroma_url is not None:
         del kept["shared documents"]
-    if not {"storage", "run_storage"}.isdisjoint(dagster_yaml):
+    if settings.report_dir_setting is not None:
+        del kept["shared reports"]
+    if settings.dagster_database_url is not None or not {"storage", "run_storage"}.isdisjoint(dagster_yaml):
         del kept["Dagster's storage"]
     for part, (what, todo) in kept.items():
         found = f"{what} on this machine: runs on another machine do not see it; set {todo}"
@@ -156,12 +178,14 @@ def _broker(url: SecretStr) -> Part:
 
     part, where = "broker", _place(url)
     try:
-        with Connection(url.get_secret_value(), connect_timeout=_TIMEOUT_S) as connection:
+        # With TLS where the server has none, Redis' client would wait for ever.
+        limits = {"socket_timeout": _TIMEOUT_S, "socket_connect_timeout": _TIMEOUT_S}
+        with Connection(url.get_secret_value(), connect_timeout=_TIMEOUT_S, transport_options=limits) as connection:
             connection.ensure_connection(max_retries=1, timeout=_TIMEOUT_S)
             # Redis refuses a wrong password with the first command.
             connection.default_channel.close()
     except Exception as error:  # noqa: BLE001 - each of the broker's libraries has its own
-        why = type(error).__name__
+        why = getattr(error.__cause__, "strerror", None) or " ".join(str(error).split()).rstrip(".")
         return part, "no", f"{where} cannot be used ({why}): see that it runs, and {BROKER_VARIABLE}"
     return part, "yes", f"{where} answers"
 

@@ -10,6 +10,7 @@ from rageval_dagster.cli.console import print_json, print_table
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ask: Annotated[bool, typer.Option("--ask", help="Ask each of your own systems one question.")] = False,
+    client: Annotated[str | None, typer.Option(help="Look only at this client's systems.")] = None,
     test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to each webhook.")] = False,
 ) -> None:
     """Checks settings, Dagster, database, document store, models and systems; says what to do where one fails.
@@ -19,7 +20,7 @@ def doctor(
     """
     from rageval_dagster.app.doctor import findings
 
-    rows = list(findings(test_webhook, ask))
+    rows = list(findings(test_webhook, ask, client))
     print_json(rows) if as_json else print_table(rows, ["check", "ok", "finding"], "")
     if any(row["ok"] == "no" for row in rows):
         raise typer.Exit(2)

@@ -313,7 +313,6 @@ class _Ingestion:
         """Writes what is new before it deletes what is old: killed in between, the next run finishes it."""
         if not batch:
             return
-        self.store.ensure_client(self.client_id)
         stored = self._stored_chunks([loaded.document_id for loaded in batch])
         new: list[Chunk] = []
         new_metadata: list[Metadata] = []
@@ -342,6 +341,8 @@ class _Ingestion:
             part = slice(start, start + size)
             # The store is the user's and gets the texts as they are; a model sees them redacted only.
             vectors = self.embedder.encode([self.redactor.redact(chunk.text) for chunk in new[part]])
+            # Not before: a client without chunks would be taken for one by sensor and schedule, whose run would fail.
+            self.store.ensure_client(self.client_id)
             self.store.upsert(self.client_id, new[part], vectors, new_metadata[part])
         if moved:
             self.store.update_metadata(self.client_id, moved)

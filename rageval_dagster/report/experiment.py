@@ -1,6 +1,7 @@
 """The report of an experiment: one HTML file beside its results; and what is left to do once one has ended."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,10 @@ def is_finished(settings: Settings, experiment: Experiment) -> bool:
 
 
 def report_of(db: Database, settings: Settings, experiment: Experiment) -> str:
-    """The report's page; of an experiment that goes on, or whose report is not written yet, made just now."""
-    if is_finished(settings, experiment):
-        return _path(settings, experiment).read_text(encoding="utf-8")
+    """The report's page; of an experiment that goes on, or whose report cannot be read, made just now."""
+    with suppress(OSError, UnicodeDecodeError):
+        if is_finished(settings, experiment):
+            return _path(settings, experiment).read_text(encoding="utf-8")
     return experiment_page(contents_of(db, settings, standing(db, experiment)))
 
 

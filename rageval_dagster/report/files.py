@@ -161,6 +161,18 @@ def read_report(path: Path) -> str:
     return page.decode("utf-8")
 
 
+def try_folder(folder: Path) -> None:
+    """Writes a file into the folder of reports, and deletes it.
+
+    Raises:
+        RagevalError: it cannot be written.
+    """
+    path = folder / ".rageval-doctor"
+    write_whole(path, "")
+    with _readable(folder):
+        path.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, page: str) -> None:
     """In place of what was there, at once: nobody reads half of it."""
     if not isinstance(path, Path):

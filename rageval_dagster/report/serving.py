@@ -134,16 +134,16 @@ class ReportPages:
             return redirect(f"../login?next={name}" if _NAME.fullmatch(name) else "../login")
         if not _NAME.fullmatch(name):
             return html(served_page("There is no such report"), 404)
-        if number := _EXPERIMENT.fullmatch(name):
-            return self._experiment(int(number[1]))
         if name == EXPERIMENTS_FILE:
             return self._experiments()
         try:
+            if number := _EXPERIMENT.fullmatch(name):
+                return self._experiment(int(number[1]))
             page = read_report(self._folder / name)
         except FileNotFoundError:
             return self._missing(name)
         except OSError as error:
-            return html(served_page("The report cannot be read", f"{self._folder / name}: {error.strerror}"), 503)
+            return html(served_page("The report cannot be read", f"{error.filename}: {error.strerror}"), 503)
         except RagevalError as error:
             return html(served_page("The report cannot be read", str(error)), 503)
         except UnicodeDecodeError:

@@ -219,6 +219,44 @@ def test_a_system_is_asked_a_question_of_a_client_s_only_if_one_says_so(harbours
     assert long.strip() not in finding
 
 
+def test_only_one_client_s_systems_are_asked_if_one_names_it(harbours: Project, run: Run) -> None:
+    with RagServer(answering("1855", [HARBOUR])) as server:
+        Path("rageval.toml").write_text(SYSTEM.format(url=server.url), encoding="utf-8")
+        code, ok, finding = system_row(run, "--ask", "--client", "acme")
+        assert server.questions == ["What can I ask you about?"]
+        assert json.loads(run("doctor", "--json", "--ask", "--client", "nobody").out)[-2]["finding"].startswith(
+            "has neither documents nor a table"
+        )
+        assert len(server.questions) == 1
+    assert (code, ok) == (0, "yes")
+    assert "1 context: " in finding
+    assert "leak" not in finding
+
+
+def test_a_reranker_that_cannot_be_loaded_is_told(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.given(monkeypatch, RAGEVAL_RERANKER="./nowhere")
+    [row] = [row for row in json.loads(run("doctor", "--json").out) if row["check"] == "reranker"]
+    assert row["ok"] == "no"
+    assert row["finding"].startswith("reranker ./nowhere: no model in the folder")
+
+
+def test_a_folder_of_reports_that_cannot_be_written_is_told(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def row() -> tuple[str, str]:
+        [found] = [row for row in json.loads(run("doctor", "--json").out) if row["check"] == "report folder"]
+        return found["ok"], found["finding"]
+
+    assert row() == ("yes", f"{project.settings.report_dir} can be written")
+    assert list(project.settings.report_dir.iterdir()) == []
+    (project.folder / "file").write_text("")
+    for place, words in (("oss://bucket/reports", "needs a package"), (str(project.folder / "file"), "cannot be")):
+        project.given(monkeypatch, RAGEVAL_REPORT_DIR=place)
+        ok, finding = row()
+        assert ok == "no"
+        assert words in finding
+
+
 @pytest.mark.parametrize(
     ("reply", "expected", "words"),
     [

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import socket
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +16,7 @@ from tests.pipeline.small_project import Project
 from tests.pipeline.workers import redis_server, worker
 
 PARTS = ("settings", "launcher", "Dagster's storage", "broker", "workers")
-SHARED = ("shared history", "shared documents")
+SHARED = ("shared history", "shared documents", "shared reports")
 
 
 def found(run: Run, *more: str) -> dict[str, tuple[str, str]]:
@@ -50,6 +52,7 @@ def test_files_of_this_machine_are_nothing_for_workers_on_others(
     for part, what, variable in (
         ("shared history", "SQLite", "RAGEVAL_DATABASE_URL"),
         ("shared documents", "an embedded Chroma", "RAGEVAL_CHROMA_URL"),
+        ("shared reports", "RAGEVAL_HOME/reports", "RAGEVAL_REPORT_DIR"),
         ("Dagster's storage", "SQLite", "RAGEVAL_DAGSTER_DATABASE_URL"),
     ):
         assert said[part][0] == ok, part
@@ -67,6 +70,7 @@ def test_what_all_machines_reach_is_not_named(fresh: Project, run: Run, monkeypa
         RAGEVAL_DATABASE_URL=f"postgresql+psycopg://me@127.0.0.1:{port}/history",
         RAGEVAL_DAGSTER_DATABASE_URL=f"postgresql+psycopg2://me@127.0.0.1:{port}/dagster",
         RAGEVAL_CHROMA_URL=f"http://127.0.0.1:{port}",
+        RAGEVAL_REPORT_DIR=str(fresh.folder / "shared"),
     )
     said = found(run, *SHARED)
     assert set(said) == {"settings", "launcher", "Dagster's storage", "broker"}
@@ -87,6 +91,7 @@ def test_what_is_stopped_is_told_with_what_to_do(fresh: Project, run: Run, monke
         ok, finding = said[part]
         assert ok == "no"
         assert f"at 127.0.0.1:{port} cannot be used (" in finding
+        assert "Connection refused" in finding
         assert f"see that it runs, and {variable}" in finding
     assert "workers" not in said, "without a broker nobody can tell"
     assert "s3cret" not in str(said)
@@ -117,10 +122,46 @@ def test_workers_that_answer_are_counted(fresh: Project, run: Run, monkeypatch: 
 
 
 def test_a_dagster_yaml_of_before_is_told(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.given(monkeypatch, RAGEVAL_LAUNCHER="celery", RAGEVAL_BROKER_URL="amqp://127.0.0.1")
-    ok, finding = found(run)["launcher"]
+    project.given(monkeypatch, RAGEVAL_LAUNCHER="celery", RAGEVAL_BROKER_URL=f"amqp://127.0.0.1:{free_port()}")
+    said = found(run)
+    assert said["launcher"][0] == "no"
+    assert "does not have what RAGEVAL_LAUNCHER says: delete it, and it is written anew" in said["launcher"][1]
+    assert said["broker"][0] == "no", "what else is wrong is told at once"
+
+
+def test_a_dagster_yaml_that_cannot_be_read_hides_nothing_else(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.settings.dagster_home / "dagster.yaml").write_text("a: [", encoding="utf-8")
+    project.given(monkeypatch, RAGEVAL_LAUNCHER="celery", RAGEVAL_BROKER_URL=f"redis://127.0.0.1:{free_port()}")
+    said = found(run)
+    assert "cannot be read as YAML" in said["launcher"][1]
+    assert said["broker"][0] == "no"
+
+
+def test_storage_that_opens_a_connection_for_each_statement_is_warned_of(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = project.settings.dagster_home / "dagster.yaml"
+    own = "\nstorage:\n  postgres:\n    postgres_url:\n      env: RAGEVAL_DAGSTER_DATABASE_URL\n"
+    file.write_text(DAGSTER_YAML.read_text(encoding="utf-8") + own, encoding="utf-8")
+    with new_database("postgresql", project.folder) as url:
+        project.given(monkeypatch, RAGEVAL_DAGSTER_DATABASE_URL=storage_url(url))
+        ok, finding = found(run)["Dagster's storage"]
+    assert ok == "warning"
+    assert "names Dagster's own class, which opens a connection for each statement: delete it" in finding
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "redis", "amqp"])
+def test_a_broker_that_never_answers_is_told_within_seconds(
+    scheme: str, fresh: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
+        fresh.given(monkeypatch, RAGEVAL_LAUNCHER="celery", RAGEVAL_BROKER_URL=url)
+        ok, finding = found(run)["broker"]
     assert ok == "no"
-    assert "does not have what RAGEVAL_LAUNCHER says: delete it, and it is written anew" in finding
+    assert re.search(r"cannot be used \(.*[Tt]ime", finding)
 
 
 @pytest.mark.parametrize("part", ["run_launcher:", "run_launcher: {}", "storage:"])

@@ -9,6 +9,7 @@ from rageval_dagster.corpus.ingest import IngestReport, Refusal, ingest
 from rageval_dagster.corpus.store import ChromaStore, open_store
 from rageval_dagster.errors import EmbeddingError, IngestError
 from rageval_dagster.records import Chunk
+from rageval_dagster.settings import Settings
 from tests.corpus.conftest import their_collection
 from tests.corpus.hostile_files import SLOW_ROW
 from tests.language_samples import SENTENCES
@@ -60,6 +61,22 @@ def test_before_anything_is_embedded_a_model_that_knows_english_alone_is_warned_
     (tmp_path / "river.md").write_text(SENTENCES["en"][0])
     load("all-MiniLM-L6-v2")
     assert len(told) == 1
+
+
+def test_a_new_client_is_none_before_it_has_chunks(
+    store: ChromaStore, settings: Settings, docs: Path, embedder
+) -> None:
+    """Sensor and schedule take each client in the store for one that can be evaluated."""
+    chunks: list[list[int]] = []
+
+    def seen(*_: object) -> None:
+        there = open_store(settings)
+        chunks.append([there.count(client) for client in there.clients()])
+
+    ingest(docs, "acme", store, embedder, progress=seen)
+    assert chunks[0] == []
+    assert [0] not in chunks
+    assert store.count("acme") == 3
 
 
 class TestLoading:

@@ -334,8 +334,11 @@ def test_the_report_is_served_from_the_beginning_to_those_who_are_logged_in(vari
         assert "It goes on" in client.get("/reports/experiment-1.html").text
         driven(varied, file)
         page = client.get("/reports/experiment-1.html").text
-        written = (varied.settings.home / "experiments" / CLIENT / "1" / "report.html").read_text(encoding="utf-8")
+        file = varied.settings.home / "experiments" / CLIENT / "1" / "report.html"
+        written = file.read_text(encoding="utf-8")
         assert re.sub(r'<a href="(experiments.html|../label|../logout)">[^<]*</a>', "", page) == written
+        file.write_bytes(b"half of a letter: \xc3")
+        assert client.get("/reports/experiment-1.html").text == page
         for unknown in (
             "experiment-2.html",
             "experiment-999999999.html",

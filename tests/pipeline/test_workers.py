@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,3 +141,16 @@ def test_a_module_that_changed_is_imported_anew_with_what_it_imports(tmp_path: P
     (tmp_path / "words_of_ours.py").write_text("WORD = 'another'\n", "utf-8")
     forget_changed_modules()
     assert load_function("rules_of_ours:say", tmp_path)() == "another"
+
+
+def test_what_a_worker_imports_before_its_processes_has_no_model_and_no_great_expectations() -> None:
+    code = """
+import sys
+from importlib import import_module
+from rageval_dagster.app.fleet import OF_EVERY_RUN
+for module in OF_EVERY_RUN:
+    import_module(module)
+print([name for name in ("torch", "great_expectations", "chromadb", "scipy.stats") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['chromadb', 'scipy.stats']"

@@ -411,7 +411,13 @@ def test_reports_behind_a_url_are_written_linked_served_renewed_and_deleted(
     [
         ("nowhere://bucket/reports", "fsspec knows no nowhere://"),
         ("oss://bucket/reports", "needs a package"),
-        ("ftp://me:s3cret@127.0.0.1/reports", "holds a password: leave it out"),
+        ("oss://s3cret@bucket/reports", "needs a package"),
+        ("nowhere://s3cret@bucket/reports", "fsspec knows no nowhere://"),
+        ("ftp://me:s3cret@127.0.0.1/reports", "holds a password or a query: leave it out"),
+        ("oss://KEY%3As3cret@bucket/reports", "holds a password or a query: leave it out"),
+        ("oss://bucket/reports?token=s3cret", "holds a password or a query: leave it out"),
+        ("s3://[x", "is no URL"),
+        ("://reports", "is no URL"),
     ],
 )
 def test_a_folder_that_cannot_be_one_is_one_clear_line(url: str, words: str, db: Database, tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def generate(
     - about an option or identifier that a list defines, or a section that begins in the passage;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
-    - else a search query: the document's topic or section, with names and words of one sentence.
+    - else, in a document of no more than two chunks, a search query: its topic, with one or two whole names,
+      identifiers or nouns of one sentence; nouns are said again by the passage. Where no topic is known, the subject
+      is among them.
 
     What is asked about stands in no other passage, with the document's topic or section, which the question tells. In
     a language without fixed sentences all are put as search queries.

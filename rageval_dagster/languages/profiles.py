@@ -8,11 +8,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Questions:
-    """The fixed sentences that ask about terms, and about terms of a topic; `joint` joins two terms."""
+    """The fixed sentences that ask about a term, and about a term of a topic."""
 
     about: str
     in_context: str
-    joint: str
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class Language:
     questions: Questions
 
 
-def _language(declines: str, questions: str, joint: str, **words: str) -> Language:
+def _language(declines: str, questions: str, **words: str) -> Language:
     phrases = (phrase.strip() for phrase in declines.replace("\n", "|").split("|"))
     lists = {name: frozenset(words.get(name, "").casefold().split()) for name in _LISTS}
     about, in_context = questions.strip().split("\n")
-    asking = Questions(about, in_context, joint)
+    asking = Questions(about, in_context)
     return Language(**lists, declines=tuple(filter(None, phrases)), questions=asking)
 
 

@@ -496,10 +496,10 @@ def test_a_noun_that_a_passage_says_but_once_is_not_asked_about_in_a_sentence() 
         assert sum(item.question.startswith("What should I know about") for item in made) == number
 
 
-def test_a_sentence_without_a_plain_subject_is_looked_for_by_its_most_telling_words() -> None:
+def test_a_sentence_without_a_plain_subject_is_looked_for_by_what_it_names() -> None:
     text = "Early in the morning the water of the kettle is heated by Ann Lee to 90 degrees for the sailors."
     (item,) = items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0))
-    assert item.question == "Ferry Galley kettle Ann Lee sailors"
+    assert item.question == "Ferry Galley Ann Lee"
     assert item.answers == (text,)
     assert item.category == "entity_specific"
 
@@ -557,15 +557,62 @@ def test_what_is_left_open_or_left_out_is_no_sentence(sentence: str) -> None:
 
 def test_the_number_of_a_footnote_makes_no_identifier() -> None:
     around = Surroundings("", "en", in_lower_case={"use"})
-    assert [term.text for term in terms("Compilers warn about its use98 and about utf8 alike.", around)] == ["utf8"]
+    sentence = "Compilers warn about its use98, about Protanopia9 and about utf8 alike."
+    assert [term.text for term in terms(sentence, around)] == ["utf8"]
 
 
-def test_a_long_document_is_searched_for_by_a_subject_or_identifier() -> None:
-    told = "In winter the sailors of the harbour put {} on the wooden ferries, without any light in their cold cabins."
-    for named, number in (("tar", 0), ("berth_list", 1)):
-        text = f"{told.format(named)} They said in spring that the ferries were sold to another town."
-        made = items(generate([Chunk("a", text, "1", title="Harbour Guide")], 0, {"1": 90}))
-        assert sum("wooden ferries" in item.question for item in made) == number
+@pytest.mark.parametrize(
+    ("language", "sentence", "names"),
+    [
+        ("en", "They were not certified as it was set by No Child Left Behind in those days.", []),
+        ("en", "They were all certified by the White Child Office in those days.", ["White Child Office"]),
+        ("de", "Im Mai traf die Lage der Stadt den alten Peyton Manning sehr.", ["Peyton Manning"]),
+    ],
+)
+def test_a_name_is_whole(language: str, sentence: str, names: list[str]) -> None:
+    assert [term.text for term in terms(sentence, Surroundings(sentence, language))] == names
+
+
+def test_a_long_document_is_not_searched_for_by_what_it_names_by_the_way() -> None:
+    told = "In winter the sailors of the harbour sang with Ann Lee on the ferries, without any light in their cabins."
+    for size, number in ((2, 1), (90, 0)):
+        assert len(items(generate([Chunk("a", told, "1", title="Harbour Guide")], 0, {"1": size}))) == number
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "By all accounts the winter of the year was, in the end, a great deal of worry for every old sailor there.",
+        "In the summer of 1967 there was, for a while, no better wood in any part of what had been a busy town.",
+    ],
+)
+def test_words_and_years_by_the_way_make_no_query(sentence: str) -> None:
+    assert items(generate([Chunk("a", sentence, "1", title="Ferry Galley")], 0)) == []
+
+
+def test_a_noun_of_several_words_that_its_passage_says_again_makes_a_query() -> None:
+    once = "In spring all of us on the ship looked at the copper kettle for a while before the long way home."
+    for text, asked in (
+        (once, []),
+        (f"{once} It was said that a copper kettle is heavy, and the kettle is old.", ["Ferry Galley copper kettle"]),
+    ):
+        assert [item.question for item in items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0))] == asked
+
+
+def test_a_title_of_one_word_is_the_topic_where_its_only_passage_says_it() -> None:
+    text = "In spring the Celts of the north were met by Ann Lee, who wrote down what was told at every fire."
+    (item,) = items(generate([Chunk("1", f"Celts\n{text}", "1")], 0))
+    assert item.question == "Celts Ann Lee"
+
+
+def test_the_bare_number_of_a_chapter_is_no_part_of_a_topic_unless_its_passage_says_it() -> None:
+    for title, said, topic in (
+        ("7 Harbour Rules", "rule", "Harbour Rules"),
+        ("12 Angry Men", "12 angry men", "12 Angry Men"),
+    ):
+        text = f"In spring the {said} of the harbour was told to us by Ann Lee, who wrote it down at every old fire."
+        (item,) = items(generate([Chunk("a", text, "1", title=title)], 0))
+        assert item.question == f"{topic} Ann Lee"
 
 
 def test_no_query_is_made_of_names_that_other_documents_have_too() -> None:
@@ -640,9 +687,9 @@ def test_most_real_paragraphs_get_a_question_and_names_and_years_are_told_apart(
 
 @pytest.mark.skipif(not (DATA / "xquad_squad").is_dir(), reason=f"no human data in {DATA}: set RAGEVAL_DATA_DIR")
 @pytest.mark.parametrize("language", ["de", "zh"])
-def test_most_paragraphs_in_other_languages_get_a_question_without_a_title(language: str) -> None:
+def test_two_of_five_paragraphs_in_other_languages_get_a_question_without_a_title(language: str) -> None:
     path = DATA / "xquad_squad" / f"xquad.{language}.json"
     articles = json.loads(path.read_text(encoding="utf-8"))["data"]
     texts = [each["context"] for article in articles for each in article["paragraphs"]]
     chunks = [Chunk(str(number), text, str(number)) for number, text in enumerate(texts)]
-    assert len(items(generate(chunks, 0))) >= 0.5 * len(chunks)
+    assert len(items(generate(chunks, 0))) >= 0.4 * len(chunks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, entry, words
-from rageval_dagster.benchmark.by_rule.subjects import is_verb_or_adverb, noun_phrases
+from rageval_dagster.benchmark.by_rule.subjects import noun_phrases
 from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
@@ -17,7 +17,7 @@ from rageval_dagster.languages import articles, fixed_questions, hangs, leading,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 13
+REVISION = 14
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -26,12 +26,10 @@ MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SECTION = 3, 5
 MAX_WORDS_TO_VERB = 10
 """From a title on: other names and abbreviations stand between them."""
 MOST = 0.6
-"""Terms that have so many of a topic's words are the topic."""
+"""A term that has so many of a topic's words is the topic."""
 SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
-PAGE = 4
-"""Search queries ask about documents of no more chunks: in longer ones words that are rare by chance mislead."""
-MAX_NAMES, MIN_QUERY_WORDS, MAX_QUERY_WORDS = 2, 3, 5
+MAX_TERMS = 2
 """Of a search query, beside its topic."""
 COMMON, COMMON_SHARE = 10, 0.05
 """Words that stand in more chunks, and in a larger share of them, tell too little to be typed."""
@@ -56,7 +54,9 @@ def generate(
     - about an option or identifier that a list defines, or a section that begins in the passage;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
-    - else a search query: the document's topic or section, with names and words of one sentence.
+    - else, in a document of no more than two chunks, a search query: its topic, with one or two whole names,
+      identifiers or nouns of one sentence; nouns are said again by the passage. Where no topic is known, the subject
+      is among them.
 
     What is asked about stands in no other passage, with the document's topic or section, which the question tells. In
     a language without fixed sentences all are put as search queries.
@@ -201,11 +201,15 @@ def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: 
 def _subjects(source: _Source) -> Iterator[Item]:
     """What sentences say of their subject."""
     text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
-    for sentence, subject, found in source.own:
-        if subject and text.count(subject.text.casefold()) >= _least(subject, source):
-            item = _about(subject, sentence, _telling(found, source.passage), source)
-            if item:
-                yield item
+    for sentence, subject, _ in source.own:
+        topic = _topic(sentence, source)
+        if (
+            subject
+            and text.count(subject.text.casefold()) >= _least(subject, source)
+            and _is_alone([subject], sentence, topic, source.facts)
+            and (question := _question(subject, topic, source))
+        ):
+            yield _item(source.passage, sentence, question, _category([subject]))
 
 
 def _least(subject: Term, source: _Source) -> int:
@@ -218,42 +222,18 @@ def _least(subject: Term, source: _Source) -> int:
 
 
 def _queries(source: _Source) -> Iterator[Item]:
-    """What people type who look for a sentence of a page: its topic, and what tells the sentence from others, in its
-    order. Where the topic is not known, the terms have to tell more."""
-    for read in source.own:
+    """What people type who look for a page: its topic, and what one sentence of it names, in its order."""
+    # Names by the way are many in a longer document.
+    for read in source.own if source.size <= SHORT else ():
         topic = _topic(read[0], source)
         chosen = _search_terms(read, topic, source)
-        length = sum(len(words(term.text)) for term in chosen)
-        # A longer document's title may be no more than "Introduction".
-        said = share_said(topic.text, source.passage.words, source.language) if topic else 0
-        is_titled, is_page = topic is not None and (source.size <= SHORT or said > 0), source.size <= PAGE
-        is_about = (is_titled and is_page) or ((is_titled or is_page) and _tell_much(chosen, read[1], source))
-        if length >= MIN_QUERY_WORDS * _weight(read[0]) and is_about and _is_particular(chosen, read, topic, source):
+        is_pinned = any(_is_pin(term) or term == read[1] or " " in term.text for term in chosen)
+        # Where no topic is known, the subject stands for it; where those hardly show, what the passage says again.
+        is_about = topic is not None or (len(chosen) > 1 and (read[1] in chosen or not leading(source.language)))
+        is_told = is_about and (is_pinned or not leading(source.language))
+        if chosen and is_told and _is_alone(chosen, read[0], topic, source.facts):
             telling = sorted(chosen, key=lambda term: term.start)
             yield _item(source.passage, read[0], _as_query(telling, topic, source.language), _category(telling))
-
-
-def _is_particular(chosen: Sequence[Term], read: Read, topic: Topic | None, source: _Source) -> bool:
-    """Whether one of the terms stands with its sentence alone: what the whole document is about is no help to find a
-    sentence. Each has to where all are names, which may be named by the way; and single nouns alone may be any words
-    where they do not show by themselves."""
-    alone = [_is_alone([term], read[0], topic, source.facts) for term in chosen]
-    is_plain = all(term.kind == "noun" and " " not in term.text and term != read[1] for term in chosen)
-    if leading(source.language) and is_plain:
-        return False
-    return all(alone) if all(term.kind == "name" for term in chosen) else any(alone)
-
-
-def _tell_much(chosen: Sequence[Term], subject: Term | None, source: _Source) -> bool:
-    """Whether terms tell what is looked for where a topic does not: a noun with what stands before it, and the subject,
-    an identifier, or in a page a whole name; where nouns do not show, what the passage says again."""
-    if not leading(source.language):
-        return any(_is_said_again(term, source.passage) for term in chosen)
-    is_page = source.size <= PAGE
-    is_pinned = any(
-        term.kind == "identifier" or term == subject or (is_page and _is_whole_name(term)) for term in chosen
-    )
-    return is_pinned and any(term.kind == "identifier" or (term.kind == "noun" and " " in term.text) for term in chosen)
 
 
 def _as_query(telling: Sequence[Term], topic: Topic | None, language: str | None) -> str:
@@ -270,50 +250,37 @@ def _topic(sentence: Sentence, source: _Source) -> Topic | None:
 
 
 def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term]:
-    """A sentence's subject, names, a year and nouns, as many as leave something for the answer to say."""
+    """What a sentence is about: its subject, whole names, a year beside them, and what its passage says again; as much
+    as leaves something for the answer to say."""
     sentence, subject, found = read
-    names = [term for term in found if term.kind != "year" and not _is_common(term, source.facts)][:MAX_NAMES]
-    years = [term for term in found if term.kind == "year"][:1]
-    told = [*([subject] if subject else []), *names, *years]
-    most = MAX_QUERY_WORDS * _weight(sentence)
+    subjects = [subject] if subject and _is_said_again(subject, source.passage) else []
+    whole = [term for term in found if _is_pin(term) and not _is_common(term, source.facts)]
+    # Of several, what the passage says again is no mention by the way.
+    whole.sort(key=lambda term: not _is_said_again(term, source.passage))
+    years = [term for term in found if term.kind == "year"]
+    told = [*subjects, *whole, *(years[:1] if subjects or whole else [])]
     chosen: list[Term] = []
     said = set(content_words(topic.text, source.language)) if topic else set()
     unsaid = set(content_words(sentence.text, source.language)) - said
-    for term in [*told, *_plain(sentence, topic, source)]:
+    for term in [*told, *_plain(sentence, source)]:
         stems = set(content_words(term.text, source.language))
         is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
-        length = sum(len(words(each.text)) for each in [*chosen, term])
-        if stems and not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and length <= most:
+        if stems and not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and len(chosen) < MAX_TERMS + (topic is None):
             chosen.append(term)
             said |= stems
             unsaid -= stems
     return chosen
 
 
-def _weight(sentence: Sentence) -> int:
-    """So many characters say what a word does, in scripts without spaces."""
-    return 3 if is_character(sentence.text[0]) else 1
-
-
-def _plain(sentence: Sentence, topic: Topic | None, source: _Source) -> list[Term]:
-    """The nouns of a sentence, as far as they show, the most telling first: those of several words, the rarest of the
-    corpus, and without a topic those that the passage says again."""
+def _plain(sentence: Sentence, source: _Source) -> list[Term]:
+    """The nouns of a sentence, as far as they show, that its passage says again; those of several words first, then
+    the rarest of the corpus."""
     found = [
         term
         for term in noun_phrases(sentence.text, source.language)
-        if not _is_common(term, source.facts)
-        and _is_noun(term, source)
-        and not _may_be_idiom(term, sentence, source)
-        and not is_verb_or_adverb(term.text, source.language)
+        if not _is_common(term, source.facts) and _is_noun(term, source) and _is_said_again(term, source.passage)
     ]
-    return sorted(
-        found,
-        key=lambda term: (
-            topic is None and not _is_said_again(term, source.passage),
-            " " not in term.text,
-            _chunks_with(term, source.facts),
-        ),
-    )
+    return sorted(found, key=lambda term: (" " not in term.text, _chunks_with(term, source.facts)))
 
 
 def _is_noun(term: Term, source: _Source) -> bool:
@@ -325,23 +292,14 @@ def _is_noun(term: Term, source: _Source) -> bool:
     return not leading(source.language) or (len(head) >= MIN_LETTERS and head in source.facts.nouns[source.language])
 
 
-def _may_be_idiom(term: Term, sentence: Sentence, source: _Source) -> bool:
-    """Whether a noun that stands alone behind a preposition may be of an idiom, such as "in turn": the passage does
-    not say it again."""
-    before = "".join(sentence.text[: term.start].split()[-1:]).casefold()
-    is_alone = bool(leading(source.language)) and " " not in term.text and before not in articles(source.language)
-    return is_alone and not _is_said_again(term, source.passage)
-
-
 def _is_said_again(term: Term, passage: Passage) -> bool:
-    if not is_character(term.text[0]):
-        return _times(term, passage) >= AGAIN
-    return sum(sentence.text.count(term.text) for sentence, *_ in passage.sentences) >= AGAIN
+    return sum(sentence.text.casefold().count(term.text.casefold()) for sentence, *_ in passage.sentences) >= AGAIN
 
 
 def _is_common(term: Term, facts: CorpusFacts) -> bool:
-    is_read = not is_character(term.text[0])
-    return is_read and _chunks_with(term, facts) > max(COMMON, COMMON_SHARE * len(facts.documents))
+    if is_character(term.text[0]):
+        return len(facts.places.get(wording(term.text), ())) > COMMON
+    return _chunks_with(term, facts) > max(COMMON, COMMON_SHARE * len(facts.documents))
 
 
 def _chunks_with(term: Term, facts: CorpusFacts) -> int:
@@ -349,46 +307,26 @@ def _chunks_with(term: Term, facts: CorpusFacts) -> int:
     return min((facts.chunks_with.get(word, 0) for word in words(term.text)), default=0)
 
 
-def _telling(found: Sequence[Term], passage: Passage) -> list[Term]:
-    """What a sentence names that its passage names again, the most telling first."""
-    again = [term for term in found if _times(term, passage) >= AGAIN]
-    return sorted(again, key=lambda term: (term.kind == "year", term.kind == "name", -len(term.text)))
-
-
-def _about(first: Term, sentence: Sentence, telling: Sequence[Term], source: _Source) -> Item | None:
-    """What a sentence says of a term; where that stands in too many chunks, together with another."""
-    topic = _topic(sentence, source)
-    pairs = ([first, other] for other in telling if _differ(first, other, source.language))
-    alone = (chosen for chosen in ([first], *pairs) if _is_alone(chosen, sentence, topic, source.facts))
-    chosen = sorted(next(alone, ()), key=lambda term: term.start)
-    question = _question(chosen, topic, source) if chosen else None
-    return _item(source.passage, sentence, question, _category(chosen)) if question else None
-
-
-def _differ(one: Term, other: Term, language: str | None) -> bool:
-    return set(content_words(one.text, language)).isdisjoint(content_words(other.text, language))
+def _is_pin(term: Term) -> bool:
+    """Whether a term tells by itself what it stands for: an identifier, or a name of several words."""
+    return term.kind == "identifier" or _is_whole_name(term)
 
 
 def _is_whole_name(term: Term) -> bool:
     return term.kind == "name" and (" " in term.text or is_character(term.text[0]))
 
 
-def _question(chosen: Sequence[Term], topic: Topic | None, source: _Source) -> str | None:
-    """The question about terms of a topic; None where they say nothing that it does not, or too little without it."""
-    asked, texts = fixed_questions(source.language), [term.text for term in chosen]
-    if topic is None and not any(term.kind == "identifier" or _is_whole_name(term) for term in chosen):
+def _question(term: Term, topic: Topic | None, source: _Source) -> str | None:
+    """The question about a term of a topic; None where it says nothing that the topic does not, or too little without
+    one."""
+    asked = fixed_questions(source.language)
+    if topic is None and not _is_pin(term):
         return None
-    if topic and share_said(" ".join(texts), content_words(topic.text, source.language), source.language) >= MOST:
+    if topic and share_said(term.text, content_words(topic.text, source.language), source.language) >= MOST:
         return None
     if asked is None:
-        return _as_query(chosen, topic, source.language)
-    terms = asked.joint.join(texts)
-    return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)
-
-
-def _times(term: Term, passage: Passage) -> int:
-    """How often a passage says the words of a term, the least of them."""
-    return min((passage.words.get(word, 0) for word in content_words(term.text, passage.language)), default=0)
+        return _as_query([term], topic, source.language)
+    return asked.in_context.format(terms=term.text, topic=topic.text) if topic else asked.about.format(terms=term.text)
 
 
 def _is_alone(chosen: Sequence[Term], sentence: Sentence, topic: Topic | None, facts: CorpusFacts) -> bool:

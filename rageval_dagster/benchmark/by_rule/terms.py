@@ -36,9 +36,11 @@ _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
 CHARACTER_PARTICLES = frozenset(
-    "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等はがをにのとでもへや"
+    "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等如所最はがをにのとでもへや"
 )
 """Of Chinese and Japanese: no name or noun has them."""
+NOTED = 5
+"""A word of so many letters with a capital is one with a footnote's number rather than a name that ends with one."""
 MIN_LETTERS = 4
 """Of a plain word that people search by."""
 _RUN = re.compile(f"[{CHARACTER_SCRIPTS}]{{2,}}")
@@ -118,8 +120,9 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
             yield Term(text, "name", match.start(1) + match.group(1).index(text))
     for match in re.finditer(r"\S+", sentence):
         word = match.group().strip(EDGES)
-        # The number of a footnote is no part of a word: use98.
-        is_noted = word.rstrip("0123456789") in around.in_lower_case
+        # The number of a footnote is no part of a word: use98, Protanopia9.
+        plain = word.rstrip("0123456789")
+        is_noted = word != plain and (plain in around.in_lower_case or (plain.istitle() and len(plain) >= NOTED))
         if word and IDENTIFIER.fullmatch(word) and not _RUN.search(word) and not is_noted:
             yield Term(word, "identifier", match.start() + match.group().index(word))
     yield from _names(sentence, around)
@@ -127,9 +130,11 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
 
 
 def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
-    """Runs of words with capitals, with particles such as "von" between them; in German they may be any nouns."""
-    if around.language is None or around.language in CAPITALISED:
+    """Runs of words with capitals, with particles such as "von" between them. In German, where any noun has one, two
+    or more words without particles, none of which opens its sentence."""
+    if around.language is None:
         return
+    is_capitalised = around.language in CAPITALISED
     without = stop_words(around.language)
     runs: list[list[re.Match[str]]] = [[]]
     for match in _WORD.finditer(sentence):
@@ -139,21 +144,30 @@ def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
             len(word) > 1
             and word[0].isupper()
             and word.casefold() not in without
-            and not (opens and word.casefold() in around.in_lower_case)
+            and not (opens and (is_capitalised or word.casefold() in around.in_lower_case))
         )
         goes_on = runs[-1] and sentence[runs[-1][-1].end() : match.start()] in (" ", "' ", "’ ")
-        if runs[-1] and not (goes_on and (is_named or word in PARTICLES)):
+        if runs[-1] and not (goes_on and (is_named or (word in PARTICLES and not is_capitalised))):
             runs.append([])
         if is_named or runs[-1]:
             runs[-1].append(match)
     for run in runs:
         while run and run[-1].group() in PARTICLES:
             run.pop()
-        if 1 < len(run) <= MAX_NAME_WORDS or (len(run) == 1 and _is_name(sentence, run[0], around)):
+        is_name = len(run) == 1 and not is_capitalised and _is_name(sentence, run[0], around)
+        if 1 < len(run) <= MAX_NAME_WORDS or is_name:
             text = _POSSESSIVE.sub("", sentence[run[0].start() : run[-1].end()])
-            # What is torn at an abbreviation is no name.
-            if not re.match(r"\. [^\W\d_]", sentence[run[-1].end() :]):
+            # What is torn at an abbreviation is no name, nor what goes on: "No Child Left Behind".
+            before, after = sentence[: run[0].start()], sentence[run[-1].end() :]
+            if not re.match(r"\. [^\W\d_]", after) and not _goes_on(before, after):
                 yield Term(text, "name", run[0].start())
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a word with a capital stands beside a name, though no name begins or ends with such a word alone."""
+    following = re.match(r" ([^\W\d_]\w*)", after)
+    leading = re.search(r"(?<=\w[ ,])([^\W\d_]\w*) $", before)
+    return any(word is not None and word.group(1)[0].isupper() for word in (following, leading))
 
 
 def _is_name(sentence: str, word: re.Match[str], around: Surroundings) -> bool:

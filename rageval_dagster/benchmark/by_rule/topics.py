@@ -14,6 +14,8 @@ from rageval_dagster.text import is_character
 
 MAX_WORDS = 8
 MAX_CHARACTERS = 80
+MAX_DIGITS = 2
+"""Of a chapter's number without a point behind it."""
 _LABEL = re.compile(r"(?:[A-Z]{3,} |TO |IN ){1,3}(?=[A-Z][a-z])")
 SPOKEN = 0.5
 """The share of a heading's words that its passage says, or of a file name's that its document says."""
@@ -55,7 +57,8 @@ def document_topic(passage: Passage, facts: CorpusFacts) -> Topic | None:
 def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
     chunk, language = passage.chunk, passage.language
     title, documents = facts.titles.get(chunk.document_id, ("", 1))
-    spoken = facts.spoken.get(chunk.document_id, frozenset())
+    # A chunk that is all that is known of its document speaks for it.
+    spoken = facts.spoken.get(chunk.document_id, frozenset()) if chunk.has_document else frozenset(passage.words)
     name = _within_a_sentence(title, passage)
     # What is all in capitals is more often a page's header, and one word may be anything: "Overview".
     is_long = " " in name or is_character(name[:1])
@@ -86,6 +89,10 @@ def _within_a_sentence(heading: str, passage: Passage) -> str:
     if label and not any(label.group().strip() in sentence.text for sentence, *_ in passage.sentences):
         topic = topic[label.end() :]
     first, _, rest = topic.partition(" ")
+    # "7 Miscellanea" of a list of contents, unlike "12 Angry Men", which the passage says.
+    if len(first) <= MAX_DIGITS and first.isdigit() and rest and topic.casefold() not in _text(passage).casefold():
+        topic = rest
+        first, _, rest = topic.partition(" ")
     topic = f"{first.lower()} {rest}" if rest and first in {"A", "An", "The"} else topic
     if " " not in topic:
         return topic

@@ -177,7 +177,7 @@ def test_files_are_read_in_a_process_of_a_dagster_run(project: Project, folder: 
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "STEP_SUCCESS" in ended.stderr
+    assert open_store(project.settings).has("acme")  # Dagster may lose the last lines of what it captures
 
 
 def test_rageval_s_own_files_are_no_documents(project: Project, run: Run) -> None:

@@ -14,7 +14,7 @@ from dagster import DagsterRunStatus as Status
 
 from rageval_dagster.cli import main
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.resources import lease
+from rageval_dagster.storage import leases
 from rageval_dagster.storage.clients import observe_probe
 from rageval_dagster.storage.database import open_database
 from rageval_dagster.storage.tables import clients
@@ -104,12 +104,12 @@ def test_the_command_line_waits_for_the_daemons_run_and_never_works_beside_it(
             wait_for("the daemon's run to be in the middle", held.asked.is_set)
             [first] = instance.get_runs()
             with monkeypatch.context() as impatient:
-                impatient.setattr(lease, "WAIT_S", 2.0)
+                impatient.setattr(leases, "WAIT_S", 2.0)
                 impatient.setattr(sys, "argv", command)
                 with pytest.raises(SystemExit) as ended:
                     main()
             assert ended.value.code == 2
-            [said] = [line for line in capfd.readouterr().err.splitlines() if "is being worked on" in line]
+            *_, said = [line for line in capfd.readouterr().err.splitlines() if "is being worked on" in line]
             assert f"run {first.run_id}; wait for it to end" in said
 
             patient = subprocess.Popen(

@@ -57,6 +57,7 @@ def ingest(
     if report.added or report.removed:
         ensure_client(db, client)
         observe_probe(db, client, open_store(settings).probe(client))
+        note(db, client)  # the probe of a server is its number of chunks, which may be as before
     return report, meant if report.added else None
 
 

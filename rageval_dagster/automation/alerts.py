@@ -18,7 +18,7 @@ from rageval_dagster.corpus.names import partition_key
 from rageval_dagster.errors import DatasetError, RagevalError
 from rageval_dagster.gate.incidents import EndedRun, Freshness
 from rageval_dagster.resources import HistoryDatabase
-from rageval_dagster.resources.lease import end_dead_run
+from rageval_dagster.resources.lease import BUSY_TAG, end_dead_run
 from rageval_dagster.resources.textless import without_texts
 from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
@@ -28,6 +28,8 @@ INTERVAL_S = 60
 OVERLAP = timedelta(seconds=60)
 """Runs that ended so long before the last look are looked at again: clocks and transactions are not exact."""
 
+MOST_BUSY = 10
+"""Runs of a client that ended last: so many may have found it busy before what the others came to is not seen."""
 FAILED_TAG = "rageval/failed_at"
 """The step in which a run failed, at the head of its page in Dagster."""
 
@@ -202,8 +204,9 @@ def _newest_ended(instance: dg.DagsterInstance, client_id: str) -> EndedRun | No
         record
         for job in (EVALUATION_JOB, BENCHMARK_JOB)
         for record in instance.get_run_records(
-            dg.RunsFilter(job_name=job, tags=tags, statuses=_ENDED), limit=1, order_by="end_time"
+            dg.RunsFilter(job_name=job, tags=tags, statuses=_ENDED), limit=MOST_BUSY, order_by="end_time"
         )
+        if BUSY_TAG not in record.dagster_run.tags
     ]
     if not records:
         return None

@@ -281,7 +281,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         asked[:-1] = [fitting(question) for question in asked[:-1]]
         asked[-1:] = [fitting(question, WIDTH - len(rest)) + rest for question in asked[-1:]]
         lines += [f"{told}{':' if examples else '.'}", *asked]
-    return [fitting(line) if line.startswith("  ") else cell(line) for line in [*lines, *steps]]
+    return [cell(line) for line in [*lines, *steps]]
 
 
 def _figures(own: Settings, found: "Found") -> Iterator[str]:

@@ -28,6 +28,8 @@ MOST_LOST = 0.2
 MOST_METRICS = 5
 MOST_DOCUMENTS = 3
 """So many documents are named, where questions lost their evidence."""
+MOSTLY = 0.5
+"""Of a store's passages; with fewer that belong to no document, what is gone are documents."""
 
 LEFT_DOCUMENTS = "its quote left the documents"
 
@@ -70,8 +72,8 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     missing = _removed_documents(db, good, now)
     if not lacking and not retired and not missing:  # as on most nights, which need not read the others' scores
         return None
-    unnamed = any(corpus_storage.iter_manifest(db, now.client_id, page_size=1, without_document=True))
-    # Where the store names no documents, a passage that was edited may have got another id.
+    # Where the store mostly names no documents, a passage that was edited may have got another id.
+    unnamed = corpus_storage.unnamed_share(db, now.client_id) > MOSTLY
     missing = set[str]() if unnamed else missing
     had, _ = _by_evidence(db, good)
     accepted = had if good.id == baseline.id else _by_evidence(db, baseline)[0]
@@ -89,7 +91,8 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     why = _what_became_of(len(removed), len(edited), unnamed)
     of = f"{len(lost)} of {plural(len(had), 'question')}" if lost else "no question"
     said = f"{why}; {of} lost {'their' if len(lost) > 1 else 'its'} evidence"
-    decides = len(lost) >= max(MOST_LOST * len(had), 2)
+    before = corpus_storage.document_count(db, now.client_id) + len(missing)
+    decides = len(lost) >= max(MOST_LOST * len(had), 2) or len(missing) >= max(MOST_LOST * before, 2)
     shown = tuple([*removed, *edited][:MOST_DOCUMENTS])
     return Change(LOST_EVIDENCE if decides else GONE, said, worse=len(lost) or None, documents=shown)
 

@@ -91,9 +91,14 @@ def is_found(drift: Drift, decision: Decision, alpha: float, looks: int) -> bool
     return drift.p_value <= alpha / looks
 
 
-def less_drift(difference: float, low: float, high: float, drift: Drift) -> OfSystem:
-    """A metric's change, with its 95 % interval, less the drift on old answers, as if new ones were judged alike."""
-    rest, half = difference - drift.shift, math.hypot((high - low) / 2.0, (drift.high - drift.low) / 2.0)
+def less_drift(difference: float, low: float, high: float, drift: Drift, new: float = 1.0) -> OfSystem:
+    """A metric's change, with its 95 % interval, less the drift on old answers, as if new ones were judged alike.
+
+    Args:
+        new: the share of answers, in [0, 1], that are not those of the reference. The others kept their scores, which
+            no drift has touched.
+    """
+    rest, half = difference - new * drift.shift, math.hypot((high - low) / 2.0, new * (drift.high - drift.low) / 2.0)
     return OfSystem(rest, rest - half, rest + half)
 
 
@@ -132,8 +137,8 @@ def check_judges(
 
     Where a metric has `fallen`, up to 200 answers of the reference, labelled or not; else up to 60 labelled answers of
     earlier evaluations, those scored first before others. Only where the run of the last evaluation asked the judge,
-    once an evaluation, and only answers that the metric's present version scored. `tools` are to read no cache. A judge
-    that fails is told by `warn`.
+    and only answers that the metric's present version scored; what it scored anew once an evaluation it is not asked
+    again. `tools` are to read no cache. A judge that fails is told by `warn`.
     """
     evaluation = history.evaluations[-1]
     judged = {name: each.summary for name, each in measured.items() if is_by_model(name)}
@@ -143,25 +148,24 @@ def check_judges(
     done = label_storage.newest_judge_checks(db, [evaluation.id])
     by_id = {metric.id: metric for metric in metrics}
     for name in sorted(checked & by_id.keys()):
-        already = done[name].scores.keys() if name in done else ()
+        known = done[name].scores if name in done else {}
         if name in fallen:
             old = _of_reference(db, history, measured[name])
-            if len(old.keys() - already) <= len(old) // 2:
-                continue
-        elif already:
+        elif known:
             continue
         else:
             old = _labelled(db, history, judged[name])
-        if len(old) < LEAST_QUESTIONS:
+        asked = {result_id: each for result_id, each in old.items() if result_id not in known}
+        if len(old) < LEAST_QUESTIONS or not asked:
             continue
         try:
-            outcomes = compute_scores([by_id[name]], [result for _, _, result in old.values()], tools())[name]
+            outcomes = compute_scores([by_id[name]], [result for _, _, result in asked.values()], tools())[name]
         except RagevalError as error:
             warn(f"whether the judge has changed could not be checked: {error}")
             return
-        scores = {
+        scores = {result_id: known[result_id] for result_id in old if result_id in known} | {
             result_id: (item_id, then, outcome.value)
-            for (result_id, (item_id, then, _)), outcome in zip(old.items(), outcomes, strict=True)
+            for (result_id, (item_id, then, _)), outcome in zip(asked.items(), outcomes, strict=True)
             if outcome.value is not None
         }
         if len(scores) < LEAST_QUESTIONS:  # which says nothing: what an earlier check found still stands

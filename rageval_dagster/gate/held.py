@@ -118,12 +118,17 @@ class Held:
         drift = self.drifted.get(row.metric_id)
         if drift is None or row.difference is None or row.ci_low is None or row.ci_high is None:
             return row
-        rest, labelled = less_drift(row.difference, row.ci_low, row.ci_high, drift), self._by_labels(row)
+        new, shared = self._new_answers(row.metric_id)
+        if not new:  # kept scores are no doing of the judge
+            return row
+        rest = less_drift(row.difference, row.ci_low, row.ci_high, drift, new / shared)
+        labelled = self._by_labels(row)
         found, how = (
             (rest, "if it judges new answers alike") if labelled is None else (labelled, "by labels of both runs")
         )
         left = f"{found.difference:+z.3f} [{found.low:+z.3f}, {found.high:+z.3f}]"
-        said = f"the judge moved the same answers by {drift.shift:+z.3f}; without that {left}, {how}"
+        touched = "" if new == shared else f", which touches {new} of {plural(shared, 'answer')}"
+        said = f"the judge moved the same answers by {drift.shift:+z.3f}{touched}; without that {left}, {how}"
         decision = decided(row.decision, rest, labelled, self.spec.tolerance)
         return replace(
             row,
@@ -133,6 +138,12 @@ class Held:
             # What decided before decides no more.
             remark="; ".join(filter(None, [said, row.remark if decision == row.decision else None])),
         )
+
+    def _new_answers(self, metric_id: str) -> tuple[int, int]:
+        """Of the questions that a metric shares with the reference: how many have another result now; and all."""
+        nights = self.measured[metric_id].nights
+        shared = nights[0].keys() & nights[-1].keys()
+        return sum(self._results.get(key) != self._results_then.get(key) for key in shared), len(shared)
 
     def _by_labels(self, row: MetricComparison) -> OfSystem | None:
         """The change of a metric by what people said of both evaluations' answers, which one version of it scored."""
@@ -187,8 +198,16 @@ class Held:
     @cached_property
     def _results(self) -> dict[str, str | None]:
         """{question: the result that it has now}."""
-        asked = self.history.asked[self.pair.now.dataset_id]
-        return {asked[row.item_id].key: row.result_id for row in result_storage.run_items(self.db, self.pair.now.id)}
+        return self._results_of(self.pair.now)
+
+    @cached_property
+    def _results_then(self) -> dict[str, str | None]:
+        """{question: the result that it had in the reference}."""
+        return self._results_of(self.pair.before)
+
+    def _results_of(self, evaluation: Evaluation) -> dict[str, str | None]:
+        asked = self.history.asked[evaluation.dataset_id]
+        return {asked[row.item_id].key: row.result_id for row in result_storage.run_items(self.db, evaluation.id)}
 
     def _compared(self, name: str, gated: bool) -> MetricComparison:
         pair = self.pair

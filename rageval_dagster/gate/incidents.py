@@ -30,6 +30,8 @@ from rageval_dagster.storage.standing import (
 _OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence", "judge_drift")
 OPENED_BY = "opened_by"
 """Where the details of an open incident say which evaluation it was opened for, if they are of a newer one."""
+_BY_BASELINE = ("regression", "lost_evidence", "judge_drift")
+"""What is so only against a baseline."""
 _COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "n_shared")
 
 Reason = Literal["recovered", "accepted", "not_watched"]
@@ -107,9 +109,11 @@ def review(db: Database, settings: Settings, client_ids: Collection[str], now: d
     ended = [
         (incident, over)
         for incident in known
-        if incident.open_key not in holding and (over := _over(incident, current, datasets)) is not None
+        if (over := _over(incident, incident.open_key in holding, current, datasets)) is not None
     ]
     incident_storage.close_all(db, ended, now)
+    over_ids = {incident.id for incident, _ in ended}
+    known = [incident for incident in known if incident.id not in over_ids]
     _update(db, findings, known)
     _open_new(db, findings, known, now)
 
@@ -229,11 +233,20 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
 
 def _over(
     incident: Incident,
+    holds: bool,
     current: Mapping[tuple[str, str, str], Standing],
     datasets: Mapping[tuple[str, str], DatasetVerdict],
 ) -> dict[str, Any] | None:
-    """What ended an incident whose condition does not hold; None where it was not looked at this time."""
+    """What ended an incident; None where nothing did, or where it was not looked at this time.
+
+    One whose condition `holds` ended where its evaluation was accepted since: what is so now is news.
+    """
     details = incident.details
+    if holds:
+        found = current.get((incident.client_id, details.get("dataset", ""), details.get("system", "")))
+        if incident.kind not in _BY_BASELINE or found is None or not _is_accepted(incident, found):
+            return None
+        return _because("accepted", evaluation_id=found.baseline_id)
     if incident.kind == "benchmark":
         dataset = datasets.get((incident.client_id, details["dataset"]))
         return _because("recovered", dataset_id=dataset.dataset_id) if dataset else _because("not_watched")
@@ -246,10 +259,9 @@ def _over(
         return _because("recovered", evaluation_id=found.id)
     if found.verdict not in ("first", "passed"):
         return None  # what is unclear is no recovery
-    accepted_since = (found.baseline_id or 0) >= (_opened_by(incident) or found.id + 1)
-    if found.verdict == "first" or accepted_since:
+    if found.verdict == "first" or _is_accepted(incident, found):
         return _because("accepted", evaluation_id=found.id)
-    if incident.kind in ("lost_evidence", "judge_drift"):
+    if incident.kind != "regression":
         return _because("recovered", evaluation_id=found.id)
     row = next((row for row in found.gated if row.metric_id == details["metric"]), None)
     if row is None:
@@ -257,6 +269,12 @@ def _over(
     return _because(
         "recovered", evaluation_id=found.id, verdict=found.verdict, baseline_mean=row.baseline_mean, mean=row.mean
     )
+
+
+def _is_accepted(incident: Incident, found: Standing) -> bool:
+    """Whether the baseline is the evaluation that an incident was opened for, or a later one."""
+    opened_by = _opened_by(incident)
+    return opened_by is not None and found.id > opened_by and (found.baseline_id or 0) >= opened_by
 
 
 def _opened_by(incident: Incident) -> int | None:

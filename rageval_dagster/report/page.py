@@ -36,7 +36,7 @@ _SAID: dict[Trouble, str] = {
     "errors": "Could not be scored",
     "failed_run": "Last run failed",
     "benchmark": "Benchmark breaks its rules",
-    "lost_evidence": "Questions lost their evidence",
+    "lost_evidence": "Documents or evidence are gone",
     "judge_drift": "Judge changed",
     "stale": "Not evaluated for too long",
 }

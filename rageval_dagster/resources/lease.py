@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from rageval_dagster.errors import LeaseHeldError
 from rageval_dagster.resources.database import HistoryDatabase
 from rageval_dagster.resources.tracing import run_span
 from rageval_dagster.settings import load_settings
@@ -13,6 +14,20 @@ TEXT_WARNING = (
     "RAGEVAL_TEXT_IN_DAGSTER is true: messages of errors may bring texts of documents into Dagster's event log, from "
     "which they cannot be deleted client by client"
 )
+
+
+BUSY_TAG = "rageval/client_was_busy"
+"""Of a run that began while another one worked on its client, and did nothing: no failure of the client's."""
+
+
+@contextmanager
+def _told_as_busy(instance: dg.DagsterInstance | None, run_id: str) -> Iterator[None]:
+    try:
+        yield
+    except LeaseHeldError:
+        if instance is not None:
+            instance.add_run_tags(run_id, {BUSY_TAG: "true"})
+        raise
 
 
 def end_dead_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
@@ -52,7 +67,10 @@ class ClientLease(dg.ConfigurableResource):
         ensure_client(db, client_id)
         log = context.log
         waiting = (lambda _: None) if log is None else log.warning
-        with keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S, waiting=waiting) as lease:
+        with (
+            _told_as_busy(context.instance, context.run.run_id),
+            keep_lease(db, client_id, lease_holder(f"run {context.run_id}"), wait_s=WAIT_S, waiting=waiting) as lease,
+        ):
             dead = run_of(lease.taken_from) if lease.taken_from else None
             if context.instance is not None and dead is not None:
                 end_dead_run(context.instance, dead)

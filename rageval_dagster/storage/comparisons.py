@@ -243,8 +243,13 @@ def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int,
 
 
 def last_good(db: Database, evaluation: Evaluation) -> int | None:
-    """The newest complete evaluation before this one, of its dataset's name and system, that was found to be good."""
-    return _newest_before(db, evaluation, evaluation_runs.c.verdict.in_(["first", "passed"]))
+    """The newest complete evaluation before this one, of its dataset's name and system, that was found to be good.
+
+    One that returned another client's passages was not, whatever its scores.
+    """
+    runs = evaluation_runs.c
+    clean = sa.func.coalesce(runs.foreign_chunks, 0) == 0
+    return _newest_before(db, evaluation, runs.verdict.in_(["first", "passed"]) & clean)
 
 
 def since_when(db: Database, evaluation: Evaluation, verdict: Verdict) -> datetime | None:

@@ -202,6 +202,25 @@ def iter_manifest(
         yield [ManifestEntry(*row) for row in rows]
 
 
+def document_count(db: Database, client_id: str) -> int:
+    """How many documents a client has; a chunk whose document the store does not name is one itself."""
+    chunks = corpus_chunks.c
+    query = sa.select(sa.func.count(sa.distinct(chunks.document_key))).where(chunks.client_id == client_id)
+    [count] = db.scalars(query)
+    return int(count)
+
+
+def unnamed_share(db: Database, client_id: str) -> float:
+    """The share in [0, 1] of a client's chunks whose document the store does not name; 0 without chunks."""
+    unnamed = sa.case((corpus_chunks.c.document_id == corpus_chunks.c.chunk_id, 1), else_=0)
+    [row] = db.rows(
+        sa.select(sa.func.count().label("all"), sa.func.sum(unnamed).label("unnamed")).where(
+            corpus_chunks.c.client_id == client_id
+        )
+    )
+    return int(row.unnamed) / int(row.all) if row.all else 0.0
+
+
 def iter_contents(db: Database, client_id: str) -> Iterator[Sequence[sa.Row[Any]]]:
     """Of every chunk its key, document id, page, position, hashes of text and vector, time of adding, title; by key."""
     names = ("chunk_key", "document_id", "page", "position", "text_hash", "vector_hash", "added_at", "title")

@@ -24,7 +24,7 @@ _OPENED: dict[Kind, str] = {
     "errors": "Many questions failed",
     "benchmark": "A benchmark fails its rules",
     "failed_run": "A run failed",
-    "lost_evidence": "Questions lost their evidence",
+    "lost_evidence": "Documents or evidence are gone",
     "judge_drift": "The judge has changed",
     "stale": "Not evaluated for too long",
 }
@@ -34,7 +34,7 @@ _RECOVERED: dict[Kind, str] = {
     "errors": "Questions no longer fail",
     "benchmark": "The benchmark keeps its rules again",
     "failed_run": "Runs succeed again",
-    "lost_evidence": "Questions have their evidence again",
+    "lost_evidence": "Documents and evidence are there again",
     "judge_drift": "The judge scores as before",
     "stale": "Evaluated again",
 }

@@ -1,7 +1,7 @@
 """Histories of evaluations at the gate: complete ones with given reciprocal ranks, held against their baseline."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from rageval_dagster.evaluation.summary import EvaluationReport, report_of
@@ -38,16 +38,19 @@ def evaluated(
     version: str = "1",
     items: Sequence[Item] = (),
     results_of: str = "",
+    kept: Collection[str] = (),
     **versions: str | bool | None,
 ) -> EvaluationReport:
     """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error; nan:
     undefined, since no document holds its evidence.
 
-    It reuses the results of the trigger `results_of`, where one is given. `versions` are other ones for `open_run`.
+    It reuses the results of the trigger `results_of`, where one is given, of the items `kept` or of all. `versions` are
+    other ones for `open_run`.
     """
     evaluation = open_run(db, dataset, trigger, **{"reference": False, **versions})  # pyright: ignore[reportArgumentType]
     items = [item for item in items or ITEMS if item.item_id in values]
-    retrievals = [retrieval_of(item, salt=results_of or trigger) for item in items]
+    reused = {item.item_id for item in items if results_of and (not kept or item.item_id in kept)}
+    retrievals = [retrieval_of(item, salt=results_of if item.item_id in reused else trigger) for item in items]
     keys = {item.item_id: retrieval_key(evaluation, item.item_id) for item in items}
     result_storage.save_retrievals(db, evaluation.id, [(each, keys[each.item_id]) for each in retrievals])
     results = [result_of(each) for each in retrievals]

@@ -33,10 +33,19 @@ BEFORE = [BAD if number % 5 == 0 else GOOD for number in range(80)]
 ONLY = replace(SPEC, metrics=(FAITHFULNESS,))
 
 
-def night(db: Database, dataset: Dataset, trigger: str, scores: Sequence[float], moved: float | None = None) -> Judged:
-    """A run in which every answer is new, at the gate. The judge scores old answers by so much `moved`; None: the run
-    did not ask it, and who asked it now would be told of an error."""
-    evaluation = evaluated(db, dataset, trigger, {item.item_id: 1.0 for item in ITEMS}, items=ITEMS).evaluation
+def night(
+    db: Database,
+    dataset: Dataset,
+    trigger: str,
+    scores: Sequence[float],
+    moved: float | None = None,
+    new: int = len(ITEMS),
+) -> Judged:
+    """A run in which so many answers are `new`, at the gate; the others are those of the run "n1". The judge scores old
+    answers by so much `moved`; None: the run did not ask it, and who asked it now would be told of an error."""
+    kept, known = [item.item_id for item in ITEMS[new:]], {item.item_id: 1.0 for item in ITEMS}
+    of = "n1" if kept else ""
+    evaluation = evaluated(db, dataset, trigger, known, items=ITEMS, results_of=of, kept=kept).evaluation
     by_item = dict(zip((item.item_id for item in ITEMS), scores, strict=True))
     rows = result_storage.run_items(db, evaluation.id)
     outcomes = [(row.result_id or "", FAITHFULNESS, "1", Outcome.scored(by_item[row.item_id])) for row in rows]
@@ -179,3 +188,15 @@ def test_a_judge_that_stays_changes_no_verdict(db: Database, moved: float | None
     label(db, night(db, dataset, "n1", BEFORE), truth_before)
     judged = night(db, dataset, "n2", BEFORE, moved=moved)
     assert (judged.judgement.verdict, judged.judgement.changes) == ("passed", ())
+
+
+def test_a_judge_that_changed_has_moved_only_answers_that_are_new(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before)
+    # Five new answers could hide a fall of .006 in all, which is tolerated.
+    kinder = night(db, dataset, "n2", BEFORE, moved=0.1, new=5)
+    assert kinder.judgement.verdict == "passed"
+    assert "which touches 5 of 80 answers" in (kinder.gated[0].remark or "")
+    assert [each.what for each in kinder.judgement.changes] == ["judge_drift"]
+    fallen = [max(score - 0.7, 0.0) if number < 25 else score for number, score in enumerate(BEFORE)]
+    assert night(db, dataset, "n3", fallen, moved=-0.1, new=25).judgement.verdict == "regressed"

@@ -398,5 +398,28 @@ def test_documents_that_are_gone_are_told_whatever_the_verdict(
     assert shown["human/lost documents"] == f"{said}: {', '.join(away[:3])}"
 
 
+@pytest.mark.parametrize(
+    ("gone", "nameless", "verdict"),
+    [(20, 0, "unclear"), (10, 0, "passed"), (10, 1, "passed"), (40, 1, "unclear"), (10, 150, "passed")],
+)
+def test_a_fifth_of_the_documents_does_not_go_unseen_though_no_question_is_about_them(
+    db: Database, gone: int, nameless: int, verdict: str
+) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    asked = [manifest_entry(f"doc-{n}", f"c-doc-{n}", utc_now()) for n in range(60)]
+    others = [manifest_entry(f"other-{n}", f"c-other-{n}", utc_now()) for n in range(40)]
+    # Of a store that mostly names no documents nobody can say what is gone.
+    lonely = [manifest_entry(f"lonely-{n}", f"lonely-{n}", utc_now()) for n in range(nameless)]
+    upsert_manifest(db, "acme", [*asked, *others, *lonely])
+    held(db, evaluated(db, dataset, "command:1", without_evidence(0)))
+    delete_manifest(db, "acme", [digest(f"c-other-{n}") for n in range(gone)])
+    for night in ("command:2", "command:3"):  # and not forgotten the night after
+        [judged] = held(db, evaluated(db, dataset, night, without_evidence(0), corpus="corpus-2"))
+        assert judged.judgement.verdict == verdict
+        told = [each.detail for each in judged.judgement.changes if each.what in ("gone", "evidence")]
+        said = [f"{gone} documents are gone; no question lost its evidence"]
+        assert told == ([] if nameless > 50 or (verdict == "passed" and night == "command:3") else said)
+
+
 def _lost(lost: int) -> list[tuple[str, float | None]]:
     return list(without_evidence(lost).items())

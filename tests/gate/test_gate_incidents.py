@@ -119,6 +119,22 @@ def test_an_open_incident_names_the_newest_evaluation_and_its_cause(db: Database
     assert last_reason(db) == "accepted"
 
 
+def test_a_regression_against_what_was_accepted_meanwhile_is_news(db: Database, settings: Settings) -> None:
+    from rageval_dagster.gate.baselines import accept
+
+    fell = evaluate(db, verdict="regressed", regressed=[MRR])
+    seen(db, settings)
+    accept(db, get_evaluation(db, fell.id), "ann")
+    again = evaluate(db, verdict="regressed", regressed=[HIT_RATE])
+    save_judgement(db, again.id, Judgement("regressed", fell.id, (), ()))
+    seen(db, settings)
+    assert [(each.evaluation_id, each.closed_at is None) for each in everything(db)] == [
+        (fell.id, False),
+        (again.id, True),
+    ]
+    assert last_reason(db) == "accepted"
+
+
 def test_a_system_that_fails_otherwise_than_before_is_told_by_its_newest_reason(
     db: Database, settings: Settings
 ) -> None:

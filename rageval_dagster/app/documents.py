@@ -11,7 +11,7 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.clients import ensure_client, list_clients, observe_probe
+from rageval_dagster.storage.clients import ensure_client, get_client, list_clients, observe_probe
 from rageval_dagster.storage.clients import notify as note
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import left_alone
@@ -56,8 +56,9 @@ def ingest(
         )
     if report.added or report.removed:
         ensure_client(db, client)
-        observe_probe(db, client, open_store(settings).probe(client))
-        note(db, client)  # the probe of a server is its number of chunks, which may be as before
+        # The probe of a server is its number of chunks, which may be as before: what was told is counted, too.
+        note(db, client)
+        observe_probe(db, client, open_store(settings).probe(client), get_client(db, client).notified_at)
     return report, meant if report.added else None
 
 

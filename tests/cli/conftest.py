@@ -1,4 +1,4 @@
-"""The command as a function."""
+"""The command as a function, and a Chroma server."""
 
 import sys
 
@@ -6,6 +6,9 @@ import pytest
 
 from rageval_dagster.cli import main
 from tests.cli.running import Ended, Run
+from tests.corpus.conftest import chroma_server
+
+__all__ = ["chroma_server"]
 
 
 @pytest.fixture

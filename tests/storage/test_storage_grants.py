@@ -30,6 +30,7 @@ ROLES = ("rageval_owner", "rageval_writer", "rageval_reader")
 
 # Columns of long texts that hold names, ids and versions; all others hold what only their owner may read.
 NAMES = {
+    "changes",  # names and counts, in a shape that reports read
     *("category", "chunk_id", "document_id", "probe", "lease_holder", "generator", "created_by", "model"),
     *("corpus_version", "index_version", "dataset_version", "system_version", "judge_version", "dagster_run_id"),
     "system_declared",

@@ -20,11 +20,13 @@ from rageval_dagster.text import named, plural
 
 UNVERSIONED = "it declares no version, and may have changed"
 LOST_EVIDENCE = "evidence"
-"""What a change is called by which so many questions lost their evidence that the run cannot pass."""
+"""What a change is called by which so many questions lost their evidence, or so many documents are gone, that the run
+cannot pass."""
 GONE = "gone"
-"""What it is called where fewer did, or none, and documents are gone: it is told, and decides nothing."""
+"""What it is called where fewer did or are: it is told, and decides nothing."""
 MOST_LOST = 0.2
-"""Of the questions that had evidence: where as many or more lost it, what is left tells too little."""
+"""Of the questions that had evidence, or of the documents: where as many or more are lost, what is left tells too
+little."""
 MOST_METRICS = 5
 MOST_DOCUMENTS = 3
 """So many documents are named, where questions lost their evidence."""
@@ -118,7 +120,7 @@ def _what_became_of(removed: int, edited: int, unnamed: bool) -> str:
 
 
 def lost_in(changes: Iterable[Change]) -> str | None:
-    """That so many questions lost their evidence that the run cannot pass, as a clause; None where they did not."""
+    """That so much was lost that the run cannot pass, as a clause; None where it was not."""
     return next((each.detail for each in changes if each.what == LOST_EVIDENCE), None)
 
 

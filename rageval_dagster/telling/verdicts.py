@@ -73,7 +73,7 @@ class Verdict:
 
     @property
     def lost_evidence(self) -> str | None:
-        """That many questions lost their evidence, by which it is no pass, as a clause; None where they did not."""
+        """That so much was lost, of evidence or documents, that it is no pass, as a clause; None where it was not."""
         return lost_in(self.judged.judgement.changes)
 
     @property

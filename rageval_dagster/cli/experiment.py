@@ -153,7 +153,7 @@ def _print(summary: dict[str, Any], as_json: bool) -> None:
         print()
     print(cell(verdict(summary)))
     if summary["estimate"] is not None:
-        print(f"On questions that no choice was made by, the best has {_told(summary['estimate'])}.")
+        print(f"On the held-out questions, which only finalists were asked, the best has {_told(summary['estimate'])}.")
     if summary["recommended"] is not None:
         print(f"To use it: rageval experiment apply {summary['experiment']}")
 

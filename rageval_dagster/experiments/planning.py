@@ -2,8 +2,10 @@
 
 Few configurations are asked many questions, all in the same seeded order, so that every comparison is paired. The
 first ones fill the space; later ones are those that Optuna proposes and the surrogate finds most promising. One that is
-surely worse than the best is asked nothing more. A third of the questions takes no part in choosing: when the
-recommendation stands, the finalists are asked those, which tells how good they are without the luck of being chosen.
+surely worse than the best is asked nothing more. A third of the questions is held out: only the finalists, at most
+eight, are asked those, once they stand. The best of them by all questions is recommended. Its estimate is of the
+held-out questions alone: there, the luck of being the best of many is gone. That they had a part in which of eight is
+the best, its interval allows for.
 """
 
 import math
@@ -37,7 +39,7 @@ LEAST_HELD_OUT = 30
 """With fewer held-out questions there is no estimate, so none are held out."""
 HELD_OUT_BUDGET = 1 / 3
 """Of the budget at most as much is kept for them."""
-FINALISTS = 4
+FINALISTS = 8
 TARGET = 10
 """Configurations are asked so many questions that the budget lasts for at least so many configurations."""
 LEAST_STEP = 10
@@ -80,10 +82,10 @@ class Trial:
 class SearchResult:
     """What a search found.
 
-    `best` is the recommended configuration, chosen before any held-out question was asked; None where nothing was
-    scored. `tied` holds it and every other that is within the tolerance of it or not surely worse. `estimate` is the
-    mean of the best with its 95 % interval, from at least 30 held-out questions, else None. `winner` is whether the
-    best is surely better than every other configuration that was tried. `evaluations` counts the questions asked.
+    `best` is the recommended configuration; None where nothing was scored. `tied` holds it and every other that is
+    within the tolerance of it or not surely worse. `estimate` is the mean of the best from at least 30 held-out
+    questions, else None; its interval holds in 95 %, whichever finalist is the best. `winner` is whether the best is
+    surely better than every other configuration that was tried. `evaluations` counts the questions asked.
     """
 
     best: Configuration | None
@@ -256,7 +258,7 @@ class Plan:
         return SearchResult(
             best=self._space.all[best],
             tied=[self._space.all[number] for number in (best, *tied)],
-            estimate=self._interval(best, 1 - ALPHA) if enough else None,
+            estimate=intervals[best] if enough else None,
             evaluations=self._spent(),
             trials=trials,
             winner=bool(others) and len(worse) == len(others),
@@ -291,6 +293,7 @@ class Plan:
         room = (self._budget - self._spent()) // len(self._held) if self._held else 0
         ranked = sorted(running, key=lambda number: (number != best, -self._posterior.mean[number], number))
         self._finalists = ranked[: min(room, FINALISTS)]
+        self._stretches.append(slice(len(self._choosing), len(self._choosing) + len(self._held)))
         return [self._batch(number, self._held) for number in self._finalists]
 
     def _new(self, affordable: int) -> list[int]:
@@ -404,20 +407,15 @@ class Plan:
         import numpy as np
 
         tried = self._tried()
-        scores = np.array([self._table[number][: len(self._choosing)] for number in tried])
-        return self._surrogate.fit(tried, scores, self._stretches, self._clusters(self._choosing))
+        scores = np.array([self._table[number] for number in tried])
+        return self._surrogate.fit(tried, scores, self._stretches, self._clusters(self._choosing + self._held))
 
     def _recommended(self) -> int | None:
-        """The best that was tried; once the finalists stand it is the first of them, whatever their scores say."""
-        standing = [number for number in self._finalists or () if number not in self._excluded]
-        if standing:
-            return standing[0]
+        """The best that was tried, by all that was told; once the finalists stand, the best of them."""
         mean = self._posterior.mean if self._tried() else []
-        return max(
-            (number for number in self._tried() if number not in self._left),
-            key=lambda number: (float(mean[number]), -number),
-            default=None,
-        )
+        running = [number for number in self._tried() if number not in self._left]
+        finalists = [number for number in running if number in (self._finalists or ())]
+        return max(finalists or running, key=lambda number: (float(mean[number]), -number), default=None)
 
     def _is_worse(self, number: int, best: int, alpha: float = ALPHA / 2) -> bool:
         """Whether one is surely worse than another, of all pairs, at any time."""
@@ -437,11 +435,13 @@ class Plan:
         """Those that are surely worse than the best, by the questions to choose by or by those held out."""
         found = {number for number in self._tried() if number != best and self._is_worse(number, best)}
         others = [number for number in finalists if number != best]
+        pairs = math.comb(len(finalists), 2)
         for number in others:
             both = min(len(self._kept_out(best)), len(self._kept_out(number)))
             if best in finalists and both:
                 gains = (1 + self._kept_out(best)[:both] - self._kept_out(number)[:both]) / 2
-                low = mean_interval(gains, self._clusters(self._held[:both]), 1 - ALPHA / len(others)).low
+                # Of all pairs, since the held-out questions had a part in which of them is the best.
+                low = mean_interval(gains, self._clusters(self._held[:both]), 1 - ALPHA / pairs).low
                 if low > 0.5:
                     found.add(number)
         return found

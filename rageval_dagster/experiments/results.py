@@ -27,7 +27,7 @@ def summary_of(db: Database, now: Standing) -> dict[str, Any]:
     """An experiment's result: what is recommended, what is as good, and every configuration that was asked anything.
 
     Costs are of one answer in US dollars as if nothing came from a cache, latency in seconds. `held_out` is the mean on
-    questions that no choice was made by, with an interval that holds for all finalists at once.
+    held-out questions, which only finalists were asked, with an interval that holds for all finalists at once.
     """
     experiment, found = now.experiment, now.found
     numbers = {trial.number: trial for trial in found.trials}

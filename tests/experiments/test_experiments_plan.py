@@ -108,23 +108,38 @@ def test_a_batch_of_an_excluded_configuration_is_not_waited_for() -> None:
     assert first[0].number not in {batch.number for batch in one.next()}
 
 
-def test_the_recommendation_stands_before_held_out_questions_are_asked() -> None:
+def before_the_finalists() -> Plan:
     rounds, _ = run(plan())
     one = plan()
     for _ in rounds[:-1]:
         for batch in one.next():
             one.tell(batch, scores_of(batch))
+    return one
+
+
+def test_the_best_finalist_by_all_questions_is_recommended_with_an_interval_that_holds_for_all() -> None:
+    one = before_the_finalists()
     finalists = one.next()
-    recommended = one.result().best
     assert len(finalists) > 1
+    first = one.result().best
     for batch in finalists:
-        one.tell(batch, [float(batch.configuration != recommended)] * len(batch.questions))
+        one.tell(batch, [float(batch.configuration != first)] * len(batch.questions))
     result = one.result()
     assert one.next() == []
-    assert result.best == recommended
+    assert result.best != first
+    assert result.best in [batch.configuration for batch in finalists]
+    held_out = {tuple(trial.configuration.items()): trial.held_out for trial in result.trials}
+    assert result.estimate == held_out[tuple((result.best or {}).items())]
     assert result.estimate is not None
-    assert result.estimate.mean == 0
-    assert not result.winner
+    assert result.estimate.mean == 1
+
+
+def test_what_was_no_finalist_is_not_recommended_for_what_the_finalists_failed() -> None:
+    one = before_the_finalists()
+    finalists = one.next()
+    for batch in finalists:
+        one.tell(batch, [0.0] * len(batch.questions))
+    assert one.result().best in [batch.configuration for batch in finalists]
 
 
 def test_all_excluded_leaves_no_best() -> None:

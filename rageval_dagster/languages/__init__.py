@@ -3,6 +3,7 @@
 from rageval_dagster.languages.declining import declines_version, is_decline
 from rageval_dagster.languages.detection import (
     articles,
+    asked_articles,
     detect,
     fixed_questions,
     hangs,
@@ -17,6 +18,7 @@ from rageval_dagster.languages.phrases import asks_for_list, is_fallback, is_ple
 
 __all__ = [
     "articles",
+    "asked_articles",
     "asks_for_list",
     "declines_version",
     "detect",

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -89,6 +89,12 @@ def hangs(sentence: str, language: str | None) -> bool:
         or not known.pronouns.isdisjoint(words[:OPENING_WORDS])
         or not known.pointing.isdisjoint(words)
     )
+
+
+def asked_articles(language: str | None) -> Mapping[str, str]:
+    """The articles of a subject, each as it stands in the fixed questions of a language."""
+    known = LANGUAGES.get(language or "")
+    return known.asked_articles if known else {}
 
 
 def articles(language: str | None) -> frozenset[str]:

@@ -20,7 +20,8 @@ class Language:
 
     `stop_words` are no keywords. A sentence says little without the one before it that starts with one of `hanging`,
     has one of `pronouns` among its first words, or one of `pointing` anywhere. Nouns stand behind `articles`, or behind
-    `leading` words such as prepositions, and before `verbs`. `declines` are phrases of who declines to answer (`…`
+    `leading` words such as prepositions, and before `verbs`. `asked_articles` are those of a subject, each as it stands
+    in the fixed questions. `declines` are phrases of who declines to answer (`…`
     stands for other words).
     """
 
@@ -29,18 +30,21 @@ class Language:
     pronouns: frozenset[str]
     pointing: frozenset[str]
     articles: frozenset[str]
+    asked_articles: Mapping[str, str]
     leading: frozenset[str]
     verbs: frozenset[str]
     declines: tuple[str, ...]
     questions: Questions
 
 
-def _language(declines: str, questions: str, **words: str) -> Language:
+def _language(declines: str, questions: str, asked_articles: str = "", **words: str) -> Language:
     phrases = (phrase.strip() for phrase in declines.replace("\n", "|").split("|"))
     lists = {name: frozenset(words.get(name, "").casefold().split()) for name in _LISTS}
     about, in_context = questions.strip().split("\n")
     asking = Questions(about, in_context)
-    return Language(**lists, declines=tuple(filter(None, phrases)), questions=asking)
+    pairs = (each.partition(":") for each in asked_articles.split())
+    asked = {subject: asked or subject for subject, _, asked in pairs}
+    return Language(**lists, asked_articles=asked, declines=tuple(filter(None, phrases)), questions=asking)
 
 
 _LISTS = ("stop_words", "hanging", "pronouns", "pointing", "articles", "leading", "verbs")

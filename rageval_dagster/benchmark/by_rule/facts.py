@@ -39,6 +39,9 @@ TELLING, TELLING_SHARE = 3, 0.01
 RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
 
+_OF_WHAT = re.compile(r"(?<=\S) \((?:[^()]|\([^()]*\))+\)$")
+"""What many titles end with in parentheses."""
+
 Read = tuple[Sentence, Term | None, Sequence[Term]]
 """A sentence, its subject, if that is plain, and all that it names."""
 
@@ -136,7 +139,7 @@ def read_corpus(
             for term in noun_phrases(sentence.text, passage.language):
                 if is_character(term.text[0]) or " " in term.text or chunks_with[term.text.lower()] <= RARE:
                     looked.want(wording(term.text))
-    named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few))
+    named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few), few)
     headings = {
         heading_key(sentence.heading)
         for passage in passages.values()
@@ -200,14 +203,24 @@ def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Pass
     )
 
 
-def _titles(opening: Mapping[str, Chunk], documents: set[str], furniture: frozenset[str]) -> dict[str, tuple[str, int]]:
+def _titles(
+    opening: Mapping[str, Chunk], documents: set[str], furniture: frozenset[str], few: int
+) -> dict[str, tuple[str, int]]:
     """The title of each of the documents that has one, as the store or its beginning tells, and how many have it."""
+    known: dict[str, list[str]] = {}
     titled: dict[str, set[str]] = defaultdict(set)
     first: dict[str, str] = {}
     for document_id, chunk in opening.items():
         for title in [chunk.title] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture):
-            titled[title].add(document_id)
-            first.setdefault(document_id, title)
+            known.setdefault(document_id, []).append(title)
+    # Of what: "Expressions (Manual of the program)".
+    ends = Counter(match.group() for found in known.values() for match in map(_OF_WHAT.search, found[:1]) if match)
+    for document_id, found in known.items():
+        for title in found:
+            match = _OF_WHAT.search(title)
+            plain = title[: match.start()] if match and ends[match.group()] > few else title
+            titled[plain].add(document_id)
+            first.setdefault(document_id, plain)
     return {each: (title, len(titled[title])) for each, title in first.items() if each in documents}
 
 

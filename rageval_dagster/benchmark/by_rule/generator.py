@@ -13,11 +13,11 @@ from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_top
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
-from rageval_dagster.languages import articles, fixed_questions, hangs, leading, stop_words, verbs
+from rageval_dagster.languages import articles, asked_articles, fixed_questions, hangs, leading, stop_words, verbs
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 14
+REVISION = 15
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -153,7 +153,8 @@ def _documents(source: _Source) -> Iterator[Item]:
         for sentence, *_ in source.own[:1]:
             if sentence == source.passage.sentences[0][0] and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
-                yield _item(source.passage, sentence, asked.about.format(terms=topic), category)
+                terms = _as_opened(topic, sentence, language)
+                yield _item(source.passage, sentence, asked.about.format(terms=terms), category)
 
 
 def _is_defined(topic: str, sentence: Sentence, language: str | None) -> bool:
@@ -180,7 +181,11 @@ def _sections(source: _Source) -> Iterator[Item]:
         is_title = held == named and not entry(section or "")
         if not section or is_title or not _opens_with(section, sentence, said_of, language):
             continue
+        # Every program has its own "--help".
+        if section.startswith("--") and not document:
+            continue
         question = asked.about if not document or named <= held else asked.in_context
+        section = _as_opened(section, sentence, language)
         question = question.format(terms=section, topic=document.text if document else "")
         item = _item(source.passage, sentence, question, "factual_lookup")
         if entry(section) or _tells_more(item, source.passage, MIN_NEW_WORDS_OF_SECTION):
@@ -207,7 +212,7 @@ def _subjects(source: _Source) -> Iterator[Item]:
             subject
             and text.count(subject.text.casefold()) >= _least(subject, source)
             and _is_alone([subject], sentence, topic, source.facts)
-            and (question := _question(subject, topic, source))
+            and (question := _question(subject, sentence, topic, source))
         ):
             yield _item(source.passage, sentence, question, _category([subject]))
 
@@ -227,7 +232,7 @@ def _queries(source: _Source) -> Iterator[Item]:
     for read in source.own if source.size <= SHORT else ():
         topic = _topic(read[0], source)
         chosen = _search_terms(read, topic, source)
-        is_pinned = any(_is_pin(term) or term == read[1] or " " in term.text for term in chosen)
+        is_pinned = any(_is_pin(term) or term == read[1] for term in chosen)
         # Where no topic is known, the subject stands for it; where those hardly show, what the passage says again.
         is_about = topic is not None or (len(chosen) > 1 and (read[1] in chosen or not leading(source.language)))
         is_told = is_about and (is_pinned or not leading(source.language))
@@ -316,7 +321,15 @@ def _is_whole_name(term: Term) -> bool:
     return term.kind == "name" and (" " in term.text or is_character(term.text[0]))
 
 
-def _question(term: Term, topic: Topic | None, source: _Source) -> str | None:
+def _as_opened(terms: str, sentence: Sentence, language: str | None) -> str:
+    """What is asked about, with the article that its sentence opens with, if it does."""
+    opening, _, rest = sentence.text.partition(" ")
+    article = asked_articles(language).get(opening.casefold())
+    is_opened = re.match(rf"\W*{re.escape(terms.casefold())}(?!\w)", rest.casefold())
+    return f"{article} {terms}" if article and is_opened and entry(terms) is None else terms
+
+
+def _question(term: Term, sentence: Sentence, topic: Topic | None, source: _Source) -> str | None:
     """The question about a term of a topic; None where it says nothing that the topic does not, or too little without
     one."""
     asked = fixed_questions(source.language)
@@ -326,7 +339,8 @@ def _question(term: Term, topic: Topic | None, source: _Source) -> str | None:
         return None
     if asked is None:
         return _as_query([term], topic, source.language)
-    return asked.in_context.format(terms=term.text, topic=topic.text) if topic else asked.about.format(terms=term.text)
+    terms = _as_opened(term.text, sentence, source.language)
+    return asked.in_context.format(terms=terms, topic=topic.text) if topic else asked.about.format(terms=terms)
 
 
 def _is_alone(chosen: Sequence[Term], sentence: Sentence, topic: Topic | None, facts: CorpusFacts) -> bool:

@@ -61,10 +61,14 @@ _CAPTION = re.compile(r"[^\W\d_]+ \d+(?:[.-]\d+)*[.:]")
 """As of a figure."""
 _ENTRY = re.compile(
     r"(?:(?:-\w(?: \S+)?, )?(?P<option>--[^\W\d_][\w-]*\w)(?:[ =\[]\S+)?"
-    r"|(?P<name>[^\W\d][\w.-]*\w)(?: ?\([^()]*\))?)(?: [<\[(].*)?"
+    r"|(?P<name>[^\W\d][\w.-]*\w(?:\(\))?)(?: ?\([^()\"'\\;]*\))?)(?: [<\[(].*|: [^.:]{1,40})?"
 )
-_SIGNATURE = re.compile(r"(?:[a-z]+ ){1,2}(?P<name>[^\W\d][\w.]*\w)(?:[(:= ].*)?¶")
-"""As documentation of programs has them, with the mark of a link to it: "class shop.Order(customer)¶"."""
+_SIGNATURE = re.compile(
+    r"(?:[a-z]+ ){1,2}(?P<name>[^\W\d][\w.]*\w)(?:[(:= ].*)?¶"
+    r"|[^\W\d_]+(?: [a-z]+){0,2}: (?P<labelled>[^\W\d][\w.]*\w)(?P<rest>(?: \(.*\)| .*)? ?¶)"
+)
+"""As documentation of programs has them, with the mark of a link to it: "class shop.Order(customer)¶", "Function: total
+(order) ¶"."""
 _SHORT_OPTION = re.compile(r"-\w(?: \S+)?")
 _DEFINING_ITEM = re.compile(
     r" *[-*+•] +(?P<name>`[^`\n]+`|\*\*[^*\n]+\*\*|[^\s`*]+)(?: \([^()\n]*\))?(?::| [-–—]) +(?P<text>\S.*)"
@@ -119,9 +123,14 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
     """
     found: list[Sentence] = []
     heading: str | None = None
-    opens = False
+    opens = after_entry = False
     for block in _blocks(text, furniture):
         own_heading, body = _split_heading(block)
+        is_entry = entry(own_heading or "") is not None
+        if is_entry and after_entry:
+            # A list of names: what follows says something of them all, or of none.
+            own_heading, heading, opens = None, None, False
+        after_entry = is_entry and not body.strip()
         heading, opens = own_heading or heading, opens or own_heading is not None
         pieces = [*_pieces(body, language or "en")]
         for quote in pieces:
@@ -171,7 +180,9 @@ def clean_heading(line: str) -> str:
     """A line as the heading that it may be: without markup."""
     line = line.strip()
     if signature := _SIGNATURE.fullmatch(line):
-        return signature["name"]
+        name = signature["name"] or signature["labelled"]
+        is_plain = signature["labelled"] and "(" in signature["rest"] and not IDENTIFIER.fullmatch(name)
+        return f"{name}()" if is_plain else name
     line = " ".join(re.sub(r"[*`]+|(?<!\w)#+|#+$", "", line).split()).rstrip(":¶ ")
     # As in the names of wiki pages.
     return line if " " in line or _IDENTIFIER.search(line) else line.replace("_", " ")

@@ -7,6 +7,7 @@ from itertools import takewhile
 
 from rageval_dagster.benchmark.by_rule.prose import words
 from rageval_dagster.benchmark.by_rule.terms import (
+    ADVERB,
     AGAIN,
     CHARACTER_PARTICLES,
     EDGES,
@@ -33,8 +34,6 @@ _TOKEN_OR_NUMBER = re.compile(rf"{_TOKEN.pattern}|\w+")
 _OF = frozenset("of de del della di do da dos das des du van von der that to dass que che dat".split())
 """What is of something, or that or to do something, is told behind it: the course of, the fact that."""
 _LATIN_OR_KATAKANA = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:[ .&+-][A-Za-z0-9]+)*|[\u30a1-\u30fa\u30fc]{3,}")
-_ADVERB = re.compile(r"\w{2}(?:ly|mente)$")
-"""In English, Italian, Portuguese and Spanish; what is none, such as "assembly", is left out as well."""
 
 
 def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
@@ -52,12 +51,15 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
     tokens = [*re.finditer(r"\S+", sentence)]
     if len(tokens) > 1 and tokens[0].group().casefold() in articles(around.language):
         tokens = tokens[1:]
+    elif len(tokens) > 1 and ADVERB.search(tokens[0].group()) and tokens[1].group()[0].isupper():
+        # "Specifically GnuPG does ..."
+        return None
     start, known = tokens[0].start(), verbs(around.language)
     held = [*takewhile(lambda token: _may_belong_to_noun(token.group(), around), tokens[:MAX_WORDS])]
     verb = next((place for place, token in enumerate(held) if place and token.group().casefold() in known), len(held))
     held = held[:verb]
     # "PostgreSQL currently does ..."
-    held = held[:-1] if len(held) > 1 and _ADVERB.search(held[-1].group()) else held
+    held = held[:-1] if len(held) > 1 and ADVERB.search(held[-1].group()) else held
     for length in range(len(held), 0, -1):
         if PARTICLES & {held[0].group(), held[length - 1].group()}:
             continue
@@ -138,7 +140,7 @@ def _unspaced(sentence: str, named: Collection[Term], around: Surroundings) -> T
 
 def is_verb_or_adverb(word: str, language: str | None) -> bool:
     """Whether a word plainly is one; most verbs do not show."""
-    return word.casefold() in verbs(language) or _ADVERB.search(word) is not None
+    return word.casefold() in verbs(language) or ADVERB.search(word) is not None
 
 
 def noun_phrases(text: str, language: str | None) -> Iterator[Term]:

@@ -43,6 +43,13 @@ NOTED = 5
 """A word of so many letters with a capital is one with a footnote's number rather than a name that ends with one."""
 MIN_LETTERS = 4
 """Of a plain word that people search by."""
+ADVERB = re.compile(r"\w{2}(?:ly|mente)$")
+"""In English, Italian, Portuguese and Spanish; what is none, such as "assembly", is left out as well."""
+_MEASURE = re.compile(r"\d[^_]*|.*-\d+[^\W\d_]{1,2}")
+"""As 64-by-1, 1e-6 and mid-18th: no identifier."""
+_LEFT = re.compile(r"\w ([^\W\d_a-z]\w+)((?: [^\W\d_]+){1,2}?) $")
+_RIGHT = re.compile(r"((?: [^\W\d_]+){1,2}?| \() ?([^\W\d_a-z]\w+)")
+"""The word beyond one or two words, or beyond an opening parenthesis."""
 _RUN = re.compile(f"[{CHARACTER_SCRIPTS}]{{2,}}")
 _CHARACTERS = re.compile(f"(?:(?![{''.join(sorted(CHARACTER_PARTICLES))}])[{CHARACTER_SCRIPTS}]){{2,8}}")
 
@@ -123,7 +130,8 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
         # The number of a footnote is no part of a word: use98, Protanopia9.
         plain = word.rstrip("0123456789")
         is_noted = word != plain and (plain in around.in_lower_case or (plain.istitle() and len(plain) >= NOTED))
-        if word and IDENTIFIER.fullmatch(word) and not _RUN.search(word) and not is_noted:
+        is_identifier = word and IDENTIFIER.fullmatch(word) and not _MEASURE.fullmatch(word)
+        if is_identifier and not _RUN.search(word) and not is_noted:
             yield Term(word, "identifier", match.start() + match.group().index(word))
     yield from _names(sentence, around)
     yield from _years(sentence, around)
@@ -144,7 +152,7 @@ def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
             len(word) > 1
             and word[0].isupper()
             and word.casefold() not in without
-            and not (opens and (is_capitalised or word.casefold() in around.in_lower_case))
+            and not (opens and (is_capitalised or word.casefold() in around.in_lower_case or ADVERB.search(word)))
         )
         goes_on = runs[-1] and sentence[runs[-1][-1].end() : match.start()] in (" ", "' ", "’ ")
         if runs[-1] and not (goes_on and (is_named or (word in PARTICLES and not is_capitalised))):
@@ -159,7 +167,8 @@ def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
             text = _POSSESSIVE.sub("", sentence[run[0].start() : run[-1].end()])
             # What is torn at an abbreviation is no name, nor what goes on: "No Child Left Behind".
             before, after = sentence[: run[0].start()], sentence[run[-1].end() :]
-            if not re.match(r"\. [^\W\d_]", after) and not _goes_on(before, after):
+            is_torn = re.match(r"\. [^\W\d_]", after) or (not is_capitalised and _is_torn(before, after, around))
+            if not is_torn and not _goes_on(before, after):
                 yield Term(text, "name", run[0].start())
 
 
@@ -168,6 +177,18 @@ def _goes_on(before: str, after: str) -> bool:
     following = re.match(r" ([^\W\d_]\w*)", after)
     leading = re.search(r"(?<=\w[ ,])([^\W\d_]\w*) $", before)
     return any(word is not None and word.group(1)[0].isupper() for word in (following, leading))
+
+
+def _is_torn(before: str, after: str, around: Surroundings) -> bool:
+    """Whether a name is part of a longer one: "Ministry of Gender and Child Affairs". What stands beyond one or two
+    function words, or an opening parenthesis, has a capital here and none elsewhere."""
+    left, right, without = _LEFT.search(before), _RIGHT.match(after), stop_words(around.language)
+    beyond = [(left.group(1), left.group(2))] if left else []
+    beyond += [(right.group(2), right.group(1))] if right else []
+    return any(
+        word[0].isupper() and word.casefold() in around.in_lower_case and without.issuperset(joined.strip(" (").split())
+        for word, joined in beyond
+    )
 
 
 def _is_name(sentence: str, word: re.Match[str], around: Surroundings) -> bool:

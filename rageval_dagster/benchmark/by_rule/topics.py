@@ -42,8 +42,8 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, wit
     topic = _within_a_sentence(heading, passage)
     if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
         return None
-    # A line of code or a comment begins in lower case.
-    is_line = topic == heading and topic[:1].islower()
+    # A line of code or a comment begins in lower case, and the way through a menu is no topic: "File - Print".
+    is_line = (topic == heading and topic[:1].islower()) or " - " in topic
     is_said = share_said(topic, passage.words, passage.language) >= SPOKEN
     return topic if is_said and not is_line and facts.is_single(heading) else None
 

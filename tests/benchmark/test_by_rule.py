@@ -287,6 +287,34 @@ def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
     assert not any(each.startswith(("Who or what is", "What is")) for each in asked)
 
 
+@pytest.mark.parametrize(
+    ("heading", "told", "asked"),
+    [
+        (
+            "Harbour Crane",
+            "The harbour crane is what the whole crew of the old town lifts in summer.",
+            "the Harbour Crane",
+        ),
+        ("Harbour Crane", "Harbour cranes are what the whole crew of the old town lifts in summer.", "Harbour Cranes"),
+        (
+            "Harbour Crane",
+            "The harbour crane module is what the whole crew of the old town lifts in summer.",
+            "Harbour Crane",
+        ),
+        (
+            "Relative Harbour Entry",
+            "Absolute harbour entry needs what the whole crew of the old town lifts in summer.",
+            None,
+        ),
+    ],
+)
+def test_a_heading_is_asked_about_as_its_sentence_opens_with_it(heading: str, told: str, asked: str | None) -> None:
+    chunk = Chunk("a", f"## {heading}\n\n{told} It is very old.", "7.html", position=3)
+    found = questions([chunk])
+    expected = {f"What should I know about {asked}?".casefold()} if asked else set()
+    assert {each.casefold() for each in found} == expected
+
+
 def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> None:
     text = (
         "## Tanks of a ship\n\nThe tanks of a ship are filled by the crew of the town before it sails for the "

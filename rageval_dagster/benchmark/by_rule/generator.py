@@ -199,8 +199,10 @@ def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: 
     """
     if entry(topic):
         return said_of is None or share_said(topic, content_words(said_of.text, language), language) >= SPOKEN
-    first = content_words(sentence.text, language)[: len(set(content_words(topic, language))) + 1]
-    return share_said(topic, first, language) > SPOKEN
+    meant, first = content_words(topic, language), content_words(sentence.text, language)
+    # "Relative entry": "Absolute entry needs ..."
+    is_other = len(meant) > 1 and meant[0] not in first and first[1 : len(meant)] == meant[1:]
+    return not is_other and share_said(topic, first[: len(set(meant)) + 1], language) > SPOKEN
 
 
 def _subjects(source: _Source) -> Iterator[Item]:
@@ -322,11 +324,17 @@ def _is_whole_name(term: Term) -> bool:
 
 
 def _as_opened(terms: str, sentence: Sentence, language: str | None) -> str:
-    """What is asked about, with the article that its sentence opens with, if it does."""
+    """What is asked about as its sentence opens with it, if it does: with its article, or its ending."""
+    if entry(terms) is not None:
+        return terms
     opening, _, rest = sentence.text.partition(" ")
+    pattern = rf"\W*{re.escape(terms.casefold())}(\w{{0,2}})(?!\w)\W*(\w*)"
     article = asked_articles(language).get(opening.casefold())
-    is_opened = re.match(rf"\W*{re.escape(terms.casefold())}(?!\w)", rest.casefold())
-    return f"{article} {terms}" if article and is_opened and entry(terms) is None else terms
+    said = re.match(pattern, rest.casefold()) if article else re.match(pattern, sentence.text.casefold())
+    # "The pprint module": of something else.
+    if said is None or said.group(2) not in stop_words(language) | verbs(language) | {""}:
+        return terms
+    return f"{article} {terms}{said.group(1)}" if article else f"{terms}{said.group(1)}"
 
 
 def _question(term: Term, sentence: Sentence, topic: Topic | None, source: _Source) -> str | None:

@@ -387,6 +387,21 @@ def test_what_follows_a_list_of_names_is_not_said_of_the_last_one(between: str) 
     assert questions([opening, Chunk("a", text, "manual.html", position=1)]) == set()
 
 
+def test_what_follows_a_heading_of_many_pages_is_not_said_of_the_option_before_it() -> None:
+    told = "Changes the place of the shop on the map of the {} town and tells the customer of it."
+    chunks = [
+        Chunk(f"{n}", f"{town}_order\n\nDescription\n\n{told.format(town)}", f"{town}.html", position=4)
+        for n, town in enumerate(["north", "south", "west", "east"])
+    ]
+    assert not any("_order" in each for each in questions(chunks))
+
+
+@pytest.mark.parametrize("heading", ["my_order", "A shop or town"])
+def test_placeholders_and_labels_are_no_headings_to_ask_about(heading: str) -> None:
+    text = f"{heading}\n\nShop or town names of any kind are given to the customer as one negative number."
+    assert not any(heading.lower() in each.lower() for each in questions([Chunk("a", text, "7.html", position=4)]))
+
+
 def test_an_option_is_not_asked_about_where_no_program_is_known() -> None:
     text = "--fast-copy\n\nCopies whole blocks of a file without a look at what is in them."
     assert questions([Chunk("a", text, "7.html", position=4)]) == set()

@@ -79,6 +79,9 @@ _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
 """Code spans, and the dots that a path or a file name starts with ("./src", ".npmrc"): no sentence ends there."""
 
+_CUT = "\x00"
+"""Stands for a heading that is furniture."""
+
 _UNMARKED = re.compile("[\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u109f\u1780-\u17d3]")
 """Thai, Lao, Burmese and Khmer: spaces stand between clauses there, and often no mark ends a sentence."""
 _CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
@@ -125,6 +128,9 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
     heading: str | None = None
     opens = after_entry = False
     for block in _blocks(text, furniture):
+        if block.strip() == _CUT:
+            heading, opens = (None, False) if entry(heading or "") else (heading, opens)
+            continue
         own_heading, body = _split_heading(block)
         is_entry = entry(own_heading or "") is not None
         if is_entry and after_entry:
@@ -205,8 +211,9 @@ def entry(heading: str) -> str | None:
 def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
     """The paragraphs of running text: what a list item or a cell says is said of something that stands elsewhere."""
     lines = _without_code(_FRONT_MATTER.sub("", text)).split("\n")
-    if furniture:
-        lines = ["" if line_key(line) in furniture else line for line in lines]
+    is_cut = [line_key(line) in furniture for line in lines]
+    # Of a heading that stands on many pages the mark is kept: what follows is under no other heading.
+    lines = [_CUT * _looks_like_label(line) if cut else line for line, cut in zip(lines, is_cut, strict=True)]
     kept: list[str] = []
     item_indent: int | None = None
     for number, line in enumerate(lines):
@@ -228,6 +235,10 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
         else:
             kept.append(line)
     return [block for block in re.split(r"\n[ \t]*\n", "\n".join(kept)) if block.strip()]
+
+
+def _looks_like_label(line: str) -> bool:
+    return _looks_like_title(line) and ": " not in line
 
 
 def _opens_section(lines: Sequence[str], number: int) -> bool:

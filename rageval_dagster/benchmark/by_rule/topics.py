@@ -44,6 +44,9 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, wit
         return None
     # A line of code or a comment begins in lower case, and the way through a menu is no topic: "File - Print".
     is_line = (topic == heading and topic[:1].islower()) or " - " in topic
+    # "a directory or path" is a label in a list.
+    opening, _, rest = topic.partition(" ")
+    is_line = is_line or (rest.islower() and opening in articles(passage.language))
     is_said = share_said(topic, passage.words, passage.language) >= SPOKEN
     return topic if is_said and not is_line and facts.is_single(heading) else None
 

@@ -396,10 +396,10 @@ def test_what_follows_a_heading_of_many_pages_is_not_said_of_the_option_before_i
     assert not any("_order" in each for each in questions(chunks))
 
 
-@pytest.mark.parametrize("heading", ["my_order", "A shop or town"])
+@pytest.mark.parametrize("heading", ["my_order", "A directory name or path name"])
 def test_placeholders_and_labels_are_no_headings_to_ask_about(heading: str) -> None:
-    text = f"{heading}\n\nShop or town names of any kind are given to the customer as one negative number."
-    assert not any(heading.lower() in each.lower() for each in questions([Chunk("a", text, "7.html", position=4)]))
+    told = "If the folder name of path name contains a trailing separator, all the contents of it will be displayed."
+    assert questions([Chunk("a", f"{heading}\n\n{told} The shop is open.", "7.html", position=4)]) == set()
 
 
 def test_an_option_is_not_asked_about_where_no_program_is_known() -> None:

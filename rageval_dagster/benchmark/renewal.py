@@ -329,16 +329,16 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     gave = f"{plural(dataset.stats['passages'], 'passage')} gave {dataset.qa_count}"
     said = [
         f"{gave} of the {planned_size(dataset)} questions wanted",
-        f"of the others, {reasons}" if reasons else "",
+        f"the others most often {reasons}" if reasons else "",
         why,
     ]
     return "; ".join(filter(None, said))
 
 
 def _commonest(drafts: Iterable[Candidate]) -> str:
-    reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
-    return ", ".join(
-        f"{count} {BY_RULE[reason]}" if reason in BY_RULE else f"{reason} {count}" for reason, count in reasons
+    """The commonest reasons, without numbers: drafts of passages that changed since are among them."""
+    return ", or ".join(
+        BY_RULE.get(reason, reason) for reason, _ in Counter(_reasons(drafts)).most_common(MOST_REASONS)
     )
 
 

@@ -89,8 +89,11 @@ def compare(
         print(f"{plural(silent, 'metric')} not scored in both: --all shows them")
     print("\nThe gate's metrics come first. Shared: questions scored in both.")
     print("Visible from: the smallest fall that such a comparison finds in 80 of 100.")
+    remarks: dict[str, list[str]] = {}
     for row in (row for row in rows if row.remark):
-        print(f"{row.metric_id}: {row.remark}")
+        remarks.setdefault(row.remark, []).append(row.metric_id)
+    for remark, metrics in remarks.items():
+        print(f"{named(metrics)}: {remark}")
     if found.worse[:worst]:
         print("\nQuestions that got worse; a passage with * holds the evidence, or is of its document where only that")
         print("is known:")
@@ -130,8 +133,8 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", jun
             draft.write_bytes(junit_xml(told))
     for each, found in zip(judged, told, strict=True):
         evaluation = each.evaluation
-        said = f"leak, not passed; scores alone: {sentence(found)}" if evaluation.foreign_chunks else sentence(found)
-        say(f"gate: {evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}: {said}")
+        of = f"{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}"
+        say(f"gate: {of}: {sentence(found)}")
         for kind, line in zip(("warning: ", ""), newly_failing(each), strict=False):
             say(f"  {kind}{line}")
     verdicts = {each.judgement.verdict for each in judged}

@@ -128,10 +128,14 @@ def show(client: ClientOption, run: RunOption = None, metric: MetricOption = Non
     """Shows what people would say of all answers: the mean corrected by their labels, and how far the judge is off."""
     from rageval_dagster.labels.answers import labelled_answers, labelled_run
     from rageval_dagster.labels.estimates import estimate
+    from rageval_dagster.storage.labels import labelled_evaluations
     from rageval_dagster.telling.calibration import what_comes_of
     from rageval_dagster.telling.words import metric_name
 
     _, db = open_all()
+    if run is None:
+        # After another night, the labels still stand in the run before.
+        run = max(labelled_evaluations(db, client), default=None)
     answers = labelled_answers(db, labelled_run(db, client, run), metric)
     found = estimate(answers)
     if as_json:

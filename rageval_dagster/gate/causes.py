@@ -108,11 +108,11 @@ def _removed_documents(db: Database, good: Evaluation, now: Evaluation) -> set[s
 
 
 def _what_became_of(removed: int, edited: int, unnamed: bool) -> str:
-    """`12 documents are gone, 8 were edited`."""
+    """`12 documents are gone, 8 that held evidence were edited`: more may have been, that no question is about."""
     if unnamed and removed:
         count = removed + edited
         return f"{plural(count, 'passage')} {'was' if count == 1 else 'were'} removed or edited"
-    was_edited = f"{'was' if edited == 1 else 'were'} edited"
+    was_edited = f"that held evidence {'was' if edited == 1 else 'were'} edited"
     if not removed:
         return f"{plural(edited, 'document')} {was_edited}"
     gone = f"{plural(removed, 'document')} {'is' if removed == 1 else 'are'} gone"

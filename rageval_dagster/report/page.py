@@ -24,7 +24,7 @@ from rageval_dagster.report.questions import QUADRANTS
 from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.reasons import plain_reason
 from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
-from rageval_dagster.telling.verdicts import TONES, Tone, failed_on, newly_failing, what_changed
+from rageval_dagster.telling.verdicts import TONES, Tone, Verdict, failed_on, newly_failing, what_changed
 from rageval_dagster.telling.words import STAND_IN, VERSIONS, capitalised, interval, metric_name, minute, number, signed
 from rageval_dagster.text import TURNS_DIRECTION, plural
 
@@ -53,6 +53,9 @@ _ANSWERS: dict[Tone, str] = {
     "unmeasured": "Cannot tell",
 }
 """May it ship?"""
+_IF_MEANT = "May ship, if the documents were meant to change"
+_TOO_FEW = "No drop seen, but too few questions to prove one"
+_LARGE_ONLY = "No large drop seen: too few questions to see a smaller one"
 _ORIGINS = {"extractive": "written by rules", "llm": "written by a model"}
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -65,7 +68,7 @@ def client_page(contents: ClientContents, redacted: bool = False, fleet: str | N
         client=contents,
         redacted=redacted,
         fleet=fleet,
-        answers=_ANSWERS,
+        answer=_answer,
         words={each.evaluation.id: _in_a_word(each) for each in contents.evaluations},
         versions=VERSIONS,
         quadrants=QUADRANTS,
@@ -165,6 +168,20 @@ def _rendered(page: str, **values: Any) -> str:
         )
     )
     return writable(found)
+
+
+def _answer(verdict: Verdict, tone: Tone, if_meant: bool) -> str:
+    """May it ship?
+
+    Args:
+        tone: of what is shown: a leak is `worse`.
+        if_meant: whether documents are gone, and nothing else is wrong.
+    """
+    if if_meant:
+        return _IF_MEANT
+    if tone == "same" and verdict.shows_large_drops_only:
+        return _LARGE_ONLY
+    return _TOO_FEW if tone == "same" and not verdict.can_prove else _ANSWERS[tone]
 
 
 def _in_a_word(contents: EvaluationContents) -> str:

@@ -100,6 +100,12 @@ class Verdict:
         return self.scores == "unclear" and self.judge_drift is not None and all(map(_by_judge, self.rows))
 
     @property
+    def confirmed_failing(self) -> int:
+        """How many questions newly fail, also when they were asked again: that is no chance."""
+        judgement = self.judged.judgement
+        return len(judgement.newly_failing) if judgement.asked_again else 0
+
+    @property
     def can_prove(self) -> bool:
         """Whether these questions could prove a drop in some metric of the gate."""
         return any(row.smallest_drop is not None for row in self.judged.gated)
@@ -202,7 +208,7 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
             "" if found.gone else "nothing changed"
         )
         said += f"{joined} {told}" if told else ""
-    return f"{capitalised(_with_failures(found, said))}."
+    return f"{capitalised(_with_alarms(found, said))}."
 
 
 def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
@@ -211,7 +217,7 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     verb = "got better" if found.scores == "better" else "got worse"
     said = _in_short(found, levels, f"{' and '.join(names)} {verb}")
-    return f"{capitalised(_with_failures(found, said))}."
+    return f"{capitalised(_with_alarms(found, said))}."
 
 
 def without_gone(changes: Iterable[Change]) -> list[Change]:
@@ -248,8 +254,12 @@ def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
         case "unclear" if not _compared(found):
             return f"unclear {since}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
         case "unclear":
-            chance = "strongly suspected" if any(row.suspected for row in found.rows) else "which may be chance"
-            return f"unclear {since}: {moved}, {chance}"
+            if any(row.suspected for row in found.rows):
+                return f"unclear {since}: {moved}, strongly suspected"
+            if failing := found.confirmed_failing:
+                fail = f"{plural(failing, 'question')} newly {'fails' if failing == 1 else 'fail'}"
+                return f"unclear {since}: {moved}; {fail}, too few to prove a drop"
+            return f"unclear {since}: {moved}, which may be chance"
         case "better":
             but = "" if found.gone is None else f", but {found.gone}"
             return f"passed, and better since {day}: {moved}{but}"
@@ -279,9 +289,9 @@ def sentence(found: Verdict) -> str:
     """
     judged, judgement, rows = found.judged, found.judged.judgement, found.rows
     if found.scores == "unmeasured":
-        return _with_failures(found, NOT_JUDGED)
+        return _with_alarms(found, NOT_JUDGED)
     if found.scores == "first":
-        return _with_failures(found, "the baseline: later runs are held against it")
+        return _with_alarms(found, "the baseline: later runs are held against it")
     against = f"against run {judgement.baseline_id}"
     moved = ", ".join(map(movement, rows))
     if found.scores == "worse":
@@ -289,7 +299,8 @@ def sentence(found: Verdict) -> str:
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
         by_chance = seen and not found.may_be_the_judge
-        sure = f"it may be chance: a fall of {number(seen_from(max(seen)))} would be sure" if by_chance else ""
+        chance = "" if found.confirmed_failing else "it may be chance: "
+        sure = f"{chance}a fall of {number(seen_from(max(seen)))} would be sure" if by_chance else ""
         said = f"unclear {against}: {'; '.join(filter(None, [found.gone, moved, sure, what_settles(found)]))}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
@@ -305,20 +316,17 @@ def sentence(found: Verdict) -> str:
         since = next((change.since for change in changes if change.since is not None), None)
         why = "" if judgement.baseline_id in (None, since) else ", the last that was good,"
         said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
-    return _with_failures(found, said)
+    return _with_alarms(found, said)
 
 
-def _with_failures(found: Verdict, said: str) -> str:
-    """First of all that the system failed on many questions."""
+def _with_alarms(found: Verdict, said: str) -> str:
+    """First of all that the system leaked, or failed on many questions: then it did not pass, whatever it scored."""
     evaluation = found.judged.evaluation
-    if not found.failed:
-        return said
-    failed = failed_on("the system", evaluation.error_count, evaluation.item_count)
-    return (
-        f"{failed}: nothing of it could be measured"
-        if evaluation.answered_nothing
-        else f"{failed}; of the others: {said}"
-    )
+    if found.failed:
+        failed = failed_on("the system", evaluation.error_count, evaluation.item_count)
+        is_silent = evaluation.answered_nothing
+        said = f"{failed}: nothing of it could be measured" if is_silent else f"{failed}; of the others: {said}"
+    return f"leak, not passed; scores alone: {said}" if evaluation.foreign_chunks else said
 
 
 def failed_on(system: str, failed: int, of: int) -> str:
@@ -403,6 +411,9 @@ def what_settles(found: Verdict) -> str:
         return "more questions"
     if any(row.suspected for row in found.rows):
         return "the next nights will tell, or one look of your own: rageval evaluate --gate"
+    if found.confirmed_failing:
+        compare = f"rageval runs compare {found.judged.judgement.baseline_id} {found.judged.evaluation.id}"
+        return f"look at the questions that newly fail: {compare}; more questions would prove a drop"
     return "the next nights will tell, or more questions"
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from rageval_dagster.benchmark.formats.table import write_table
+from rageval_dagster.labels.answers import labelled_answers
 from rageval_dagster.labels.files import COLUMNS
 from rageval_dagster.records import Outcome
+from rageval_dagster.storage.benchmark import get_dataset
 from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.labels import Label, save_labels
 from rageval_dagster.storage.results import run_items
@@ -33,6 +35,17 @@ def evaluated(project: Project) -> Project:
     score_all(db, evaluation, answer_all(db, evaluation, items), FAITHFULNESS, outcomes)
     finish(db, evaluation, {FAITHFULNESS: summary(FAITHFULNESS, 0.8, 100).mean})
     return project
+
+
+def test_the_labelled_run_is_shown_after_another_night_too(evaluated: Project, run: Run) -> None:
+    db, items = evaluated.database(), make_items(100)
+    labelled = labelled_answers(db, get_evaluation(db, 1), FAITHFULNESS)
+    save_labels(db, "acme", [Label(next(iter(labelled.judge)), FAITHFULNESS, "ann", 1.0)])
+    night = open_run(db, get_dataset(db, get_evaluation(db, 1).dataset_id), "second")
+    score_all(db, night, answer_all(db, night, items, "anew"), FAITHFULNESS, [Outcome.scored(1.0)] * 100)
+    finish(db, night, {FAITHFULNESS: 1.0})
+    assert run("labels", "show", "--client", "acme").out.startswith("run 1, ")
+    assert json.loads(run("labels", "show", "--client", "acme", "--run", "2", "--json").out)["run_id"] == 2
 
 
 def test_labels_from_the_queue_to_a_corrected_mean(evaluated: Project, run: Run, tmp_path: Path) -> None:

@@ -106,7 +106,8 @@ def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
             {},
             {"wrong": 8},
             "unclear",
-            "Unclear since DATE against the baseline of DATE: MRR 1.00 to .96, which may be chance; nothing changed.",
+            "Unclear since DATE against the baseline of DATE: MRR 1.00 to .96; 8 questions newly fail, "
+            "too few to prove a drop; nothing changed.",
         ),
     ],
 )
@@ -183,6 +184,14 @@ def test_the_system_failed_on_many_questions(sqlite_db: Database, dataset: Datas
     assert with_errors(200) == ("failed", nothing)
 
 
+def test_a_run_that_leaks_did_not_pass_whatever_it_scored(sqlite_db: Database, dataset: Dataset) -> None:
+    night(sqlite_db, dataset, "n1")
+    judged = night(sqlite_db, dataset, "n2")
+    leaking = replace(judged, evaluation=replace(judged.evaluation, foreign_chunks=2))
+    said = told(sqlite_db, leaking)[1]
+    assert said.startswith("Leak, not passed; scores alone: passed: as good as on ")
+
+
 def test_nothing_could_be_scored(sqlite_db: Database, dataset: Dataset) -> None:
     [judged] = held(sqlite_db, evaluated(sqlite_db, dataset, "n1", dict.fromkeys(RANKS), items=ITEMS))
     assert told(sqlite_db, judged)[0] == "unmeasured"
@@ -217,6 +226,9 @@ def test_few_questions_do_not_say_that_a_run_is_as_good(sqlite_db: Database) -> 
     drop = number(seen_from(row.smallest_drop))
     assert f"no drop seen since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
     assert "as good" not in said
+    page = client_page(client_contents(sqlite_db, load_settings({}), "acme"))
+    assert "No large drop seen: too few questions to see a smaller one" in page
+    assert "May ship" not in page
 
 
 def test_the_terminal_says_on_which_questions_a_number_is_unchanged(sqlite_db: Database) -> None:

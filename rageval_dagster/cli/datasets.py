@@ -118,7 +118,10 @@ def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
     )
     if lacking := shortage(db, dataset):
         print(lacking)
-    print("rules with offenders:" + ("" if dataset.rule_failures else " none"))
+    if dataset.rule_failures:
+        print("rules with offenders:")
+    else:
+        print("No question breaks a rule. Rules do not tell whether a question is a good one: read some.")
     blocking = {rule.id for rule in RULES if rule.blocks(dataset.kind)}
     for rule, count in sorted(dataset.rule_failures.items()):
         who = ", ".join(offenders.get(rule, ())) or "of the dataset as a whole"

@@ -90,8 +90,9 @@ def compare(
     print("\nThe gate's metrics come first. Shared: questions scored in both.")
     print("Visible from: the smallest fall that such a comparison finds in 80 of 100.")
     remarks: dict[str, list[str]] = {}
-    for row in (row for row in rows if row.remark):
-        remarks.setdefault(row.remark, []).append(row.metric_id)
+    for row in rows:
+        if row.remark:
+            remarks.setdefault(row.remark, []).append(row.metric_id)
     for remark, metrics in remarks.items():
         print(f"{named(metrics)}: {remark}")
     if found.worse[:worst]:

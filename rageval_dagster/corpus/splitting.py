@@ -1,6 +1,8 @@
 """Cutting documents into chunks with ids that stay the same across re-ingestion."""
 
+import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -23,6 +25,9 @@ class ChunkSize:
 
 WHOLE = ChunkSize(0, 0)
 
+LONG_LINE = 50_000
+_LONG = re.compile(rf"[^\n]{{{LONG_LINE + 1},}}")
+
 
 def split_document(client_id: str, document_id: str, document: Document, size: ChunkSize = WHOLE) -> list[Chunk]:
     """The document's chunks in order.
@@ -43,9 +48,27 @@ def cut(document: Document, size: ChunkSize) -> list[Section]:
     """The document's sections in pieces of that size; those without a letter or digit are left out."""
     pieces: list[Section] = []
     for section in document.sections:
-        texts = _splitter(size, document.is_markdown).chunks(section.text) if size.characters else [section.text]
+        texts = [section.text]
+        if size.characters:
+            splitter = _splitter(size, document.is_markdown)
+            texts = [text for part in _without_long_lines(section.text) for text in splitter.chunks(part)]
         pieces += [Section(text, section.page) for text in texts if any(map(str.isalnum, text))]
     return pieces
+
+
+def _without_long_lines(text: str) -> Iterator[str]:
+    """A text in parts that have no line of more than `LONG_LINE` characters: the splitter's time grows with the square
+    of a line's length. A line is parted at a space, if it has one."""
+    start = 0
+    for line in _LONG.finditer(text):
+        place = line.start()
+        while line.end() - place > LONG_LINE:
+            if start < place:
+                yield text[start:place]
+            end = text.rfind(" ", place + 1, place + LONG_LINE) + 1 or place + LONG_LINE
+            yield text[place:end]
+            start = place = end
+    yield text[start:]
 
 
 @lru_cache(maxsize=4)

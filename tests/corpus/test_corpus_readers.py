@@ -226,6 +226,17 @@ def test_chunks_are_no_longer_than_asked_and_hold_the_whole_text() -> None:
         assert any(f"Sentence {number} has some words." in chunk.text for chunk in chunks)
 
 
+@pytest.mark.parametrize("line", ["word " * 25_000, "x" * 125_000])
+def test_a_line_of_any_length_is_read_whole_and_leaves_what_stands_around_it(line: str) -> None:
+    around = [f"Paragraph {number} " + "with words " * 30 for number in range(9)]
+    chunks = split([Section("\n\n".join([*around, line, *around]))])
+    assert all(0 < len(chunk.text) <= 800 for chunk in chunks)
+    letters = sum(chunk.text.count(line[0]) for chunk in chunks)
+    assert letters == line.count(line[0]) + 2 * sum(each.count(line[0]) for each in around)
+    alone = [chunk.text for chunk in split([Section("\n\n".join(around))])]
+    assert [chunk.text for chunk in chunks][: len(alone) - 1] == alone[:-1]
+
+
 def test_chunks_never_span_pages() -> None:
     chunks = split([Section("one", 1), Section("two " * 100, 2)], 300)
     assert [(chunk.page, chunk.position) for chunk in chunks] == [(1, 0), (2, 1), (2, 2)]

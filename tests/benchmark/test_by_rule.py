@@ -704,6 +704,12 @@ def test_a_title_of_one_word_is_the_topic_where_its_only_passage_says_it() -> No
     assert item.question == "Celts Ann Lee"
 
 
+def test_the_underscores_of_a_page_s_name_are_no_part_of_a_topic() -> None:
+    text = "In spring the rules of the harbour were told to us by Ann Lee, who wrote them down at every old fire."
+    (item,) = items(generate([Chunk("a", text, "1", title="Harbour_Rules")], 0))
+    assert item.question == "Harbour Rules Ann Lee"
+
+
 def test_the_bare_number_of_a_chapter_is_no_part_of_a_topic_unless_its_passage_says_it() -> None:
     for title, said, topic in (
         ("7 Harbour Rules", "rule", "Harbour Rules"),

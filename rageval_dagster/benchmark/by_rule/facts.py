@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from rageval_dagster.benchmark.by_rule.prose import (
     READ_CHARACTERS,
     Sentence,
+    clean_heading,
     heading_key,
     line_key,
     prose,
@@ -211,7 +212,7 @@ def _titles(
     titled: dict[str, set[str]] = defaultdict(set)
     first: dict[str, str] = {}
     for document_id, chunk in opening.items():
-        for title in [chunk.title] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture):
+        for title in [clean_heading(chunk.title)] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture):
             known.setdefault(document_id, []).append(title)
     # Of what: "Expressions (Manual of the program)".
     ends = Counter(match.group() for found in known.values() for match in map(_OF_WHAT.search, found[:1]) if match)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Questions:
-    """The fixed sentences that ask about a term, and about a term of a topic."""
+    """The fixed sentences that ask about a term, and about a term of a topic: a title, which stands in quotation marks,
+    so that it needs no article."""
 
     about: str
     in_context: str

@@ -200,7 +200,7 @@ def test_a_passage_is_asked_about_under_the_title_of_its_document() -> None:
     opening = Chunk("a", "4. Harbour Rules — handbook 1.0\n\nNavigation\n\nindex", "hbr.html", position=0)
     passage = Chunk("b", KEDGE, "hbr.html", position=7)
     asked = questions([passage], [opening, passage])
-    assert "What should I know about kedge_tool in the context of Harbour Rules?" in asked
+    assert "What should I know about kedge_tool in the context of “Harbour Rules”?" in asked
     assert all("Harbour Rules" in each and "hbr" not in each for each in asked)
 
 
@@ -215,7 +215,7 @@ def test_a_passage_is_asked_about_under_the_title_of_its_document() -> None:
 )
 def test_the_topic_is_a_title_or_a_name_that_the_document_speaks_of(name: str, text: str, topic: str | None) -> None:
     asked = questions([Chunk("a", text, name, position=3)])
-    expected = f" in the context of {topic}?" if topic else "?"
+    expected = f" in the context of “{topic}”?" if topic else "?"
     assert f"What should I know about kedge_tool{expected}" in asked
 
 
@@ -283,7 +283,7 @@ def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
         ].question
         for seed in range(6)
     }
-    assert "What should I know about the Orvane Maid in the context of Harbour Rules?" in asked
+    assert "What should I know about the Orvane Maid in the context of “Harbour Rules”?" in asked
     assert not any(each.startswith(("Who or what is", "What is")) for each in asked)
 
 
@@ -323,7 +323,7 @@ def test_a_section_that_begins_in_a_passage_is_asked_about_by_its_heading() -> N
     chunk = Chunk("a", text, "north_harbour.md", position=3)
     opening = Chunk("o", "# North Harbour\n\nThe north harbour is large.", "north_harbour.md", position=0)
     asked = questions([chunk], [chunk, opening])
-    assert "What should I know about the tanks of a ship in the context of North Harbour?" in asked
+    assert "What should I know about the tanks of a ship in the context of “North Harbour”?" in asked
     south = Chunk("b", text.replace("The tanks of", "All tanks of"), "south.md", position=3)
     assert not any("tanks of a ship" in each for each in questions([chunk], [chunk, opening, south]))
 
@@ -358,7 +358,7 @@ def test_what_a_list_or_a_reference_defines_is_asked_about_and_answered_by_its_f
     asked = {item.question: item.answers[0].split()[0] for item in items(generate([*chunks, opening], 0))}
     named = {"wal_age": "Forces", "--echo-all": "Copies", "shop.Order": "Holds", "fast_copy": "Copies"}
     assert asked == {
-        f"What should I know about {name} in the context of Server Manual?": first for name, first in named.items()
+        f"What should I know about {name} in the context of “Server Manual”?": first for name, first in named.items()
     }
 
 
@@ -376,7 +376,7 @@ def test_a_signature_is_asked_about_by_its_name_and_a_call_is_none(heading: str,
     text = f"{heading}\n\nGives what a customer has to pay in the end, with all taxes of the land."
     opening = Chunk("o", "Shop Manual — handbook 1.0\n\nThe shop is large.", "manual.html", position=0)
     asked = questions([opening, Chunk("a", text, "manual.html", position=1)])
-    assert asked == ({f"What should I know about {name} in the context of Shop Manual?"} if name else set())
+    assert asked == ({f"What should I know about {name} in the context of “Shop Manual”?"} if name else set())
 
 
 @pytest.mark.parametrize("between", ["\n\n", "\n"])
@@ -407,7 +407,7 @@ def test_an_option_is_not_asked_about_where_no_program_is_known() -> None:
     assert questions([Chunk("a", text, "7.html", position=4)]) == set()
     opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)
     asked = questions([opening, Chunk("a", text, "7.html", position=4)])
-    assert asked == {"What should I know about --fast-copy in the context of Disk Copier?"}
+    assert asked == {"What should I know about --fast-copy in the context of “Disk Copier”?"}
 
 
 def test_the_name_of_a_manual_behind_the_titles_of_its_pages_is_no_part_of_them() -> None:
@@ -483,7 +483,7 @@ def test_languages_have_fixed_sentences_of_their_own(language: str, text: str, e
         ("sv", "Larviks hamn", "Lyftkranen flyttas varje sommar till Oslo med båt. Lyftkranen ägs av staden Larvik.",
          {"Larviks hamn Lyftkranen"}),
         ("zh", "拉尔维克港口", "起重机由船员每年夏天运往奥斯陆。起重机是港口的财产，老渡轮归城市所有。",
-         {"就拉尔维克港口而言，关于起重机应该了解什么？", "拉尔维克港口 起重机"}),
+         {"就“拉尔维克港口”而言，关于起重机应该了解什么？", "拉尔维克港口 起重机"}),
     ],
 )  # fmt: skip
 def test_a_sentence_is_asked_about_by_its_subject_where_no_fixed_sentence_is_known_as_a_search_query(

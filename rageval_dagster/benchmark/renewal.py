@@ -336,10 +336,9 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
 
 
 def _commonest(drafts: Iterable[Candidate]) -> str:
-    """The commonest reasons, without numbers: drafts of passages that changed since are among them."""
-    return ", or ".join(
-        BY_RULE.get(reason, reason) for reason, _ in Counter(_reasons(drafts)).most_common(MOST_REASONS)
-    )
+    """The commonest reasons; of the rules' without numbers: drafts of passages that changed since are among them."""
+    reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
+    return ", or ".join(BY_RULE.get(reason, f"{reason} {count}") for reason, count in reasons)
 
 
 def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:

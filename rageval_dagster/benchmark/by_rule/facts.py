@@ -208,12 +208,12 @@ def _titles(
     opening: Mapping[str, Chunk], documents: set[str], furniture: frozenset[str], few: int
 ) -> dict[str, tuple[str, int]]:
     """The title of each of the documents that has one, as the store or its beginning tells, and how many have it."""
-    known: dict[str, list[str]] = {}
+    known = {
+        document_id: [clean_heading(chunk.title)] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture)
+        for document_id, chunk in opening.items()
+    }
     titled: dict[str, set[str]] = defaultdict(set)
     first: dict[str, str] = {}
-    for document_id, chunk in opening.items():
-        for title in [clean_heading(chunk.title)] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture):
-            known.setdefault(document_id, []).append(title)
     # Of what: "Expressions (Manual of the program)".
     ends = Counter(match.group() for found in known.values() for match in map(_OF_WHAT.search, found[:1]) if match)
     for document_id, found in known.items():

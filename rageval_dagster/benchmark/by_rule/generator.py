@@ -330,7 +330,7 @@ def _as_opened(terms: str, sentence: Sentence, language: str | None) -> str:
     opening, _, rest = sentence.text.partition(" ")
     pattern = rf"\W*{re.escape(terms.casefold())}(\w{{0,2}})(?!\w)\W*(\w*)"
     article = asked_articles(language).get(opening.casefold())
-    said = re.match(pattern, rest.casefold()) if article else re.match(pattern, sentence.text.casefold())
+    said = re.match(pattern, (rest if article else sentence.text).casefold())
     # "The pprint module": of something else.
     if said is None or said.group(2) not in stop_words(language) | verbs(language) | {""}:
         return terms

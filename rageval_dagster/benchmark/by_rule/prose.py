@@ -211,9 +211,8 @@ def entry(heading: str) -> str | None:
 def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
     """The paragraphs of running text: what a list item or a cell says is said of something that stands elsewhere."""
     lines = _without_code(_FRONT_MATTER.sub("", text)).split("\n")
-    is_cut = [line_key(line) in furniture for line in lines]
-    # Of a heading that stands on many pages the mark is kept: what follows is under no other heading.
-    lines = [_CUT * _looks_like_label(line) if cut else line for line, cut in zip(lines, is_cut, strict=True)]
+    if furniture:
+        lines = [_without_furniture(line) if line_key(line) in furniture else line for line in lines]
     kept: list[str] = []
     item_indent: int | None = None
     for number, line in enumerate(lines):
@@ -237,8 +236,9 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
     return [block for block in re.split(r"\n[ \t]*\n", "\n".join(kept)) if block.strip()]
 
 
-def _looks_like_label(line: str) -> bool:
-    return _looks_like_title(line) and ": " not in line
+def _without_furniture(line: str) -> str:
+    """What is left of a line that is furniture: of a heading its mark, since what follows is under no other heading."""
+    return _CUT if _looks_like_title(line) and ": " not in line else ""
 
 
 def _opens_section(lines: Sequence[str], number: int) -> bool:

@@ -15,7 +15,7 @@ from rageval_dagster.storage.clients import ensure_client, get_client, list_clie
 from rageval_dagster.storage.clients import notify as note
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import left_alone
-from rageval_dagster.storage.leases import keep_lease, lease_holder
+from rageval_dagster.storage.leases import WAIT_S, keep_lease, lease_holder
 
 
 def ingest(
@@ -32,16 +32,20 @@ def ingest(
     """Loads documents, see `corpus.ingest`, and counts what it changed, so that the sensor need not find out.
 
     The lease keeps the sensor from taking a half-loaded corpus for a change. A client gets its row in the history only
-    once it has documents: what is refused leaves nothing behind.
+    once it has documents: what is refused leaves nothing behind. Where a run works on the client, it is waited for, and
+    `tell` is told so.
 
     Returns:
         What the ingestion did, and the known client that may be meant where a new one was made.
+
+    Raises:
+        LeaseHeldError: somebody works on the client for longer than `WAIT_S`.
     """
     meant = meant_instead(settings, db, client)
     own = settings.for_client(client)
     embedder = load_embedder(own.embedding_model, own)
     known = client in {row.client_id for row in list_clients(db)}
-    with keep_lease(db, client, lease_holder("ingest")) if known else nullcontext():
+    with keep_lease(db, client, lease_holder("ingest"), wait_s=WAIT_S, waiting=tell) if known else nullcontext():
         report = load(
             path,
             client,

@@ -266,7 +266,8 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     if tells_changes:
         lines += _changes(judgement)
     failing = judgement.newly_failing if alarm is None else ()
-    if verdict.scores in ("first", "same", "better") and not failing and not verdict.shows_large_drops_only:
+    told_before = verdict.scores == "same" and (verdict.shows_large_drops_only or not verdict.can_prove)
+    if verdict.scores in ("first", "same", "better") and not failing and not told_before:
         known = [row.smallest_drop for row in judged.gated]
         drops = [found.visible_drop] if verdict.scores == "first" else known
         seen = None if None in drops else max(filter(None, drops), default=None)
@@ -366,17 +367,18 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
     if found.lost:
         lost = plural(found.lost, "question")
         steps.append(f"{lost} whose evidence the documents do not hold: rageval datasets show {evaluation.dataset_id}")
+    generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
+    why_few = "more questions: add documents, use a model, or import questions; why there are few: "
+    why_few += f"rageval datasets show {evaluation.dataset_id}"
+    more = why_few if found.shortage else f"more questions, about other documents: {generate}"
     if verdict.scores != "first":
-        return steps or [worst]
+        return steps or [worst if verdict.can_prove else more]
     if evaluation.system_reference:
         steps.append("name your own system in rageval.toml (docs/your-rag-system.md)")
     elif evaluation.system_declared is None:
         steps.append("declare the system's version, so that unchanged answers are reused")
     if found.visible_drop is None or found.visible_drop > own.gate_effect:
-        generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
-        why_few = "more questions: add documents, use a model, or import questions; why there are few: "
-        why_few += f"rageval datasets show {evaluation.dataset_id}"
-        steps.append(why_few if found.shortage else f"more questions, about other documents: {generate}")
+        steps.append(more)
     if own.judge_model is None and own.llm != "forbidden":
         steps.append("name a judge model (docs/your-language-model.md) to measure faithfulness")
     return [*steps[: MOST_STEPS - 1], worst]

@@ -68,8 +68,12 @@ def compare(
         print(cell(capitalised(said)))
     hits = (hit for each in found.worse[:worst] for result in (each.before, each.now) for hit in result.hits)
     names = document_names(db, found.pair.now.client_id, [*found.documents, *(hit.document_id for hit in hits)])
-    for what in ("new", "rewritten", "changed", "removed"):
-        if which := [names[document_id] for document_id, change in found.documents.items() if change.what == what]:
+    for what in ("new", "rewritten", "changed", "renamed", "removed"):
+        if which := [
+            f"{names[document_id]} -> {change.moved_to}" if what == "renamed" else names[document_id]
+            for document_id, change in found.documents.items()
+            if change.what == what
+        ]:
             print(f"  documents {what}: {named(which)}")
     for each in found.gone[:worst]:
         print(f"  gone: {each.item.item_id}  {cell(each.item.question)} ({each.why})")

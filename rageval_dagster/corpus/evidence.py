@@ -2,14 +2,14 @@
 
 import difflib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import PurePosixPath
 from typing import Generic, TypeVar
 
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item, page_id
-from rageval_dagster.storage.corpus import ManifestEntry, document_chunks, iter_manifest
+from rageval_dagster.storage.corpus import ManifestEntry, document_chunks, iter_manifest, moved_documents
 from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.text import normalise_whitespace
 
@@ -63,7 +63,8 @@ def resolve(
 
     Where the store does not name a chunk's document, the chunk's own id stands for it, and may be another tomorrow. So
     evidence that names such a chunk, or a document that the corpus does not have, stands for all chunks
-    without a document that hold its quote, by the same rules. Evidence whose document exists is looked for only there.
+    without a document that hold its quote, by the same rules. Evidence whose document exists is looked for only there;
+    that of a document which has another id now, under that.
 
     Args:
         by_page: false leaves pages out (see `names_pages`).
@@ -72,13 +73,17 @@ def resolve(
         StoreError: the store does not answer or does not know the client.
     """
     items = list(items)
-    asked = {evidence for item in items for evidence in item.evidence}
-    resolved: dict[Evidence, _Found] = {}
+    named = {evidence for item in items for evidence in item.evidence}
+    moved = moved_documents(db, client_id, {evidence.document_id for evidence in named})
+    now = {each: replace(each, document_id=moved.get(each.document_id, each.document_id)) for each in named}
+    asked = set(now.values())
+    found: dict[Evidence, _Found] = {}
     documents = sorted({evidence.document_id for evidence in asked})
     for part in map(set, in_batches(documents, _DOCUMENTS_AT_A_TIME)):
-        resolved.update(_resolve_in(part, [each for each in asked if each.document_id in part], db, store, client_id))
-    by_content = [evidence for evidence in asked if evidence not in resolved]
-    resolved.update(_resolve_anywhere(by_content, db, store, client_id))
+        found.update(_resolve_in(part, [each for each in asked if each.document_id in part], db, store, client_id))
+    by_content = [evidence for evidence in asked if evidence not in found]
+    found.update(_resolve_anywhere(by_content, db, store, client_id))
+    resolved = {each: found[asked_for] for each, asked_for in now.items()}
     return {item.item_id: _resolution(item, resolved, by_page) for item in items}
 
 

@@ -1,11 +1,12 @@
-"""What the last scan found, small enough to be held in memory: whether a chunk is as it was then."""
+"""What the last scan found, small enough to be held in memory: whether a chunk is as it was then, and what left."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rageval_dagster.storage.corpus import iter_contents
+from rageval_dagster.storage.corpus import ManifestEntry, document_chunks, documents_with, iter_contents
 from rageval_dagster.storage.database import Database
 
 if TYPE_CHECKING:
@@ -80,3 +81,49 @@ class Manifest:
         known = at < len(self._keys)
         known[known] = self._keys[at[known]] == keys[known]
         return at, known
+
+
+@dataclass
+class _Words:
+    """What tells a document's text, in whatever order its passages come: how many, the sum of their hashes, and one."""
+
+    count: int = 0
+    total: int = 0
+    example: str = ""
+
+    def add(self, entry: ManifestEntry) -> None:
+        self.count += 1
+        self.total += int(entry.words_hash, 16)
+        self.example = self.example or entry.words_hash
+
+    def is_of(self, entries: Sequence[ManifestEntry]) -> bool:
+        return self.count == len(entries) and self.total == sum(int(entry.words_hash, 16) for entry in entries)
+
+
+class Leaving:
+    """The passages that leave their documents in a scan, and so which documents went on under another id."""
+
+    def __init__(self, db: Database, client_id: str) -> None:
+        self._db = db
+        self._client_id = client_id
+        self._words: dict[str, _Words] = {}
+
+    def add(self, entries: Iterable[ManifestEntry]) -> None:
+        """Passages as the scan before found them. Those whose document the store does not name belong to none."""
+        for entry in entries:
+            if entry.document_id != entry.chunk_id:
+                self._words.setdefault(entry.document_id, _Words()).add(entry)
+
+    def moved(self) -> dict[str, str]:
+        """{document that is gone: the one that has all its words and no others}, once the manifest is up to date."""
+        still = document_chunks(self._db, self._client_id, self._words)
+        moved = {}
+        for document_id, words in self._words.items():
+            if document_id not in still and (new := self._has_all(words)):
+                moved[document_id] = new
+        return moved
+
+    def _has_all(self, words: _Words) -> str | None:
+        names = documents_with(self._db, self._client_id, words.example)
+        found = document_chunks(self._db, self._client_id, names)
+        return next((name for name in names if words.is_of(found[name])), None)

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 import sqlalchemy as sa
 
-from rageval_dagster.corpus.manifest import Manifest, fingerprint
+from rageval_dagster.corpus.manifest import Leaving, Manifest, fingerprint
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.corpus.word_runs import RunHasher, words
 from rageval_dagster.errors import RedactionError, SettingsError
@@ -24,6 +24,7 @@ from rageval_dagster.storage.corpus import (
     iter_hashes,
     iter_manifest,
     manifest_lookup,
+    note_moved,
     upsert_manifest,
 )
 from rageval_dagster.storage.database import Database
@@ -85,6 +86,7 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
     found: Counter[str] = Counter()
     # One moment for all: chunks that came together are of one age, whatever the page they stand on.
     now = datetime.now(UTC)
+    leaving = Leaving(db, client_id)
     for page in store.scan(client_id):
         found["without_text"] += page.without_text
         found["redacted"] += sum(page.redacted)
@@ -95,11 +97,12 @@ def scan_corpus(db: Database, store: ChromaStore, client_id: str, progress: Prog
         corpus += sum(map(chunk_digest, page.chunks))
         index += sum(vector_digest(chunk.id, vector) for chunk, vector in zip(page.chunks, vectors, strict=True))
         is_first = before.corpus_version is None
-        _bring_up_to_date(db, client_id, known, hasher, page.chunks, vectors, now, is_first)
+        _bring_up_to_date(db, client_id, known, hasher, page.chunks, vectors, now, is_first, leaving)
         if progress is not None:
             progress(found["chunks"] + found["without_text"], total)
     if not known.all_seen:
-        _forget_removed(db, store, client_id, known, now)
+        _forget_removed(db, store, client_id, known, now, leaving)
+    note_moved(db, client_id, leaving.moved(), now)
     corpus_version, index_version = version_of(corpus), version_of(index)
     documents = before.document_count
     if before.corpus_version != corpus_version:
@@ -175,6 +178,7 @@ def _bring_up_to_date(
     vectors: Sequence[bytes],
     now: datetime,
     is_first: bool,
+    leaving: Leaving,
 ) -> None:
     """Writes the manifest's entries of those chunks that are not as they were."""
     keys, hashes = [digest(chunk.id) for chunk in chunks], [digest(vector) for vector in vectors]
@@ -196,6 +200,8 @@ def _bring_up_to_date(
         return
     stored = manifest_lookup(db, client_id, [keys[place] for place in changed])
     entries = [_entry(keys[place], chunks[place], hashes[place], now) for place in (*changed, *new)]
+    of_others = ((stored.get(entry.chunk_key), entry) for entry in entries)
+    leaving.add(was for was, entry in of_others if was is not None and was.document_id != entry.document_id)
     kinds = Counter(_kind(stored.get(entry.chunk_key), entry) for entry in entries)
     unlike = [entry for entry in entries if not _is_same(stored.get(entry.chunk_key), entry)]
     found = {kind: count for kind, count in kinds.items() if kind in DIFFERENCES}
@@ -249,7 +255,9 @@ def _is_same(known: ManifestEntry | None, entry: ManifestEntry) -> bool:
     return known is not None and replace(entry, first_seen=known.first_seen) == known
 
 
-def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Manifest, now: datetime) -> None:
+def _forget_removed(
+    db: Database, store: ChromaStore, client_id: str, known: Manifest, now: datetime, leaving: Leaving
+) -> None:
     """Deletes the manifest's entries of chunks that the store does not have any more.
 
     What the scan did not see is asked for by its id: a chunk may have slipped from one page to one that was read.
@@ -257,6 +265,7 @@ def _forget_removed(db: Database, store: ChromaStore, client_id: str, known: Man
     for entries in iter_manifest(db, client_id):
         unseen = [entries[place] for place in known.unseen([entry.chunk_key for entry in entries])]
         present = {chunk.id for chunk in store.get(client_id, [entry.chunk_id for entry in unseen])}
-        gone = [entry.chunk_key for entry in unseen if entry.chunk_id not in present]
+        gone = [entry for entry in unseen if entry.chunk_id not in present]
         if gone:
-            delete_manifest(db, client_id, gone, now)
+            leaving.add(gone)
+            delete_manifest(db, client_id, [entry.chunk_key for entry in gone], now)

@@ -3,7 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -19,6 +19,8 @@ from rageval_dagster.storage.word_hashes import hash_key, holder_of, recount
 
 DIFFERENCES = ("added", "changed", "removed", "reembedded")
 """The ways in which a chunk can differ from the scan before."""
+
+_MOST_MOVES = 100
 
 _UNDER_WAY = ""
 """In place of the versions of a change of the corpus, which only the end of the scan knows."""
@@ -84,19 +86,23 @@ class DocumentChange:
     all: int
     scans: int
     rewritten: bool
+    moved_to: str | None = None
+    """The id of the document that has all its text, of one that is gone."""
 
     @property
     def what(self) -> str:
-        """In a word: removed, new, rewritten, or changed."""
+        """In a word: removed, renamed, new, rewritten, or changed."""
         if not self.all:
-            return "removed"
+            return "renamed" if self.moved_to else "removed"
         if not self.before:
             return "new"
         return "rewritten" if self.rewritten else "changed"
 
     @property
     def said(self) -> str:
-        """`what`; of a document that changed in part, how many passages."""
+        """`what`; of a document that changed in part, how many passages; of a renamed one, its id now."""
+        if self.what == "renamed":
+            return f"renamed to {self.moved_to}"
         if self.what != "changed":
             return self.what
         counts = {"new": self.new, "changed": self.changed, "removed": self.removed}
@@ -175,17 +181,76 @@ def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str], fou
     `found_at` is the moment of that scan (now).
     """
     documents: dict[str, Passages] = {}
+    titles: dict[str, str] = {}
     chunks = corpus_chunks.c
     holder = holder_of(hash_key(db), client_id)
     with db.begin() as connection:
         for batch in in_batches(chunk_keys):
             recount(connection, holder, _hashes_of(connection, client_id, batch), ())
             here = sa.and_(chunks.client_id == client_id, chunks.chunk_key.in_(batch))
-            for document_id in connection.execute(sa.select(chunks.document_id).where(here)).scalars():
+            for document_id, title in connection.execute(sa.select(chunks.document_id, chunks.title).where(here)):
                 documents.setdefault(document_id, Passages()).removed += 1
+                if title:
+                    titles[document_id] = min(title, titles.get(document_id, title))
             connection.execute(sa.delete(corpus_chunks).where(here))
         _add_found(connection, client_id, {"removed": sum(passages.removed for passages in documents.values())})
-        _note_documents(connection, client_id, documents, found_at or utc_now())
+        _note_documents(connection, client_id, documents, found_at or utc_now(), titles)
+
+
+def documents_with(db: Database, client_id: str, words_hash: str) -> list[str]:
+    """The ids of a client's documents that have a passage of these words, in order."""
+    chunks = corpus_chunks.c
+    query = sa.select(chunks.document_id).where(chunks.client_id == client_id, chunks.words_hash == words_hash)
+    return sorted(set(db.scalars(query)))
+
+
+@retried
+def note_moved(db: Database, client_id: str, moved: Mapping[str, str], found_at: datetime) -> None:
+    """Notes which document has the text of each that the scan of `found_at` found to be gone; old id -> new id."""
+    noted = document_changes.c
+    for old, new in moved.items():
+        here = (noted.client_id == client_id, noted.document_key == digest(old), noted.found_at == found_at)
+        db.execute(sa.update(document_changes).where(*here).values(moved_to=new))
+
+
+def moved_documents(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, str]:
+    """Under which id the corpus has the text of each of these documents that it does not have itself; old id -> new id.
+
+    A document may have moved several times. Left out is what is gone for good.
+    """
+    now_at = {document_id: document_id for document_id in document_ids}
+    for _ in range(_MOST_MOVES):
+        steps = _last_moves(db, client_id, _absent(db, client_id, now_at.values()))
+        if not steps:
+            break
+        now_at = {old: steps.get(new, new) for old, new in now_at.items()}
+    moved = {old: new for old, new in now_at.items() if new != old}
+    gone = _absent(db, client_id, moved.values())
+    return {old: new for old, new in moved.items() if new not in gone}
+
+
+def _absent(db: Database, client_id: str, document_ids: Iterable[str]) -> set[str]:
+    """Those of the documents that the corpus does not have."""
+    keys = {digest(each): each for each in document_ids}
+    chunks = corpus_chunks.c
+    query = sa.select(chunks.document_key).where(chunks.client_id == client_id).distinct()
+    present = {row.document_key for row in db.rows_in(query, chunks.document_key, keys)}
+    return {each for key, each in keys.items() if key not in present}
+
+
+def _last_changes(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, sa.Row[Any]]:
+    """The last change that was noted of each of the documents: its `title` and `moved_to`."""
+    noted = document_changes.c
+    keys = {digest(each): each for each in document_ids}
+    latest = sa.select(sa.func.max(noted.id).label("id")).where(noted.client_id == client_id)
+    ids = [row.id for row in db.rows_in(latest.group_by(noted.document_key), noted.document_key, keys)]
+    query = sa.select(noted.document_key, noted.title, noted.moved_to)
+    return {keys[row.document_key]: row for row in db.rows_in(query, noted.id, ids)}
+
+
+def _last_moves(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, str]:
+    changes = _last_changes(db, client_id, document_ids)
+    return {each: row.moved_to for each, row in changes.items() if row.moved_to}
 
 
 def iter_manifest(
@@ -259,7 +324,10 @@ def thinned_manifest(db: Database, client_id: str, size: int) -> list[ManifestEn
 
 
 def document_names(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, str]:
-    """What people call documents, by id: the title, with the id where several of them have it; without one, the id."""
+    """What people call documents, by id: the title, with the id where several of them have it; without one, the id.
+
+    Of a document that is gone it is the title that it had.
+    """
     ids = list(dict.fromkeys(document_ids))
     keys = {digest(document_id): document_id for document_id in ids}
     chunks = corpus_chunks.c
@@ -270,6 +338,8 @@ def document_names(db: Database, client_id: str, document_ids: Iterable[str]) ->
         .group_by(chunks.document_key)
     )
     titles = {keys[row.document_key]: row.title for row in db.rows_in(query, chunks.document_key, keys)}
+    gone = _absent(db, client_id, ids)
+    titles |= {each: row.title for each, row in _last_changes(db, client_id, gone).items() if row.title}
     shared = Counter(titles.values())
     named = {each: title if shared[title] == 1 else f"{title} ({each})" for each, title in titles.items()}
     return {each: named.get(each, each) for each in ids}
@@ -300,14 +370,20 @@ def _add_found(connection: Connection, client_id: str, found: Mapping[str, int])
 
 
 def _note_documents(
-    connection: Connection, client_id: str, documents: Mapping[str, Passages], found_at: datetime
+    connection: Connection,
+    client_id: str,
+    documents: Mapping[str, Passages],
+    found_at: datetime,
+    titles: Mapping[str, str] | None = None,
 ) -> None:
+    titles = titles or {}
     rows = [
         {
             "client_id": client_id,
             "document_id": document_id,
             "document_key": digest(document_id),
             "found_at": found_at,
+            "title": titles.get(document_id),
             **asdict(passages),
         }
         for document_id, passages in sorted(documents.items())
@@ -354,7 +430,7 @@ def changes_between(db: Database, client_id: str, after: datetime, until: dateti
 def documents_changed(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, DocumentChange]:
     """How the documents changed that scans found to differ later than `after`, at most at `until`; by document id.
 
-    Left out are those that came and went in between.
+    Left out are those that came and went in between, and those that are another one renamed.
     """
     noted, chunks = document_changes.c, corpus_chunks.c
     here = (noted.client_id == client_id, noted.found_at > after)
@@ -377,7 +453,13 @@ def documents_changed(db: Database, client_id: str, after: datetime, until: date
                 passages = Passages(int(row.added), int(row.changed), int(row.removed))
                 scans.setdefault(row.document_key, []).append((row.found_at, passages))
             found |= {named[key]: _became(scans[key], until, counts.get(key, 0)) for key in batch}
-    return {name: change for name, change in sorted(found.items()) if change is not None}
+    moved = _last_moves(db, client_id, (name for name, change in found.items() if change and not change.all))
+    renamed = {moved_to for moved_to in moved.values() if (to := found.get(moved_to)) and to.what == "new"}
+    return {
+        name: replace(change, moved_to=moved.get(name))
+        for name, change in sorted(found.items())
+        if change is not None and name not in renamed
+    }
 
 
 def _became(scans: Sequence[tuple[datetime, Passages]], until: datetime, now: int) -> DocumentChange | None:

@@ -171,12 +171,14 @@ def delete_scores(
         run_requests.c.requested_at,
         llm_calls.c.called_at,
         corpus_changes.c.found_at,
-        document_changes.c.found_at,
         incidents.c.closed_at,
         experiments.c.opened_at,
     )
     for time in times:
         rows[time.table.name] = _delete_old(db, time, client_id, before)
+    # Questions about a document that has another name now are found by where it went, however long ago.
+    left = document_changes.c.moved_to.is_(None)
+    rows["document_changes"] = _delete_old(db, document_changes.c.found_at, client_id, before, left)
     return +rows
 
 

@@ -130,7 +130,10 @@ document_changes = _table(
     Column("changed", Integer, nullable=False),
     Column("removed", Integer, nullable=False),
     Column("found_at", UtcTime, nullable=False),
+    Column("title", LongText),  # of a document that passages were removed from: nothing else knows it once it is gone
+    Column("moved_to", LongText),  # the id of the document that has all its text, where it is gone
     Index(None, "client_id", "found_at"),
+    Index(None, "client_id", "document_key"),
 )
 
 corpus_chunks = _table(

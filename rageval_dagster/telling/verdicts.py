@@ -187,7 +187,10 @@ def headline_metrics(summaries: Mapping[str, Summary], watched: Iterable[str], k
         "citation.accuracy",
     )
     found = [each for name in dict.fromkeys(wanted) if (each := summaries.get(name)) and each.mean is not None]
-    return found[:HEADLINE_METRICS]
+    # Where each question has one passage, recall is the hit rate once more.
+    hits, recall = (summaries.get(f"retrieval.{name}_at_{k}") for name in ("hit_rate", "recall"))
+    again = hits is not None and recall is not None and (hits.mean, hits.n_scored) == (recall.mean, recall.n_scored)
+    return [each for each in found if not (again and each is recall)][:HEADLINE_METRICS]
 
 
 def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
@@ -409,11 +412,11 @@ def what_settles(found: Verdict) -> str:
         return f"to start from this run: {accept}"
     if not _compared(found):
         return "more questions"
-    if any(row.suspected for row in found.rows):
-        return "the next nights will tell, or one look of your own: rageval evaluate --gate"
     if found.confirmed_failing:
         compare = f"rageval runs compare {found.judged.judgement.baseline_id} {found.judged.evaluation.id}"
         return f"look at the questions that newly fail: {compare}; more questions would prove a drop"
+    if any(row.suspected for row in found.rows):
+        return "the next nights will tell, or one look of your own: rageval evaluate --gate"
     return "the next nights will tell, or more questions"
 
 

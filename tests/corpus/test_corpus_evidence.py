@@ -8,6 +8,7 @@ from rageval_dagster.corpus.evidence import find_quotes, resolve
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.records import Chunk, Evidence, Item
+from rageval_dagster.storage.corpus import document_names
 from rageval_dagster.storage.database import Database
 
 
@@ -98,6 +99,46 @@ def test_resolving_items(corpus: ChromaStore, db: Database) -> None:
         "document gone": (None, None, (Evidence("athens.md"),)),
         "none": (None, None, ()),
     }
+
+
+def written(store: ChromaStore, embedder, document_id: str, *texts: str, ids: str = "") -> None:
+    chunks = [Chunk(f"{ids or document_id}{number}", text, document_id) for number, text in enumerate(texts)]
+    store.upsert("acme", chunks, embedder.encode(list(texts)), [{"document_id": document_id} for _ in texts])
+
+
+ROME = ("Rome was founded in 753 BC.", "It fell much later.")
+
+
+@pytest.mark.parametrize("keeps_ids", [True, False])
+def test_a_document_is_found_under_its_new_id(corpus: ChromaStore, db: Database, embedder, keeps_ids: bool) -> None:
+    """Also where its passages keep their ids, and where it is renamed again; not where one passage is another."""
+    quoted, whole = Evidence("rome.md", quote="fell much later"), Evidence("rome.md")
+    items = [Item("q", evidence=(quoted,)), Item("r", evidence=(whole,))]
+
+    def renamed(old: str, new: str, *texts: str) -> list[tuple]:
+        if not keeps_ids:
+            corpus.delete("acme", [f"{'a' if old == 'rome.md' else old}{number}" for number in range(2)])
+        written(corpus, embedder, new, *texts, ids="a" if keeps_ids else "")
+        scan_corpus(db, corpus, "acme")
+        found = resolve(items, db, corpus, "acme")
+        return [(found[item.item_id].documents, len(found[item.item_id].chunks or ())) for item in items]
+
+    assert renamed("rome.md", "history/rome.md", *ROME) == [({"history/rome.md"}, 1), ({"history/rome.md"}, 0)]
+    assert document_names(db, "acme", ["rome.md"]) == {"rome.md": "rome.md"}
+    assert renamed("history/rome.md", "old/rome.md", *ROME) == [({"old/rome.md"}, 1), ({"old/rome.md"}, 0)]
+    assert renamed("old/rome.md", "new/rome.md", ROME[0], "It fell in 476.") == [(None, 0), (None, 0)]
+
+
+def test_a_deleted_copy_leaves_its_questions_to_the_other_one(corpus: ChromaStore, db: Database, embedder) -> None:
+    written(corpus, embedder, "twin.md", *ROME)
+    scan_corpus(db, corpus, "acme")
+    corpus.delete("acme", ["a0", "a1"])
+    scan_corpus(db, corpus, "acme")
+    item = Item("q", evidence=(Evidence("rome.md", quote="fell much later"),))
+    assert resolve([item], db, corpus, "acme")[item.item_id].documents == {"twin.md"}
+    written(corpus, embedder, "rome.md", "It fell much later.", ids="c")
+    scan_corpus(db, corpus, "acme")
+    assert resolve([item], db, corpus, "acme")[item.item_id].documents == {"rome.md"}, "its own document is back"
 
 
 HEADING, SENTENCE = "# The museum of Brightwater", "The museum of Brightwater was founded in 1808"

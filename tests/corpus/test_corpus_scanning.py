@@ -102,6 +102,26 @@ def test_documents_are_named_by_what_became_of_them(db: Database, store: ChromaS
     assert documents_changed(db, "acme", scanned_at.replace(year=2000), scanned_at) == {}, "of a first scan"
 
 
+def test_a_document_under_another_id_is_renamed_and_a_lost_one_keeps_its_title(
+    db: Database, store: ChromaStore, fill, embedder
+) -> None:
+    chunks = fill(store, "acme", TEXTS)
+    store.update_metadata("acme", {chunk.id: {"title": f"On {chunk.document_id}"} for chunk in chunks})
+    scan_corpus(db, store, "acme")
+    scanned_at = utc_now()
+    store.delete("acme", [chunk.id for chunk in chunks if chunk.document_id in ("d0", "d1")])
+    texts = [chunk.text for chunk in chunks if chunk.document_id == "d1"]
+    moved = [Chunk(f"n{number}", text, "e1") for number, text in enumerate(texts)]
+    store.upsert("acme", moved, embedder.encode(texts), [{"document_id": "e1"} for _ in texts])
+    scan_corpus(db, store, "acme")
+    found = documents_changed(db, "acme", scanned_at, utc_now())
+    assert {name: (change.said, change.moved_to) for name, change in found.items()} == {
+        "d0": ("removed", None),
+        "d1": ("renamed to e1", "e1"),
+    }
+    assert document_names(db, "acme", ["d0", "d2"]) == {"d0": "On d0", "d2": "On d2"}
+
+
 def test_a_moved_chunk_is_neither_changed_nor_lost(db: Database, store: ChromaStore, fill) -> None:
     fill(store, "acme", TEXTS)
     first = scan_corpus(db, store, "acme")

@@ -24,7 +24,7 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.comparisons import Change
-from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.labels import MOST_CHECKED, JudgeCheck
 from rageval_dagster.storage.scores import Summary
 from rageval_dagster.text import plural
@@ -33,6 +33,8 @@ JUDGE_DRIFT = "judge_drift"
 """What a change is called by which the judge scores the same answers otherwise."""
 MOST_OF_REFERENCE = 200
 """So many answers of the reference are judged anew where a metric fell: they show a drift of .1 in yes or no."""
+JUDGED_AT_ONCE = 25
+"""Old answers whose scores are stored together: what a kill or a spent budget loses was paid for."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,9 @@ def check_judges(
 
     Where a metric has `fallen`, up to 200 answers of the reference, labelled or not; else up to 60 labelled answers of
     earlier evaluations, those scored first before others. Only where the run of the last evaluation asked the judge,
-    and only answers that the metric's present version scored; what it scored anew once an evaluation it is not asked
-    again. `tools` are to read no cache. A judge that fails is told by `warn`.
+    and only answers that the metric's present version scored. An evaluation asks about each answer once, however often
+    it is judged, also where no score came of it; what was asked is kept batch by batch. `tools` are to read no cache.
+    A judge that fails is told by `warn`.
     """
     evaluation = history.evaluations[-1]
     judged = {name: each.summary for name, each in measured.items() if is_by_model(name)}
@@ -147,31 +150,31 @@ def check_judges(
         return
     done = label_storage.newest_judge_checks(db, [evaluation.id])
     by_id = {metric.id: metric for metric in metrics}
+    shared: Tools | None = None
     for name in sorted(checked & by_id.keys()):
-        known = done[name].scores if name in done else {}
+        version = judged[name].metric_version
+        known = done[name].scores if name in done and done[name].metric_version == version else {}
         if name in fallen:
-            old = _of_reference(db, history, measured[name])
-        elif known:
-            continue
+            old, most = _of_reference(db, history, measured[name]), MOST_OF_REFERENCE
         else:
-            old = _labelled(db, history, judged[name])
-        asked = {result_id: each for result_id, each in old.items() if result_id not in known}
+            old, most = _labelled(db, history, judged[name]), MOST_CHECKED - len(known)
+        asked = list(islice((result_id for result_id in old if result_id not in known), max(most, 0)))
         if len(old) < LEAST_QUESTIONS or not asked:
             continue
-        try:
-            outcomes = compute_scores([by_id[name]], [result for _, _, result in asked.values()], tools())[name]
-        except RagevalError as error:
-            warn(f"whether the judge has changed could not be checked: {error}")
-            return
-        scores = {result_id: known[result_id] for result_id in old if result_id in known} | {
-            result_id: (item_id, then, outcome.value)
-            for (result_id, (item_id, then, _)), outcome in zip(asked.items(), outcomes, strict=True)
-            if outcome.value is not None
-        }
-        if len(scores) < LEAST_QUESTIONS:  # which says nothing: what an earlier check found still stands
-            warn(f"whether the judge has changed could not be checked: it scored {len(scores)} of {len(old)} answers")
-            continue
-        label_storage.save_judge_check(db, name, JudgeCheck(evaluation.id, judged[name].metric_version, scores))
+        scores = dict(known)
+        for batch in in_batches(asked, JUDGED_AT_ONCE):
+            try:
+                shared = shared or tools()
+                outcomes = compute_scores([by_id[name]], [old[result_id][2] for result_id in batch], shared)[name]
+            except RagevalError as error:
+                warn(f"whether the judge has changed could not be checked: {error}")
+                return
+            for result_id, outcome in zip(batch, outcomes, strict=True):
+                item_id, then, _ = old[result_id]
+                scores[result_id] = item_id, then, outcome.value
+            label_storage.save_judge_check(db, name, JudgeCheck(evaluation.id, version, scores))
+        if (found := sum(now is not None for _, _, now in scores.values())) < LEAST_QUESTIONS:
+            warn(f"whether the judge has changed could not be checked: it scored {found} of {len(scores)} answers")
 
 
 def drifts_of(db: Database, history: History, measured: Mapping[str, Measured]) -> dict[str, Drift]:
@@ -179,24 +182,26 @@ def drifts_of(db: Database, history: History, measured: Mapping[str, Measured]) 
     versions = {name: each.summary.metric_version for name, each in measured.items() if is_by_model(name)}
     if not versions:
         return {}
-    checks = label_storage.newest_judge_checks(db, [each.id for each in history.evaluations[1:]])
+    # One with fewer scores says nothing: what an earlier check found still stands.
+    checks = label_storage.newest_judge_checks(db, [each.id for each in history.evaluations[1:]], LEAST_QUESTIONS)
     clusters = {item_id: each.cluster for asked in history.asked.values() for item_id, each in asked.items()}
     found: dict[str, Drift] = {}
     for name, check in checks.items():
         if check.metric_version != versions.get(name):
             continue
         queue = label_storage.load_queue(db, history.evaluations[-1].client_id, name)
-        if check.scores.keys() <= queue.keys():
-            telling = of_whole_draws(check.scores, queue)
+        scored = {result_id: now for result_id, (_, _, now) in check.scores.items() if now is not None}
+        if scored.keys() <= queue.keys():
+            telling = of_whole_draws(scored, queue)
             strata = {result_id: each.stratum for result_id, each in queue.items()}
         else:  # of the reference, whoever labelled some of them
-            telling, strata = set(check.scores), {}
-        scores = {result_id: each for result_id, each in check.scores.items() if result_id in telling}
+            telling, strata = set(scored), {}
+        was = {result_id: each for result_id, each in check.scores.items() if result_id in telling}
         drift = drift_of(
-            {result_id: then for result_id, (_, then, _) in scores.items()},
-            {result_id: now for result_id, (_, _, now) in scores.items()},
+            {result_id: then for result_id, (_, then, _) in was.items()},
+            {result_id: now for result_id, now in scored.items() if result_id in telling},
             strata,
-            {result_id: clusters.get(item_id, item_id) for result_id, (item_id, _, _) in scores.items()},
+            {result_id: clusters.get(item_id, item_id) for result_id, (item_id, _, _) in was.items()},
         )
         if drift is not None:
             found[name] = drift

@@ -206,16 +206,19 @@ def drawn_and_labelled(db: Database, client_id: str, metric_id: str, evaluation_
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """Old answers that a judge scored again in an evaluation: {result id: (item id, score then, score now)}."""
+    """Old answers that a judge was asked about again in an evaluation: {result id: (item id, score then, score now)}.
+
+    Scores are in [0, 1]; now None: it was asked, and no score came of it.
+    """
 
     evaluation_id: int
     metric_version: str
-    scores: Mapping[str, tuple[str, float, float]]
+    scores: Mapping[str, tuple[str, float, float | None]]
 
 
 @retried
 def save_judge_check(db: Database, metric_id: str, check: JudgeCheck) -> None:
-    """Keeps a check of a metric's judge, unless its evaluation has one."""
+    """Keeps a check of a metric's judge, in place of the one that its evaluation has."""
     with db.begin() as connection:
         row = {
             "evaluation_id": check.evaluation_id,
@@ -224,11 +227,11 @@ def save_judge_check(db: Database, metric_id: str, check: JudgeCheck) -> None:
             "metric_version": check.metric_version,
             "scores": {name: list(scores) for name, scores in check.scores.items()},
         }
-        upsert(connection, judge_checks, [row])
+        upsert(connection, judge_checks, [row], update=["metric_version", "scores"])
 
 
-def newest_judge_checks(db: Database, evaluation_ids: Iterable[int]) -> dict[str, JudgeCheck]:
-    """{metric id: the newest check of its judge} in these evaluations."""
+def newest_judge_checks(db: Database, evaluation_ids: Iterable[int], least: int = 0) -> dict[str, JudgeCheck]:
+    """{metric id: the newest check of its judge that gave at least so many scores} in these evaluations."""
     of = judge_checks.c
     query = sa.select(of.metric_id, of.evaluation_id, of.metric_version, of.scores)
     rows = sorted(db.rows_in(query, of.evaluation_id, evaluation_ids), key=lambda row: row.evaluation_id)
@@ -237,6 +240,7 @@ def newest_judge_checks(db: Database, evaluation_ids: Iterable[int]) -> dict[str
             row.evaluation_id, row.metric_version, {name: tuple(each) for name, each in row.scores.items()}
         )
         for row in rows
+        if sum(now is not None for _, _, now in row.scores.values()) >= least
     }
 
 

@@ -439,14 +439,14 @@ metric_summaries = _table(
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
 )
 
-# Labelled answers of earlier evaluations, as the judge scored them once and, past every cache, in this one.
+# Answers of earlier evaluations, as the judge scored them once and, past every cache, in this one.
 judge_checks = _table(
     "judge_checks",
     Column("evaluation_id", Integer, ForeignKey("evaluation_runs.id", ondelete="CASCADE"), nullable=False),
     _client_id(),
     Column("metric_id", identifier(100), nullable=False),
     Column("metric_version", identifier(128), nullable=False),
-    Column("scores", JsonText, nullable=False),  # {result id: [item id, score then, score now]}
+    Column("scores", JsonText, nullable=False),  # {result id: [item id, score then, score now or none]}
     PrimaryKeyConstraint("evaluation_id", "metric_id"),
 )
 

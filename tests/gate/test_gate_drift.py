@@ -109,6 +109,40 @@ def test_before_a_fall_is_believed_the_judge_scores_the_answers_it_fell_from_aga
     assert at_gate(db, fallen.evaluation.id).judgement == fallen.judgement
 
 
+def test_a_run_asks_the_judge_about_each_old_answer_once_however_often_it_is_judged(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    label(db, night(db, dataset, "n1", BEFORE), truth_before)
+    judged = night(db, dataset, "n2", shifted(-0.1))
+    save_replies(db, "acme", [], [LlmCall("acme", "judge", "model", 10, 10, None, 0.1, False, 0, None, "n2")])
+    report = report_of(db, get_evaluation(db, judged.evaluation.id))
+    was = {item.item_id: score for item, score in zip(ITEMS, BEFORE, strict=True)}
+    failing = {item.item_id for item in ITEMS[::8]}
+    asked: list[str] = []
+
+    def score(item_id: str) -> Outcome:
+        asked.append(item_id)
+        return Outcome.error("no reply") if item_id in failing else Outcome.scored(was[item_id] - 0.1)
+
+    def look(tolerance: float) -> tuple[str | None, int]:
+        """The verdict, and how many answers the judge was asked about for it."""
+        before, spec = len(asked), replace(ONLY, tolerance=tolerance)
+        [found] = held(db, report, metrics=[_judge(score)], spec=spec, recorded=["dense"])
+        return found.judgement.verdict, len(asked) - before
+
+    # While no fall is seen, of what people labelled; then the rest of what it is a fall from; then no more.
+    assert [look(0.5), look(0.5)] == [("passed", 60), ("passed", 0)]
+    assert [look(0.02), look(0.02)] == [("unclear", 20), ("unclear", 0)]
+    assert sorted(asked) == sorted(item.item_id for item in ITEMS)
+    assert failing < set(asked)
+    # A later run that needs them asks anew, about those that failed, too.
+    asked.clear()
+    later = night(db, dataset, "n3", shifted(-0.1))
+    save_replies(db, "acme", [], [LlmCall("acme", "judge", "model", 10, 10, None, 0.1, False, 0, None, "n3")])
+    report = report_of(db, get_evaluation(db, later.evaluation.id))
+    failing.clear()
+    assert [look(0.02), look(0.02)] == [("unclear", 80), ("unclear", 0)]
+
+
 def test_a_judge_that_is_not_asked_on_a_night_is_not_checked(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     night(db, dataset, "n1", BEFORE)

@@ -157,6 +157,53 @@ def test_a_judge_that_turns_harsh_behind_its_name_is_found_where_people_labelled
 
 
 @pytest.mark.slow
+def test_before_a_fall_is_believed_each_old_answer_is_judged_once_however_often_the_run_is_taken_up(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harsh = False
+    asked: list[str] = []
+    """The old answers that the check of the judge sent, a request each time."""
+    spoilt: set[str] = set()
+
+    def reply(body: dict[str, Any]) -> str:
+        """As in the test above; besides, of three old answers the judge says nothing that can be used."""
+        said = scripted_model(body)
+        if not harsh:
+            return said
+        if not said.startswith("{"):
+            return f"{said} Indeed."
+        if said.startswith('{"claims"') and "Indeed" not in body["messages"][-1]["content"]:
+            asked.append(body["messages"][-1]["content"])
+            if len(spoilt) < 3:
+                spoilt.add(asked[-1])
+            if asked[-1] in spoilt:
+                return "la la la"
+        return said.replace('"supported": true', '"supported": false')
+
+    more = {"EVALUATION_DEFAULT_SAMPLE_SIZE": "15", "RAGEVAL_METRICS": "retrieval,claims.faithfulness"}
+    with ScriptedServer(reply) as server:
+        project = with_models(loaded, server.base_url, monkeypatch, **more)
+        assert project.evaluate("acme", "night 1").failure is None
+        db = project.database()
+        harsh = True
+        project = with_models(loaded, server.base_url, monkeypatch, **more, RAGEVAL_ANSWER_MODEL="other")
+        assert project.evaluate("acme", "night 2").failure is None
+        [after] = evaluations_of_trigger(db, "acme", "night 2")
+        judged = judged_before(db, after)
+        found = [each.detail for each in judged.judgement.changes if each.what == "judge_drift"]
+        answers, sent = set(asked), len(server.requests)
+        same = f"the same {len(answers) - len(spoilt)} answers"
+        assert found == [f"the judge changed: it scores {same} 1.00 lower (claims.faithfulness)"]
+        usage = model_usage(db, "acme")
+        assert sent == usage.sent + usage.retries
+        # Of those that failed, too, nothing is asked again.
+        for _ in range(2):
+            assert project.evaluate("acme", "night 2").failure is None
+            assert judged_before(db, after).judgement == judged.judgement
+            assert len(server.requests) == sent
+
+
+@pytest.mark.slow
 def test_a_model_that_writes_no_question_writes_no_dataset(
     loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,9 +7,11 @@ import dagster as dg
 import pytest
 
 import rageval_dagster
+from rageval_dagster.app.documents import ingest
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.records import Chunk
 from rageval_dagster.storage.clients import ensure_client
+from rageval_dagster.storage.leases import acquire_lease, release_lease
 from tests.cli.running import Run, refused, stock
 from tests.pipeline.looks import tick
 from tests.pipeline.small_project import Project, documents
@@ -159,6 +161,24 @@ def test_ingestion_counts_its_change_so_that_the_sensor_need_not_wait(
         assert [request.run_key for request in tick(instance).run_requests or []] == ["acme:1:1"]
     assert run("ingest", source, "--client", "acme").code == 0
     assert json.loads(run("status", "--json").out)[0]["pending_changes"] == 1
+
+
+def test_an_ingestion_waits_for_who_works_on_its_client(project: Project, run: Run) -> None:
+    source = project.write("acme", documents("lighthouse", count=3))
+    assert run("ingest", source, "--client", "acme").code == 0
+    db, said = project.database(), list[str]()
+    lease = acquire_lease(db, "acme", "run 1")
+
+    def tell(line: str) -> None:
+        said.append(line)
+        release_lease(db, lease)
+
+    more = project.write("more", documents("harbour", count=2))
+    report, _ = ingest(project.settings, db, "acme", more, tell=tell)
+    assert report.added > 0
+    [line] = said
+    assert line.startswith("client 'acme'")
+    assert "waiting for that to end" in line
 
 
 def test_an_ingestion_names_the_documents_that_went_with_their_files(project: Project, run: Run) -> None:

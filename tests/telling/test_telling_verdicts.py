@@ -23,10 +23,10 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.tables import evaluation_runs
 from rageval_dagster.telling.standing import tone_of_client
-from rageval_dagster.telling.verdicts import Tone, headline, verdict_of
+from rageval_dagster.telling.verdicts import Tone, headline, headline_metrics, verdict_of
 from rageval_dagster.telling.words import number
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
-from tests.storage.history_builder import MRR, make_dataset, make_items
+from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
 ITEMS = make_items(200)
 RANKS = ranks(ITEMS)
@@ -118,6 +118,13 @@ def test_a_run_against_its_baseline(
     found, said = told(sqlite_db, night(sqlite_db, dataset, "n2", **after))
     assert found == tone
     assert shape(said).startswith(sentence)
+
+
+@pytest.mark.parametrize(("recall", "shown"), [(0.8, False), (0.7, True)])
+def test_a_recall_that_is_the_hit_rate_once_more_is_not_among_the_first_metrics(recall: float, shown: bool) -> None:
+    names = {"retrieval.hit_rate_at_5": 0.8, MRR: 0.6, "retrieval.recall_at_5": recall}
+    found = headline_metrics({name: summary(name, mean) for name, mean in names.items()}, names, 5)
+    assert [each.metric_id for each in found] == [name for name in names if shown or "recall" not in name]
 
 
 def test_the_first_night_that_was_worse_is_named_and_the_baseline_beside_it(

@@ -103,13 +103,13 @@ def _flagged(
 ) -> dict[str, list[str]]:
     """The reasons to look at items, by item id: the rules that they broke before, and what is unresolved now."""
     lost = {evidence.document_id for each in resolutions.values() for evidence in each.unresolved}
-    known = corpus_storage.document_chunks(db, client_id, sorted(lost)).keys()
+    gone = corpus_storage.absent_documents(db, client_id, lost)
     flagged: dict[str, list[str]] = {}
     for item_id, resolution in resolutions.items():
         earlier = before.get(item_id, ())
         absent: Lack = "ambiguous_document" if "ambiguous_document" in earlier else "no_such_document"
         lacks: list[Lack] = [
-            "quote_not_found" if evidence.document_id in known else absent for evidence in resolution.unresolved
+            absent if evidence.document_id in gone else "quote_not_found" for evidence in resolution.unresolved
         ]
         reasons = [*(reason for reason in earlier if reason not in LACKS), *dict.fromkeys(lacks)]
         if reasons:

@@ -1,12 +1,14 @@
 """What the last scan found, small enough to be held in memory: whether a chunk is as it was then, and what left."""
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from rageval_dagster.storage.corpus import ManifestEntry, document_chunks, documents_with, iter_contents
+from rageval_dagster.storage.corpus import ManifestEntry, absent_documents, iter_contents, iter_words_beside
 from rageval_dagster.storage.database import Database
 
 if TYPE_CHECKING:
@@ -91,13 +93,16 @@ class _Words:
     total: int = 0
     example: str = ""
 
-    def add(self, entry: ManifestEntry) -> None:
-        self.count += 1
-        self.total += int(entry.words_hash, 16)
-        self.example = self.example or entry.words_hash
+    @property
+    def text(self) -> tuple[int, int]:
+        """Equal of two documents that have the same passages."""
+        return self.count, self.total
 
-    def is_of(self, entries: Sequence[ManifestEntry]) -> bool:
-        return self.count == len(entries) and self.total == sum(int(entry.words_hash, 16) for entry in entries)
+    def add(self, words_hash: str) -> None:
+        self.count += 1
+        self.total += int(words_hash, 16)
+        # The highest: the first is more often one that many documents have, such as a cover page.
+        self.example = max(self.example, words_hash)
 
 
 class Leaving:
@@ -106,24 +111,23 @@ class Leaving:
     def __init__(self, db: Database, client_id: str) -> None:
         self._db = db
         self._client_id = client_id
-        self._words: dict[str, _Words] = {}
+        self._words: defaultdict[str, _Words] = defaultdict(_Words)
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
         """Passages as the scan before found them. Those whose document the store does not name belong to none."""
         for entry in entries:
             if entry.document_id != entry.chunk_id:
-                self._words.setdefault(entry.document_id, _Words()).add(entry)
+                self._words[entry.document_id].add(entry.words_hash)
 
     def moved(self) -> dict[str, str]:
         """{document that is gone: the one that has all its words and no others}, once the manifest is up to date."""
-        still = document_chunks(self._db, self._client_id, self._words)
-        moved = {}
-        for document_id, words in self._words.items():
-            if document_id not in still and (new := self._has_all(words)):
-                moved[document_id] = new
-        return moved
-
-    def _has_all(self, words: _Words) -> str | None:
-        names = documents_with(self._db, self._client_id, words.example)
-        found = document_chunks(self._db, self._client_id, names)
-        return next((name for name in names if words.is_of(found[name])), None)
+        gone = absent_documents(self._db, self._client_id, self._words)
+        present: defaultdict[str, _Words] = defaultdict(_Words)
+        examples = {self._words[document_id].example for document_id in gone}
+        for document_id, words_hash in iter_words_beside(self._db, self._client_id, examples):
+            present[document_id].add(words_hash)
+        new = {
+            words.text: document_id for document_id, words in sorted(present.items(), key=itemgetter(0), reverse=True)
+        }
+        texts = {document_id: self._words[document_id].text for document_id in gone}
+        return {document_id: new[text] for document_id, text in texts.items() if text in new}

@@ -86,8 +86,8 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     items = [item for each in (baseline, good) for item in benchmark_storage.remaining_items(db, each.dataset_id)]
     needed = [set(item.document_ids) for item in items if item.item_id in lost]
     documents = set[str]().union(*needed)
-    present = corpus_storage.document_chunks(db, now.client_id, sorted(documents)).keys()
-    asked_about = documents - present - corpus_storage.moved_documents(db, now.client_id, documents).keys()
+    gone = corpus_storage.absent_documents(db, now.client_id, documents)
+    asked_about = gone - corpus_storage.moved_documents(db, now.client_id, gone).keys()
     # Of a question about several documents, one of which is gone, the others may be as they were.
     edited = sorted(set[str]().union(*(each for each in needed if asked_about.isdisjoint(each))))
     removed = [*sorted(asked_about), *sorted(missing - asked_about)]

@@ -197,20 +197,25 @@ def delete_manifest(db: Database, client_id: str, chunk_keys: Iterable[str], fou
         _note_documents(connection, client_id, documents, found_at or utc_now(), titles)
 
 
-def documents_with(db: Database, client_id: str, words_hash: str) -> list[str]:
-    """The ids of a client's documents that have a passage of these words, in order."""
+def iter_words_beside(db: Database, client_id: str, words_hashes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Of every document that has a passage with one of these hashes, the id and each passage's hash, in no order."""
     chunks = corpus_chunks.c
-    query = sa.select(chunks.document_id).where(chunks.client_id == client_id, chunks.words_hash == words_hash)
-    return sorted(set(db.scalars(query)))
+    here = chunks.client_id == client_id
+    query = sa.select(chunks.document_key).where(here).distinct()
+    keys = {row.document_key for row in db.rows_in(query, chunks.words_hash, words_hashes)}
+    for batch in in_batches(keys):
+        passages = sa.select(chunks.document_id, chunks.words_hash).where(here, chunks.document_key.in_(batch))
+        yield from ((row.document_id, row.words_hash) for row in db.rows(passages))
 
 
 @retried
 def note_moved(db: Database, client_id: str, moved: Mapping[str, str], found_at: datetime) -> None:
     """Notes which document has the text of each that the scan of `found_at` found to be gone; old id -> new id."""
     noted = document_changes.c
-    for old, new in moved.items():
-        here = (noted.client_id == client_id, noted.document_key == digest(old), noted.found_at == found_at)
-        db.execute(sa.update(document_changes).where(*here).values(moved_to=new))
+    here = (noted.client_id == client_id, noted.found_at == found_at, noted.document_key == sa.bindparam("old"))
+    change = sa.update(document_changes).where(*here).values(moved_to=sa.bindparam("new"))
+    for batch in in_batches(moved):
+        db.execute(change, [{"old": digest(old), "new": moved[old]} for old in batch])
 
 
 def moved_documents(db: Database, client_id: str, document_ids: Iterable[str]) -> dict[str, str]:
@@ -220,16 +225,16 @@ def moved_documents(db: Database, client_id: str, document_ids: Iterable[str]) -
     """
     now_at = {document_id: document_id for document_id in document_ids}
     for _ in range(_MOST_MOVES):
-        steps = _last_moves(db, client_id, _absent(db, client_id, now_at.values()))
+        steps = _last_moves(db, client_id, absent_documents(db, client_id, now_at.values()))
         if not steps:
             break
         now_at = {old: steps.get(new, new) for old, new in now_at.items()}
     moved = {old: new for old, new in now_at.items() if new != old}
-    gone = _absent(db, client_id, moved.values())
+    gone = absent_documents(db, client_id, moved.values())
     return {old: new for old, new in moved.items() if new not in gone}
 
 
-def _absent(db: Database, client_id: str, document_ids: Iterable[str]) -> set[str]:
+def absent_documents(db: Database, client_id: str, document_ids: Iterable[str]) -> set[str]:
     """Those of the documents that the corpus does not have."""
     keys = {digest(each): each for each in document_ids}
     chunks = corpus_chunks.c
@@ -338,7 +343,7 @@ def document_names(db: Database, client_id: str, document_ids: Iterable[str]) ->
         .group_by(chunks.document_key)
     )
     titles = {keys[row.document_key]: row.title for row in db.rows_in(query, chunks.document_key, keys)}
-    gone = _absent(db, client_id, ids)
+    gone = absent_documents(db, client_id, ids)
     titles |= {each: row.title for each, row in _last_changes(db, client_id, gone).items() if row.title}
     shared = Counter(titles.values())
     named = {each: title if shared[title] == 1 else f"{title} ({each})" for each, title in titles.items()}

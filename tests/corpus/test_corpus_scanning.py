@@ -122,6 +122,25 @@ def test_a_document_under_another_id_is_renamed_and_a_lost_one_keeps_its_title(
     assert document_names(db, "acme", ["d0", "d2"]) == {"d0": "On d0", "d2": "On d2"}
 
 
+def test_every_document_of_a_renamed_folder_is_found_though_all_share_a_passage(
+    db: Database, store: ChromaStore, fill, embedder
+) -> None:
+    notice = "All rights reserved."
+    chunks = fill(store, "acme", [text for number in range(60) for text in (notice, f"Of pump {number}")])
+    scan_corpus(db, store, "acme")
+    scanned_at = utc_now()
+    store.delete("acme", [chunk.id for chunk in chunks])
+    moved = [Chunk(f"new {chunk.id}", chunk.text, f"new {chunk.document_id}") for chunk in chunks]
+    moved += [Chunk("a", notice, "another"), Chunk("b", "Of valves", "another")]
+    vectors = embedder.encode([chunk.text for chunk in moved])
+    store.upsert("acme", moved, vectors, [{"document_id": chunk.document_id} for chunk in moved])
+    scan_corpus(db, store, "acme")
+    found = documents_changed(db, "acme", scanned_at, utc_now())
+    assert {name: change.moved_to for name, change in found.items() if change.moved_to} == {
+        chunk.document_id: f"new {chunk.document_id}" for chunk in chunks
+    }
+
+
 def test_a_moved_chunk_is_neither_changed_nor_lost(db: Database, store: ChromaStore, fill) -> None:
     fill(store, "acme", TEXTS)
     first = scan_corpus(db, store, "acme")

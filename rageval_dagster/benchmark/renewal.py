@@ -323,7 +323,7 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
     reasons = _commonest(each for each in found if each.status in ("failed", "rejected"))
     left = dataset.stats["passages_left"]
-    why = f"the next renewal tries {left} more" if left else "there are no more passages to ask about: add documents"
+    why = f"the next renewal tries {left} more" if left else "every passage was tried: add documents"
     if not left and BY_RULE.keys() & _reasons(found).keys():
         why += ", use a model, or import questions"
     gave = f"{plural(dataset.stats['passages'], 'passage')} gave {dataset.qa_count}"

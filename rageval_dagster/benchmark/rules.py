@@ -157,7 +157,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "question_not_copied",
-        "A question is no copy of its chunk: its longest run of the chunk's words is at most 75 % of it.",
+        "A question is no copy of its chunk, unless a line there asks it: its longest run of the chunk's words is at most "
+        "75 % of it.",
         _BETWEEN,
         {"max_value": 0.75},
     ),
@@ -222,6 +223,7 @@ RULES: tuple[Rule, ...] = (
 
 _SCOPES = {rule.id: rule.scope for rule in RULES}
 
+_ASKED = ("?", "?¶", "？", "؟")
 SHORTEST_COPY = 5
 """Runs of fewer words are names and phrases that nobody can say otherwise."""
 
@@ -262,7 +264,9 @@ def measure(pair: Pair) -> dict[str, Value]:
         "question_length": word_count(question_tokens),
         "question_not_yes_no": not is_yes_no(item.question, answers, language),
         "question_self_contained": _reference(item, language),
-        "question_not_copied": _copied_share(question_tokens, source_tokens) if sources else None,
+        "question_not_copied": _copied_share(question_tokens, map(tokens, map(_without_questions, sources)))
+        if sources
+        else None,
         "question_keeps_answer": not any(gives_away(item.question, answer, language) for answer in answers),
         "answer_present": bool(answers) if generated and item.answerable else None,
         "answer_length": max(word_count(tokens(answer)) for answer in answers) if answers else None,
@@ -327,6 +331,11 @@ def gives_away(question: str, answer: str, language: str | None) -> bool:
     said = tokens(answer)
     is_said = bool(said) and longest_common_run(tokens(question), said) == len(said)
     return is_said and not offers(question, answer, language)
+
+
+def _without_questions(source: str) -> str:
+    """The lines of a source but those that are a question, as the headings of a list of frequent ones are."""
+    return "\n".join(line for line in source.split("\n") if not line.rstrip().endswith(_ASKED))
 
 
 def _copied_share(question: Sequence[str], sources: Iterable[Sequence[str]]) -> float:

@@ -143,6 +143,8 @@ def print_forecasts(rows: list[dict[str, Any]], as_json: bool) -> None:
         print_json(rows)
     else:
         print_table(rows, [name for name in rows[0] if name not in FORECAST_TOTALS], "nothing to evaluate")
+        if any(row["new dataset"] != "no" and not row["generator calls"] for row in rows if "new dataset" in row):
+            print("\nWithout a model, the documents may give fewer questions.")
         if any(row.get("asked again") for row in rows):
             print("\nAsked again: each question twice more that is new, or turned from right to wrong or back.")
         models = [_model_row(row["client"], each) for row in rows for each in row["models"]]

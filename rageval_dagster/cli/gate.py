@@ -37,6 +37,7 @@ def compare(
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
     from rageval_dagster.gate.comparing_runs import compare_runs
+    from rageval_dagster.gate.nights import LEAST_QUESTIONS
     from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.telling.verdicts import what_changed
     from rageval_dagster.telling.words import capitalised
@@ -82,7 +83,7 @@ def compare(
     if not found.changes:
         print("nothing changed: corpus, index, dataset, system and judge are the same")
     print(f"compared on {plural(len(found.pair.shared), 'shared question')}\n")
-    compared = [row for row in found.rows if row.difference is not None]
+    compared = [row for row in found.rows if row.difference is not None and row.n_shared >= LEAST_QUESTIONS]
     moved = [row for row in compared if row.decision != "passed" or row.better]
     rows = [row for row in found.rows if every or row.gated or row in moved]
     print_table([_comparison_row(row) for row in rows], COMPARISON_COLUMNS, "no metric was scored in both", LESS)
@@ -90,9 +91,12 @@ def compare(
     if unchanged := sum(row in compared for row in left_out):
         print(f"{plural(unchanged, 'metric')} unchanged: --all shows them")
     if silent := len(left_out) - unchanged:
-        print(f"{plural(silent, 'metric')} not scored in both: --all shows them")
-    print("\nThe gate's metrics come first. Shared: questions scored in both.")
-    print("Visible from: the smallest fall that such a comparison finds in 80 of 100.")
+        print(
+            f"{plural(silent, 'metric')} with fewer than {LEAST_QUESTIONS} questions scored in both: --all shows them"
+        )
+    print("\nThe gate's metrics come first. Shared: questions scored in both. Before: the mean of all questions.")
+    print("Now: with the change on the shared ones. Visible from: the smallest fall that is found in 80 of 100 such")
+    print("comparisons; none where a fall of any size can be missed.")
     remarks: dict[str, list[str]] = {}
     for row in rows:
         if row.remark:
@@ -162,10 +166,10 @@ def newly_failing(judged: "Judged") -> Sequence[str]:
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
     from rageval_dagster.gate.spec import seen_from
 
-    seen = None
+    seen: float | str | None = None
     # Of what was found nobody asks how small it might have been.
-    if row.smallest_drop is not None and row.decision != "regressed" and not row.better:
-        seen = seen_from(row.smallest_drop, 3)
+    if row.difference is not None and row.decision != "regressed" and not row.better:
+        seen = "none" if row.smallest_drop is None else seen_from(row.smallest_drop, 3)
     return {
         "metric": row.metric_id,
         "before": row.baseline_mean,

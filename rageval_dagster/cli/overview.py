@@ -76,7 +76,7 @@ def status(
         print(f"\n{cell(f'{client_id}: {change.detail}, run {evaluation_id}{such}')}")
     for each in incidents:
         run = "" if each.evaluation_id is None else f", run {each.evaluation_id}"
-        heard = "nobody was told" if each.opening_told_at is None else f"told {cell(each.opening_told_at)}"
+        heard = "no alert sent" if each.opening_told_at is None else f"told {cell(each.opening_told_at)}"
         about = f", {each.subject}" if each.subject else ""
         named = f"{each.client_id}: {each.kind.replace('_', ' ')}{about}{run}"
         print(f"\n{cell(named)}, open since {cell(each.opened_at)}, {heard}\n  {cell(reason(each))}")

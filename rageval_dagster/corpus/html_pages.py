@@ -1,8 +1,10 @@
-"""The visible text of an HTML page, in time and memory that grow with its length only, however it is broken."""
+"""The text of an HTML page as Markdown, in time and memory that grow with its length only, however it is broken."""
 
 import html
 import re
 from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
 
 _UNSEEN_TAGS = ("script", "style", "template", "noscript", "head", "title")
 _BLOCK_TAGS = frozenset(
@@ -31,31 +33,76 @@ _RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 """Of a character; Python refuses to read such numbers."""
 
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_LISTS = ("ul", "ol")
+_ROLE = re.compile(r"""\srole\s*+=\s*+["']?\s*+(\w++)""", re.IGNORECASE)
+_BESIDE = frozenset(("navigation", "search", "contentinfo"))
+"""Roles of what stands beside a page's contents."""
+_PARTS = ("article", "section", "main", "blockquote")
+"""What has a footer of its own."""
+_EMPTY_HEADING = re.compile(r"^#{1,6} *$", re.MULTILINE)
+LEAST_LINKS, LINKED = 5, 0.9
+"""A list of so many links, which are such a share of its text, is a menu or a list of contents (link density,
+Kohlschütter et al. 2010)."""
+MOSTLY = 0.5
+"""Of a page's text: where more is preformatted, it is prose in a fixed layout, else code."""
+
 
 def html_text(page: bytes) -> str:
-    """The visible text: the title first unless the page shows it, a line for each block, a blank line between them."""
+    """What a page says, as Markdown: a blank line between blocks, `#` before headings, fences around code.
+
+    Its title comes first unless the page shows it. Navigation, lists of links, search and the page's footer are left
+    out, and all beside its main part, if it marks one.
+    """
     from bs4.dammit import UnicodeDammit
 
     reader = _Reader()
     reader.read(UnicodeDammit(page, is_html=True).unicode_markup or "")
     title = " ".join(reader.title.split())
-    lines = [re.sub(r"^ (?=\S)", "", line).rstrip() for line in "".join(reader.pieces).split("\n")]
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    lines = [re.sub(r"^ (?=\S)", "", line).rstrip() for line in reader.text().split("\n")]
+    text = re.sub(r"\n{3,}", "\n\n", _EMPTY_HEADING.sub("", "\n".join(lines))).strip()
     return text if title in text else f"{title}\n\n{text}".strip()
+
+
+class _Piece(NamedTuple):
+    """A piece of text and where it stands: in the main part, beside the contents, in preformatted text."""
+
+    text: str
+    is_main: bool
+    is_beside: bool
+    is_preformatted: bool
+    is_fence: bool = False
 
 
 class _Reader:
     """Goes through a page once. It keeps which elements are open instead of a tree, so depth costs nothing."""
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self._pieces: list[_Piece] = []
         self._titles: list[list[str]] = []
-        self._open: list[str] = []
+        self._open: list[tuple[str, str]] = []
+        """Name, and role: main, beside or none."""
         self._counts: Counter[str] = Counter()
+        self._roles: Counter[str] = Counter()
+        self._mark = ""
+        """Of a heading that has no text yet."""
+        self._list = 0
+        """Where the outermost open list begins, among the pieces."""
+        self._said: Counter[str] = Counter()
+        """Of that list: its characters, those in links, and how many links it has."""
 
     @property
     def title(self) -> str:
         return "".join(self._titles[0]) if self._titles else ""
+
+    def text(self) -> str:
+        """Of the main part, or what stands in no navigation, or, without either, all text."""
+        main = [each for each in self._pieces if each.is_main and not each.is_beside]
+        contents = [each for each in self._pieces if not each.is_beside]
+        found = next(filter(_says_something, (main, contents)), self._pieces)
+        preformatted = sum(len(each.text) for each in found if each.is_preformatted)
+        is_code = preformatted <= MOSTLY * sum(len(each.text) for each in found)
+        return "".join(each.text for each in found if is_code or not each.is_fence)
 
     def read(self, page: str) -> None:
         place = 0
@@ -66,7 +113,7 @@ class _Reader:
             if found["end"]:
                 self._close(name)
             elif name:
-                self._begin(name)
+                self._begin(name, found.group())
                 if found["closed"] or name in _VOID_TAGS:
                     self._close(name)
                 elif name in _RAW_ENDS:
@@ -74,25 +121,54 @@ class _Reader:
                     place = end.start() if end else len(page)
         self._add_text(page[place:])
 
-    def _begin(self, name: str) -> None:
+    def _begin(self, name: str, tag: str) -> None:
         if name == "body":  # the head's end tag may be left out
             self._close("head")
         if name == "title" and not self._counts["title"]:
             self._titles.append([])
-        self._open.append(name)
+        if name in _LISTS and not any(self._counts[each] for each in _LISTS):
+            self._list, self._said = len(self._pieces), Counter()
+        self._said["links"] += name == "a"
+        role = self._role(name, tag)
+        self._open.append((name, role))
         self._counts[name] += 1
-        if name == "br" or name in _BLOCK_TAGS:
+        self._roles[role] += 1
+        if name == "br" and any(self._counts[each] for each in _HEADINGS):
+            self._add(" ")
+        elif name == "br" or name in _BLOCK_TAGS:
             self._add("\n")
+        if name == "pre" and self._counts["pre"] == 1:
+            self._add("\n```\n", is_fence=True)
+        self._mark = _HEADINGS.get(name, self._mark)
+
+    def _role(self, name: str, tag: str) -> str:
+        found = _ROLE.search(tag)
+        role = found[1].lower() if found else ""
+        is_footer = name == "footer" and not any(self._counts[each] for each in _PARTS)
+        if role in _BESIDE or name == "nav" or is_footer:
+            return "beside"
+        return "main" if role == "main" or name == "main" else ""
 
     def _close(self, name: str) -> None:
         """Closes an element with all that is open in it; nothing where there is no such element."""
         while self._counts[name]:
-            inner = self._open.pop()
-            self._counts[inner] -= 1
+            inner, role = self._open.pop()
+            if inner == "pre" and self._counts["pre"] == 1:
+                self._add("\n```\n", is_fence=True)
             if inner in _BLOCK_TAGS:
                 self._add("\n")
+            if inner in _HEADINGS:
+                self._mark = ""
+            self._counts[inner] -= 1
+            self._roles[role] -= 1
+            if inner in _LISTS and not any(self._counts[each] for each in _LISTS):
+                self._end_list()
             if inner == name:
                 break
+
+    def _end_list(self) -> None:
+        if self._said["links"] >= LEAST_LINKS and self._said["linked"] >= LINKED * self._said["characters"]:
+            self._pieces[self._list :] = [each._replace(is_beside=True) for each in self._pieces[self._list :]]
 
     def _add_text(self, markup: str) -> None:
         if not markup:
@@ -100,8 +176,17 @@ class _Reader:
         text = html.unescape(_ENDLESS_NUMBER.sub("\ufffd", markup))
         if self._counts["title"]:
             self._titles[-1].append(text)
+        self._said["characters"] += len(text.strip())
+        self._said["linked"] += len(text.strip()) if self._counts["a"] else 0
+        if self._mark and text.strip() and not self._counts["pre"]:
+            text, self._mark = self._mark + text.lstrip(), ""
         self._add(text if self._counts["pre"] else re.sub(r"\s+", " ", text))
 
-    def _add(self, piece: str) -> None:
+    def _add(self, text: str, is_fence: bool = False) -> None:
         if not any(self._counts[name] for name in _UNSEEN_TAGS):
-            self.pieces.append(piece)
+            is_main, is_beside = self._roles["main"] > 0, self._roles["beside"] > 0
+            self._pieces.append(_Piece(text, is_main, is_beside, self._counts["pre"] > 0, is_fence))
+
+
+def _says_something(pieces: Iterable[_Piece]) -> bool:
+    return any(any(map(str.isalnum, each.text)) for each in pieces)

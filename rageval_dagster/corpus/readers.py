@@ -104,7 +104,7 @@ def _read_text(path: Path) -> Iterator[Document]:
 
 
 def _read_html(path: Path) -> Iterator[Document]:
-    yield _document([Section(_clean(html_text(path.read_bytes())))])
+    yield _document([Section(_clean(html_text(path.read_bytes())))], is_markdown=True)
 
 
 def _read_pdf(path: Path) -> Iterator[Document]:

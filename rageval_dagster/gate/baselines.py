@@ -53,7 +53,7 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
         )
     if evaluation.answered_nothing:
         raise RagevalError(
-            f"in evaluation {evaluation.id} the system failed on every question: nothing can be held against it; "
+            f"in evaluation {evaluation.id} the system failed on every question: nothing can be compared with it; "
             "accept one in which it answered"
         )
     set_baseline(db, evaluation, "accepted", accepted_by)

@@ -55,7 +55,7 @@ def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneIt
 
     def why(item: Item) -> str:
         if item.item_id in known:
-            return "it is judged otherwise now"
+            return "its evidence or its expected answer is another now"
         return LEFT_DOCUMENTS if item.item_id in retired else "it made room, or was taken out"
 
     earlier = benchmark_storage.remaining_items(db, before.dataset_id)

@@ -28,6 +28,7 @@ NOT_MEASURED = "it was not measured this time"
 NO_LINK = "too few questions lead back to the baseline"
 TOO_FEW = f"fewer than {LEAST_QUESTIONS} shared questions cannot show anything"
 TOLERATED = "the fall is within the tolerance"
+NOT_BEYOND = "the fall is not surely beyond the tolerance"
 SUSPECTED = "strongly suspected: as a single look it would be a regression"
 SURE_BY: dict[Evidence, str] = {
     "fall": "decided by a one-sided test, which asks only whether it fell: the interval looks both ways",
@@ -283,8 +284,10 @@ class Held:
                 said.append(TOLERATED)
             if decision == "unclear" and found.suspected:
                 said.append(SUSPECTED)
-            if decision == "unclear" and found.fall <= self.spec.tolerance:
+            elif decision == "unclear" and found.fall <= self.spec.tolerance:
                 said.append(TOO_FEW)
+            elif decision == "unclear" and (found.low or 0.0) > 0.0:
+                said.append(NOT_BEYOND)
         moved = None if found.fall is None else -sign * found.fall
         lasting = None if found.lasting is None else -sign * found.lasting
         if found.sure_by is not None and found.low is not None and found.low <= 0.0:

@@ -36,7 +36,7 @@ _SAID: dict[Trouble, str] = {
     "errors": "Could not be scored",
     "failed_run": "Last run failed",
     "benchmark": "Benchmark breaks its rules",
-    "lost_evidence": "Documents or evidence are gone",
+    "lost_evidence": "Documents or parts of them are missing",
     "judge_drift": "Judge changed",
     "stale": "Not evaluated for too long",
 }
@@ -46,16 +46,17 @@ MOST_CLIENTS = 5
 _ANSWERS: dict[Tone, str] = {
     "worse": "Do not ship",
     "failed": "Do not ship",
-    "unclear": "Not clear yet",
+    "unclear": "Unclear",
     "first": "Nothing to compare with yet",
     "same": "May ship: no drop proven",
     "better": "May ship: it got better",
     "unmeasured": "Cannot tell",
 }
 """May it ship?"""
+_MISSING = "Unclear: documents or parts of them are missing"
 _IF_MEANT = "May ship, if the documents were meant to change"
-_TOO_FEW = "No drop seen, but too few questions to prove one"
-_LARGE_ONLY = "No large drop seen: too few questions to see a smaller one"
+_TOO_FEW = "No drop seen, but so few questions can miss one"
+_LARGE_ONLY = "No large drop seen: so few questions can miss a smaller one"
 _ORIGINS = {"extractive": "written by rules", "llm": "written by a model"}
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -179,6 +180,8 @@ def _answer(verdict: Verdict, tone: Tone, if_meant: bool) -> str:
     """
     if if_meant:
         return _IF_MEANT
+    if tone == "unclear" and verdict.lost_evidence is not None:
+        return _MISSING
     if tone == "same" and verdict.shows_large_drops_only:
         return _LARGE_ONLY
     return _TOO_FEW if tone == "same" and not verdict.can_prove else _ANSWERS[tone]

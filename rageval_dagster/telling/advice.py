@@ -79,7 +79,7 @@ _REGRESSED = {
     ),
     "system": Advice(
         "The system behaves otherwise: a release of it, its prompt, its model or its settings",
-        "Compare the answers of both times, and take back what was released or accept the run",
+        "Compare the answers before and after, then roll back the release or accept the run",
         "004",
     ),
     "judge": Advice(
@@ -217,7 +217,7 @@ _SINGLE = (
         low=_RIGHT,
     ),
     Advice(
-        "The system answers what it should decline, or declines what it could answer",
+        "The system answers questions that it should decline, or declines questions that it could answer",
         "Tune when it declines: its threshold on retrieval scores, or what its prompt says of missing answers",
         "004",
         low=("quality.refusal_correct",),

@@ -24,7 +24,7 @@ _OPENED: dict[Kind, str] = {
     "errors": "Many questions failed",
     "benchmark": "A benchmark fails its rules",
     "failed_run": "A run failed",
-    "lost_evidence": "Documents or evidence are gone",
+    "lost_evidence": "Documents or parts of them are missing",
     "judge_drift": "The judge has changed",
     "stale": "Not evaluated for too long",
 }

@@ -26,7 +26,7 @@ TROUBLES: dict[Trouble, str] = {
     "errors": "not scored",
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
-    "lost_evidence": "lost evidence",
+    "lost_evidence": "documents missing",
     "judge_drift": "judge changed",
     "stale": "out of date",
 }

@@ -19,7 +19,7 @@ LONGEST_NAME = 80
 _KNOWN = {"mrr": "MRR", "map": "MAP", "ndcg": "nDCG"}
 STAND_IN = "Answers are by the built-in extractive answerer: a stand-in for your system."
 
-_OF_ITS_OWN = {"quality.refusal_correct": "answers when due, right or not"}
+_OF_ITS_OWN = {"quality.refusal_correct": "answers or declines when it should"}
 _PARTS = re.compile(r"\A(document_)?(.*?)(?:_at_(\d+))?\Z", re.DOTALL)
 
 

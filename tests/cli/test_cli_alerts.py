@@ -27,7 +27,7 @@ def test_status_shows_what_is_open_and_nothing_of_what_is_over(project: Project,
     assert re.split("  +", globex)[3] == "failed run"
     about, reason = regression.splitlines()
     assert about.startswith(f"acme: regression, synthetic/dense, run {fell.id}, open since ")
-    assert about.endswith(", nobody was told")
+    assert about.endswith(", no alert sent")
     assert "0.812 → 0.701 (-0.111 over 200 shared questions" in reason
     about, reason = failed.splitlines()
     assert about.startswith("globex: failed run, open since ")

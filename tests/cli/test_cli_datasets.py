@@ -85,7 +85,7 @@ def test_that_the_documents_give_fewer_questions_than_were_asked_for_is_said(pro
     project.ingest("acme", documents("lighthouse"))
     ended = run("datasets", "generate", "--client", "acme", "--name", "mine", "--sample-size", "100")
     assert "of the 100 questions wanted" in ended.err
-    assert "there are no more passages to ask about: add documents" in ended.err
+    assert "every passage was tried: add documents" in ended.err
     refused(
         run("evaluate", "--client", "acme", "--dataset", "1", "--sample-size", "9"),
         "a dataset as it is",
@@ -330,7 +330,7 @@ def test_why_there_are_few_questions_is_told_in_words(project: Project, run: Run
     shown = run("datasets", "show", dataset.id).out
     assert (
         "36 passages gave 2 of the 45 questions wanted; the others most often define nothing that can be asked about "
-        "without a model; there are no more passages to ask about: add documents, use a model, or import questions\n"
+        "without a model; every passage was tried: add documents, use a model, or import questions\n"
     ) in shown
     finish(db, open_run(db, dataset, "n1"), {MRR: 1.0})
     page = client_page(client_contents(db, project.settings, "acme"))

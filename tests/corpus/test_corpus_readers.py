@@ -50,7 +50,41 @@ def test_html_gives_what_a_reader_sees() -> None:
        line,<br>second line.</p><ul><li>one</li><li>two</li></ul>
     <pre>if a:
     b()</pre><noscript>no</noscript></body></html>"""
-    assert html_text(page) == ("The guide\n\nSetting up\n\nFirst line,\nsecond line.\n\none\n\ntwo\n\nif a:\n    b()")
+    assert html_text(page) == (
+        "The guide\n\n# Setting up\n\nFirst line,\nsecond line.\n\none\n\ntwo\n\n```\nif a:\n    b()\n```"
+    )
+
+
+def test_html_leaves_out_what_stands_beside_its_contents() -> None:
+    menu = "".join(f'<li><a href="{number}">Chapter {number}</a></li>' for number in range(5))
+    beside = f"""<nav>Start</nav><div class="related" role="navigation">next</div><form role='search'>Find</form>
+    <ul>{menu}</ul>"""
+    page = f"<title>Guide</title><body>{beside}<h2>Tea</h2><p>It <b>steeps</b>.<footer>© 2026 Tea Ltd.</footer>"
+    assert html_text(page.encode()) == "Guide\n\n## Tea\n\nIt steeps."
+    main = "<article><p>It steeps.</p><footer>By Ann</footer></article>"
+    assert html_text(f"<p>Aside{beside}<main>{main}</main><p>More".encode()) == "It steeps.\n\nBy Ann"
+
+
+def test_html_with_nothing_but_navigation_keeps_it() -> None:
+    assert html_text(b"<main></main><nav><p>One</p><p>Two</p></nav>") == "One\n\nTwo"
+
+
+def test_a_list_that_says_more_than_its_links_is_text() -> None:
+    items = "".join(
+        f'<li><a href="{number}">Tea {number}</a>: steep it for {number} minutes</li>' for number in "12345"
+    )
+    assert html_text(f"<ul>{items}</ul>".encode()).count("steep it") == 5
+
+
+def test_a_page_of_preformatted_prose_has_no_fences() -> None:
+    assert html_text(b"<h1>RFC 1</h1><pre>A host sends.\n\nAnother replies at once.</pre>") == (
+        "# RFC 1\n\nA host sends.\n\nAnother replies at once."
+    )
+
+
+def test_headings_of_html_are_one_line_and_empty_ones_none() -> None:
+    page = b"<h2></h2><h1>\n <a>Tea</a><br>and\n coffee</h1><p>Hot.<h3> </h3>Cold."
+    assert html_text(page) == "# Tea and coffee\n\nHot.\n\nCold."
 
 
 @pytest.mark.parametrize(
@@ -78,7 +112,7 @@ def test_html_may_leave_out_what_ends_its_head_and_have_markup_in_attributes() -
 
 def test_html_says_its_encoding_and_its_title_once() -> None:
     page = '<meta charset="iso-8859-1"><title>Größe</title><h1>Größe</h1><p>Maß'.encode("latin-1")
-    assert html_text(page) == "Größe\n\nMaß"
+    assert html_text(page) == "# Größe\n\nMaß"
 
 
 def test_pages_of_a_pdf_are_sections(write, make_pdf) -> None:

@@ -67,7 +67,7 @@ def test_of_a_system_that_answered_nothing_no_change_is_known(db: Database) -> N
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
     report = evaluated(db, dataset, "n2", dict.fromkeys(ranks(ITEMS), None), declared=None, system_version="2")
     failed = replace(report, evaluation=replace(report.evaluation, error_count=len(ITEMS)))
-    with pytest.raises(RagevalError, match="failed on every question: nothing can be held against it"):
+    with pytest.raises(RagevalError, match="failed on every question: nothing can be compared with it"):
         accept(db, failed.evaluation, None)
     [judged] = held(db, failed)
     assert judged.judgement.changes == ()
@@ -252,7 +252,7 @@ def test_what_people_are_told_of_a_metric(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     first = held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))
     assert finding_of(first, "retrieval.mrr", None).said == [
-        "not compared: this is the baseline that later runs are held against"
+        "not compared: this is the baseline that later runs are compared with"
     ]
     assert finding_of(first, "claims.faithfulness", None).said == ["not measured: there is no judge model"]
     fallen = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, wrong=20)))

@@ -171,7 +171,7 @@ def test_a_dataset_that_lacks_questions_grows_when_documents_are_added(loaded: P
     [short] = current_datasets(loaded.database(), "acme")
     said = shortage(loaded.database(), short) or ""
     assert f"gave {short.qa_count} of the 40 questions wanted" in said
-    assert "there are no more passages to ask about: add documents" in said
+    assert "every passage was tried: add documents" in said
     before = items_of(loaded)
     added = [*documents("lighthouse"), *documents("castle")]
     # What stands "below" something may be told below.

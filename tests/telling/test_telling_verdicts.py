@@ -66,11 +66,11 @@ def test_the_time_is_told_where_the_day_does_not_tell_runs_apart(sqlite_db: Data
 
 def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
     first = told(sqlite_db, night(sqlite_db, dataset, "n1", wrong=10))
-    assert first == ("first", "First run: MRR .95; later runs are held against it.")
+    assert first == ("first", "First run: MRR .95; later runs are compared with it.")
     later = night(sqlite_db, dataset, "n2", wrong=40)
     accept(sqlite_db, later.evaluation, "Ann")
     accepted = told(sqlite_db, judged_before(sqlite_db, later.evaluation))
-    assert accepted == ("first", "Accepted as the baseline: MRR .80; later runs are held against it.")
+    assert accepted == ("first", "Accepted as the baseline: MRR .80; later runs are compared with it.")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_first_run(sqlite_db: Database, dataset: Dataset) -> None:
             {"wrong": 8},
             "unclear",
             "Unclear since DATE against the baseline of DATE: MRR 1.00 to .96; 8 questions newly fail, "
-            "too few to prove a drop; nothing changed.",
+            "too few to call it a drop; nothing changed.",
         ),
     ],
 )
@@ -234,7 +234,7 @@ def test_few_questions_do_not_say_that_a_run_is_as_good(sqlite_db: Database) -> 
     assert f"no drop seen since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
     assert "as good" not in said
     page = client_page(client_contents(sqlite_db, load_settings({}), "acme"))
-    assert "No large drop seen: too few questions to see a smaller one" in page
+    assert "No large drop seen: so few questions can miss a smaller one" in page
     assert "May ship" not in page
 
 

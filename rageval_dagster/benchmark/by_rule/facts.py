@@ -161,7 +161,8 @@ def read_corpus(
             title = named.get(chunk.document_id, ("", 0))[0]
             text = "\n".join(line for line in chunk.text.split("\n") if not title or title not in line)
             spoken[chunk.document_id] |= about[chunk.document_id].intersection(content_words(text, None))
-            if (name := file_name(chunk.document_id)).casefold() in chunk.text.casefold():
+            name = file_name(chunk.document_id)
+            if f" {wording(name)} " in f" {wording(chunk.text)} ":
                 spoken[chunk.document_id].add(name)
     return CorpusFacts(
         passages=passages,

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
-from rageval_dagster.benchmark.by_rule.prose import READ_CHARACTERS, Sentence, eligible, entry, words
+from rageval_dagster.benchmark.by_rule.prose import (
+    READ_CHARACTERS,
+    Sentence,
+    eligible,
+    entry,
+    is_question,
+    without_number,
+    words,
+)
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases
 from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
@@ -17,7 +25,7 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 15
+REVISION = 16
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -25,6 +33,8 @@ MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SECTION = 3, 5
 """An answer says at least so much that its question does not; what opens a section often does no more than open it."""
 MAX_WORDS_TO_VERB = 10
 """From a title on: other names and abbreviations stand between them."""
+MIN_ASKED_WORDS = 2
+"""That carry meaning, of a question that a heading asks."""
 MOST = 0.6
 """A term that has so many of a topic's words is the topic."""
 SHORT = 2
@@ -50,6 +60,7 @@ def generate(
 
     The questions test whether the passage is found. There are few kinds (known-item questions, Azzopardi et al. 2007):
 
+    - a question that a heading asks itself, as in a list of frequent ones;
     - about the title of a document, which its first sentence defines;
     - about an option or identifier that a list defines, or a section that begins in the passage;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
@@ -130,7 +141,7 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
         each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS and not hangs(each[0].text, passage.language)
     ]
     source = _Source(passage, own, facts, document_topic(passage, facts), seed, size)
-    for kind in (_documents, _sections, _subjects, _queries):
+    for kind in (_asked, _documents, _sections, _subjects, _queries):
         for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             if _tells_more(item, passage) and not broken_rules(measure(Pair(item.item_id, item, "generated", text))):
                 return item, ""
@@ -140,6 +151,18 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
 def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> bool:
     asked = set(content_words(item.question, passage.language))
     return len(set(content_words(item.answers[0], passage.language)) - asked) >= least
+
+
+def _asked(source: _Source) -> Iterator[Item]:
+    """A heading that is a question itself, as in a list of frequent ones, and what is said first under it."""
+    for sentence, *_ in source.own:
+        heading = sentence.heading or ""
+        if sentence.opens and is_question(heading) and source.facts.is_single(heading):
+            question = without_number(heading).strip()
+            asked = set(content_words(question, source.language))
+            said = set(content_words(sentence.text, source.language))
+            if len(asked) >= MIN_ASKED_WORDS and asked & said:
+                yield _item(source.passage, sentence, question, "factual_lookup")
 
 
 def _documents(source: _Source) -> Iterator[Item]:

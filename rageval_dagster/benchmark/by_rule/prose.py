@@ -91,8 +91,8 @@ _CLAUSES = re.compile(r"(?<!\S)\S(?:.{0,98}\S)?(?!\S)", re.DOTALL)
 class Sentence:
     """One sentence: `quote` is the exact substring of the chunk, `text` the same with single spaces.
 
-    `opens` is whether it is the first under its heading. Of a heading that is no `entry` another has to follow: alone
-    it often introduces a list.
+    `opens` is whether it is the first under its heading. Of a heading that is neither an `entry` nor a question another
+    has to follow: alone it often introduces a list.
     """
 
     quote: str
@@ -142,7 +142,8 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
         for quote in pieces:
             sentence = " ".join(quote.split())
             if _is_prose(sentence, language) and quote in text:
-                is_opening = opens and (len(pieces) > 1 or entry(heading or "") is not None)
+                answers = is_question(heading or "") or entry(heading or "") is not None
+                is_opening = opens and (len(pieces) > 1 or answers)
                 found.append(Sentence(quote, sentence, heading, is_opening))
             opens = False
         opens = opens and not body.strip()
@@ -150,8 +151,8 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
 
 
 def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
-    """The headings that a document opens with, without the name of its site; none where it opens with prose, or with
-    a list of contents.
+    """The headings that a document opens with, without the name of its site; none where it opens with prose. Where a
+    list of contents follows, only the first, and only if it is marked as a title, or stands beside the site's name.
 
     Args:
         text: the beginning of a document.
@@ -166,7 +167,8 @@ def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
             found.append(name)
         if _ends(body):
             break
-    return found if len(found) <= MAX_TITLES else []
+    is_marked = bool(of_site) or text.lstrip().startswith("# ")
+    return found if len(found) <= MAX_TITLES else found[:is_marked]
 
 
 def line_key(line: str) -> str:
@@ -198,6 +200,11 @@ def heading_key(line: str) -> str:
     """What two headings have in common that say the same: what they define, or all that they say."""
     heading = clean_heading(line)
     return entry(heading) or heading
+
+
+def is_question(heading: str) -> bool:
+    """Whether a heading asks something."""
+    return heading.endswith(("?", "？", "؟"))
 
 
 def entry(heading: str) -> str | None:

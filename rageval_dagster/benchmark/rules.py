@@ -157,8 +157,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "question_not_copied",
-        "A question is no copy of its chunk, unless a line there asks it: its longest run of the chunk's words is at most "
-        "75 % of it.",
+        "A question is no copy of its chunk, but for lines there that ask it: its longest run of its words is at "
+        "most 75 % of it.",
         _BETWEEN,
         {"max_value": 0.75},
     ),

@@ -107,7 +107,7 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert name == "acme / synthetic / dense (built-in reference), run 1, 8 questions"
     assert verdict.startswith("First run: hit rate@5 ")
     assert [line.split("  ")[1].strip() for line in figures[:5]] == [
-        *("hit rate@5", "MRR", "answer correctness (overlap)", "answers when due, right or not", "precision@5"),
+        *("hit rate@5", "MRR", "answer correctness (overlap)", "answers or declines when it should", "precision@5"),
     ]
     assert "8 questions cannot prove a drop: too few, or about too few documents." in figures
     assert "Next: name your own system in rageval.toml (docs/your-rag-system.md)" in figures

@@ -109,7 +109,7 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert [line.split("  ")[1].strip() for line in figures[:5]] == [
         *("hit rate@5", "MRR", "answer correctness (overlap)", "answers or declines when it should", "precision@5"),
     ]
-    assert "8 questions cannot prove a drop: too few, or about too few documents." in figures
+    assert "8 questions can miss a drop of any size: too few, or about too few documents." in figures
     assert "Next: name your own system in rageval.toml (docs/your-rag-system.md)" in figures
     assert "Next: read the questions that went worst: rageval runs show 1" in figures
     assert "Answers are by the built-in extractive answerer: a stand-in for your system." in figures

@@ -33,8 +33,12 @@ _RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 """Of a character; Python refuses to read such numbers."""
 
+_LINK_SIGN = "\uf0c1"
+"""Of a font that pages of documentation draw the link to a heading with."""
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _LISTS = ("ul", "ol")
+MAX_INDENT = 6
+"""Levels of lists that are told apart."""
 _ROLE = re.compile(r"""\srole\s*+=\s*+["']?\s*+(\w++)""", re.IGNORECASE)
 _BESIDE = frozenset(("navigation", "search", "contentinfo"))
 """Roles of what stands beside a page's contents."""
@@ -49,7 +53,8 @@ MOSTLY = 0.5
 
 
 def html_text(page: bytes) -> str:
-    """What a page says, as Markdown: a blank line between blocks, `#` before headings, fences around code.
+    """What a page says, as Markdown: a blank line between blocks, marks before headings and items of lists, fences
+    around code.
 
     Its title comes first unless the page shows it. Navigation, lists of links, search and the page's footer are left
     out, and all beside its main part, if it marks one.
@@ -59,7 +64,7 @@ def html_text(page: bytes) -> str:
     reader = _Reader()
     reader.read(UnicodeDammit(page, is_html=True).unicode_markup or "")
     title = " ".join(reader.title.split())
-    lines = [re.sub(r"^ (?=\S)", "", line).rstrip() for line in reader.text().split("\n")]
+    lines = [line.rstrip() for line in reader.text().split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", _EMPTY_HEADING.sub("", "\n".join(lines))).strip()
     return text if title in text else f"{title}\n\n{text}".strip()
 
@@ -85,7 +90,12 @@ class _Reader:
         self._counts: Counter[str] = Counter()
         self._roles: Counter[str] = Counter()
         self._mark = ""
-        """Of a heading that has no text yet."""
+        """Of a heading or an item of a list that has no text yet."""
+        self._nesting: list[tuple[str, int]] = []
+        """The open lists and items, each list with how many items it has so far."""
+        self._begins_line = True
+        self._code, self._spans = 0, 0
+        """Where the open preformatted text begins, among the pieces, and how much of it is marked."""
         self._list = 0
         """Where the outermost open list begins, among the pieces."""
         self._said: Counter[str] = Counter()
@@ -124,11 +134,16 @@ class _Reader:
     def _begin(self, name: str, tag: str) -> None:
         if name == "body":  # the head's end tag may be left out
             self._close("head")
+        if name == "li" and self._nesting and self._nesting[-1][0] == "li":
+            self._close("li")
         if name == "title" and not self._counts["title"]:
             self._titles.append([])
         if name in _LISTS and not any(self._counts[each] for each in _LISTS):
             self._list, self._said = len(self._pieces), Counter()
+        if name in _LISTS:
+            self._nesting.append((name, 0))
         self._said["links"] += name == "a"
+        self._spans += name == "span"
         role = self._role(name, tag)
         self._open.append((name, role))
         self._counts[name] += 1
@@ -138,8 +153,18 @@ class _Reader:
         elif name == "br" or name in _BLOCK_TAGS:
             self._add("\n")
         if name == "pre" and self._counts["pre"] == 1:
+            self._code, self._spans = len(self._pieces), 0
             self._add("\n```\n", is_fence=True)
+        if name == "li":
+            self._mark = self._next_item()
+            self._nesting.append((name, 0))
         self._mark = _HEADINGS.get(name, self._mark)
+
+    def _next_item(self) -> str:
+        """The mark of an item in Markdown."""
+        name, items = self._nesting.pop() if self._nesting else ("ul", 0)
+        self._nesting.append((name, items + 1))
+        return f"{items + 1}. " if name == "ol" else "- "
 
     def _role(self, name: str, tag: str) -> str:
         found = _ROLE.search(tag)
@@ -155,10 +180,13 @@ class _Reader:
             inner, role = self._open.pop()
             if inner == "pre" and self._counts["pre"] == 1:
                 self._add("\n```\n", is_fence=True)
+                self._end_code()
             if inner in _BLOCK_TAGS:
                 self._add("\n")
-            if inner in _HEADINGS:
+            if inner in _HEADINGS or inner == "li":
                 self._mark = ""
+            if inner in _LISTS or inner == "li":
+                self._nesting.pop()
             self._counts[inner] -= 1
             self._roles[role] -= 1
             if inner in _LISTS and not any(self._counts[each] for each in _LISTS):
@@ -170,22 +198,39 @@ class _Reader:
         if self._said["links"] >= LEAST_LINKS and self._said["linked"] >= LINKED * self._said["characters"]:
             self._pieces[self._list :] = [each._replace(is_beside=True) for each in self._pieces[self._list :]]
 
+    def _end_code(self) -> None:
+        """What has its words marked as a language's is code, on whatever page."""
+        held = self._pieces[self._code :]
+        if self._spans > sum(each.text.count("\n") for each in held if not each.is_fence):
+            self._pieces[self._code :] = [each._replace(is_preformatted=False, is_fence=False) for each in held]
+
     def _add_text(self, markup: str) -> None:
         if not markup:
             return
-        text = html.unescape(_ENDLESS_NUMBER.sub("\ufffd", markup))
+        text = html.unescape(_ENDLESS_NUMBER.sub("\ufffd", markup)).replace(_LINK_SIGN, "¶")
         if self._counts["title"]:
             self._titles[-1].append(text)
         self._said["characters"] += len(text.strip())
         self._said["linked"] += len(text.strip()) if self._counts["a"] else 0
-        if self._mark and text.strip() and not self._counts["pre"]:
-            text, self._mark = self._mark + text.lstrip(), ""
-        self._add(text if self._counts["pre"] else re.sub(r"\s+", " ", text))
+        if not self._counts["pre"]:
+            text = self._as_line(re.sub(r"\s+", " ", text))
+        self._add(text)
+
+    def _as_line(self, text: str) -> str:
+        """A text with what its line begins with: the mark of a heading or item, and as many blanks as items hold it."""
+        if not self._begins_line:
+            return text
+        text = text.lstrip()
+        if text:
+            depth = 0 if self._mark.startswith("#") else min(self._counts["li"], MAX_INDENT)
+            text, self._mark = "  " * (depth - (self._mark != "" and depth > 0)) + self._mark + text, ""
+        return text
 
     def _add(self, text: str, is_fence: bool = False) -> None:
         if not any(self._counts[name] for name in _UNSEEN_TAGS):
             is_main, is_beside = self._roles["main"] > 0, self._roles["beside"] > 0
             self._pieces.append(_Piece(text, is_main, is_beside, self._counts["pre"] > 0, is_fence))
+            self._begins_line = text.endswith("\n") or (self._begins_line and not text)
 
 
 def _says_something(pieces: Iterable[_Piece]) -> bool:

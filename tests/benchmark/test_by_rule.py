@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import handbook
@@ -100,7 +101,8 @@ def test_the_only_chunk_about_a_topic_is_asked_about_it_alone() -> None:
     [
         ("", "too_little_prose"),
         ("| 1 | 2 |\n" * 40, "too_little_prose"),
-        ("import os\n\ndef main(argument):\n    return os.path.join(argument, 'somewhere')\n", "no_complete_sentence"),
+        ("import os\n\ndef main(argument):\n    return os.path.join(argument, 'somewhere')\n", "too_little_prose"),
+        ("BERTHS = 12  # The harbour has so many.\nCRANES = 3\n\nThe crane can be used by all.", "too_little_prose"),
         ("It is so that they are here and there now, and that this is all there is to it for them.", "no_question"),
     ],
 )
@@ -396,10 +398,69 @@ def test_what_follows_a_heading_of_many_pages_is_not_said_of_the_option_before_i
     assert not any("_order" in each for each in questions(chunks))
 
 
-@pytest.mark.parametrize("heading", ["my_order", "A directory name or path name"])
+@pytest.mark.parametrize("heading", ["my_order", "MyOrder", "PostgreSQL", "A directory name or path name"])
 def test_placeholders_and_labels_are_no_headings_to_ask_about(heading: str) -> None:
     told = "If the folder name of path name contains a trailing separator, all the contents of it will be displayed."
     assert questions([Chunk("a", f"{heading}\n\n{told} The shop is open.", "7.html", position=4)]) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("Shop.prices", "A shop without a list would not be of much use to a customer of the town."),
+        ("Order.total_sum", "The argument is either a number or a list of numbers of the customer."),
+    ],
+)
+def test_a_sentence_that_leads_up_to_what_is_said_of_a_name_is_no_answer(name: str, told: str) -> None:
+    opening = Chunk("o", "Shop Manual — handbook 1.0\n\nThe shop is large.", "manual.html", position=0)
+    page = "{}\n\n{} What is done with it, the crew of the ship knows well."
+    passage = Chunk("a", page.format(f"method {name}()¶", told), "manual.html", position=1)
+    assert not any(f"about {name}" in each for each in questions([opening, passage]))
+    told = f"Returns what {told[0].lower()}{told[1:]}"
+    passage = Chunk("a", page.format(f"method {name}()¶", told), "manual.html", position=1)
+    assert f"What should I know about {name} in the context of “Shop Manual”?" in questions([opening, passage])
+
+
+@pytest.mark.parametrize(
+    ("other", "is_asked"), [("north_order", False), ("Town.north_order", False), ("Town.south_order", True)]
+)
+def test_a_name_that_a_page_defines_twice_or_that_another_ends_with_is_not_asked_about(
+    other: str, is_asked: bool
+) -> None:
+    told = "method {}()¶\n\nChanges the place of {} on the map of the town and tells the customer of it."
+    opening = Chunk("o", "Shop Manual — handbook 1.0\n\nThe shop is large.", "manual.html", position=0)
+    pages = [
+        Chunk(f"{n}", told.format(name, what), "manual.html", position=n)
+        for n, (name, what) in enumerate([("north_order", "the shop"), (other, "the ferry")], 1)
+    ]
+    asked = "What should I know about north_order in the context of “Shop Manual”?"
+    assert (asked in questions([opening, *pages])) == is_asked
+    # Chunks that overlap are one place.
+    assert asked in questions([opening, pages[0], replace(pages[0], id="2", text=f"{pages[0].text} Done.")])
+
+
+def test_an_option_with_its_short_form_behind_it_is_the_option() -> None:
+    text = "--fast-copy, -f\n\nCopies whole blocks of a file without a look at what is in them."
+    opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)
+    asked = questions([opening, Chunk("a", text, "7.html", position=4)])
+    assert asked == {"What should I know about --fast-copy in the context of “Disk Copier”?"}
+
+
+def test_a_heading_that_asks_is_asked_and_answered_by_what_follows_it() -> None:
+    text = (
+        "### Why is the crane red?\n\nThe crane is seen from ships far away so. It was grey.\n\n### And?\n\nIt is so."
+    )
+    found = {item.question: item.answers[0] for item in items(generate([Chunk("a", text, "faq.md")], 0))}
+    assert found == {"Why is the crane red?": "The crane is seen from ships far away so."}
+    again = Chunk("b", text.replace("seen from ships far away", "red for the ships"), "other.md")
+    assert not any(each.endswith("red?") for each in questions([Chunk("a", text, "faq.md"), again]))
+
+
+def test_a_title_that_opens_with_a_function_word_is_a_topic_where_it_says_more() -> None:
+    told = "The ballast tank of a ferry holds water. The ballast tank is pumped out in the harbour of the town."
+    assert "What should I know about the ballast tank in the context of “How to load ferries”?" in questions(
+        [Chunk("a", f"# How to load ferries\n\n{told}", "load.md", position=0)], size=2
+    )
 
 
 def test_an_option_is_not_asked_about_where_no_program_is_known() -> None:
@@ -499,7 +560,7 @@ def test_a_sentence_is_asked_about_by_its_subject_where_no_fixed_sentence_is_kno
         ("The `berth_list` option names the berths of the harbour.", "berth_list"),
         ("PQfreeCancel frees what was made before by PQgetCancel.", "PQfreeCancel"),
         ("Ann Lee was the second keeper of the lighthouse of Larvik.", "Ann Lee"),
-        ("PostgreSQL currently does not support elements of many letters.", "PostgreSQL"),
+        ("GeoDjango currently does not support elements of many letters.", "GeoDjango"),
         ("The build server creates several sets of files for the ferry.", "build server"),
         ("Old Ferry and New Ferry are the ships that the town has.", None),
         ("The format of the list is told by the crew of the harbour.", None),
@@ -608,6 +669,23 @@ def test_noun_phrases_are_found_between_articles_or_prepositions_and_what_follow
     language: str, sentence: str, expected: list[str]
 ) -> None:
     assert [term.text for term in noun_phrases(sentence, language)] == expected
+
+
+def test_a_title_may_follow_a_line_that_many_pages_begin_with_and_precede_a_list_of_contents() -> None:
+    told = "The {0} tank holds {1} for the way. The {0} tank is pumped out the {1} crew and all hands."
+    contents = "".join(f"\n\n2.{n}. Part {n}" for n in range(9))
+    pages = [
+        chunk
+        for n, (name, held) in enumerate(
+            {"ferry": "ballast", "tug": "petrol", "barge": "gravel", "yacht": "lemonade"}.items()
+        )
+        for chunk in (
+            Chunk(f"{n}a", "Handbook of Ships", f"{n}.html", position=0),
+            Chunk(f"{n}b", f"# {n}. Loading the {name} well{contents}", f"{n}.html", position=1),
+            Chunk(f"{n}c", told.format(held, name), f"{n}.html", position=2),
+        )
+    ]
+    assert any("“Loading the tug well”" in each for each in questions(pages))
 
 
 def test_a_list_of_contents_gives_no_title() -> None:

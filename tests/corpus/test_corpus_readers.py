@@ -51,7 +51,7 @@ def test_html_gives_what_a_reader_sees() -> None:
     <pre>if a:
     b()</pre><noscript>no</noscript></body></html>"""
     assert html_text(page) == (
-        "The guide\n\n# Setting up\n\nFirst line,\nsecond line.\n\none\n\ntwo\n\n```\nif a:\n    b()\n```"
+        "The guide\n\n# Setting up\n\nFirst line,\nsecond line.\n\n- one\n\n- two\n\n```\nif a:\n    b()\n```"
     )
 
 
@@ -82,6 +82,21 @@ def test_a_page_of_preformatted_prose_has_no_fences() -> None:
     )
 
 
+def test_code_that_is_marked_as_such_has_fences_on_a_page_of_nothing_else() -> None:
+    code = '<span class="k">def</span> <span class="nf">brew</span>():\n    <span class="k">return</span> TEA'
+    assert html_text(f"<h1>Source</h1><pre>{code}</pre>".encode()) == (
+        "# Source\n\n```\ndef brew():\n    return TEA\n```"
+    )
+
+
+def test_items_of_html_lists_have_marks_and_what_they_hold_is_indented() -> None:
+    page = b"""<p>Brew:<ol> <li><p>Boil</p><p>Wait.<ul><li>black<li> <b>green</b> tea</ul>
+    <li><h2>Pour</h2>Slowly.</ol><li>Stray<p>Done."""
+    assert html_text(page) == (
+        "Brew:\n\n1. Boil\n\n  Wait.\n\n  - black\n\n  - green tea\n\n## Pour\n  Slowly.\n\n- Stray\n  Done."
+    )
+
+
 def test_headings_of_html_are_one_line_and_empty_ones_none() -> None:
     page = b"<h2></h2><h1>\n <a>Tea</a><br>and\n coffee</h1><p>Hot.<h3> </h3>Cold."
     assert html_text(page) == "# Tea and coffee\n\nHot.\n\nCold."
@@ -92,6 +107,7 @@ def test_headings_of_html_are_one_line_and_empty_ones_none() -> None:
     [
         ("<div>" * 20_000 + "x" + "</div>" * 20_000, "x"),
         ("<textarea>" * 2_000 + "x", "x"),
+        ("<ul><li>" * 20_000 + "x" + "<li>" * 20_000, "- x"),
         ("x" + "<!--" * 100_000, "x"),
         ("x" + "<!-- -->" * 100_000 + "<!--", "x"),
         ("x" + "<a b='" * 100_000, "x"),

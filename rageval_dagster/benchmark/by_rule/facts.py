@@ -11,7 +11,7 @@ from rageval_dagster.benchmark.by_rule.prose import (
     READ_CHARACTERS,
     Sentence,
     clean_heading,
-    heading_key,
+    heading_keys,
     line_key,
     prose,
     titles,
@@ -26,6 +26,8 @@ FURNITURE = 3
 """A line that stands in so many chunks is no part of what any of them says: a page header, a menu, a standing heading.
 Neighbours that overlap share a line by twos."""
 
+MAX_LINE = 120
+"""Characters of a heading, or of a line that may be furniture."""
 FEW, FEW_SHARE = 2, 0.1
 """In more documents, and in a larger share of them, a title or heading is nobody's topic."""
 
@@ -69,8 +71,8 @@ class CorpusFacts:
             places, and counts one.
         titles: their documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
-        headings: in which chunks of the corpus each heading of theirs has sentences under it, by its `heading_key`:
-            their numbers in the corpus, ascending.
+        headings: where each heading of theirs has sentences under it, by its `heading_keys`: the numbers of the chunks
+            in the corpus, ascending, each with the first of the sentences.
         spoken: of their documents, by document id, the words of the title that stand in their text; and the
             file's name, if it does whole.
         places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
@@ -85,7 +87,7 @@ class CorpusFacts:
     repeated: frozenset[str]
     titles: Mapping[str, tuple[str, int]]
     names: Mapping[str, str]
-    headings: Mapping[str, Sequence[int]]
+    headings: Mapping[str, Sequence[tuple[int, str]]]
     spoken: Mapping[str, frozenset[str]]
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
@@ -94,14 +96,15 @@ class CorpusFacts:
     nouns: Mapping[str | None, frozenset[str]]
 
     def is_single(self, heading: str, document_id: str | None = None) -> bool:
-        """Whether a heading stands in one place of the corpus, or of a document: neighbours, which overlap, are one."""
-        places = [
-            place
-            for place in self.headings.get(heading_key(heading), ())
-            if document_id in (None, self.documents[place])
-        ]
+        """Whether a heading stands in one place of the corpus, or of a document: neighbours, which overlap, are one.
+
+        A name is not single where others end with it: "total" beside "Order.total".
+        """
+        found = self.headings.get(heading_keys(heading)[0], ())
+        places = [each for each in found if document_id in (None, self.documents[each[0]])]
         return all(
-            here - before == 1 and self.documents[before] == self.documents[here] for before, here in pairwise(places)
+            here - before == 1 and self.documents[before] == self.documents[here] and text == same
+            for (before, text), (here, same) in pairwise(places)
         )
 
 
@@ -117,14 +120,15 @@ def read_corpus(
     written = {match.group() for chunk in chunks for match in word_spans(chunk.text[:READ_CHARACTERS])}
     vocabulary = {word.lower() for word in written}
     chunks_with: Counter[str] = Counter()
-    opening: dict[str, Chunk] = {}
+    opening: dict[str, list[Chunk]] = defaultdict(list)
     size = 0
     for chunk in corpus():
         size += 1
         chunks_with.update(vocabulary.intersection(words(chunk.text)))
         lines.look_in(chunk)
-        if (chunk.position or 0) == 0:
-            opening.setdefault(chunk.document_id, chunk)
+        if (chunk.position or 0) <= 1 and len(opening[chunk.document_id]) < 2:
+            opening[chunk.document_id].append(chunk)
+    opening = {key: found for key, found in opening.items() if any(not chunk.position for chunk in found)}
     few = max(FEW, int(FEW_SHARE * len(opening)))
     furniture = lines.furniture(few)
     in_lower_case = frozenset(filter(str.islower, written))
@@ -142,21 +146,25 @@ def read_corpus(
                     looked.want(wording(term.text))
     named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few), few)
     headings = {
-        heading_key(sentence.heading)
+        heading_keys(sentence.heading)[0]
         for passage in passages.values()
         for sentence, *_ in passage.sentences
         if sentence.heading
     }
-    under: dict[str, list[int]] = defaultdict(list)
+    under: dict[str, list[tuple[int, str]]] = defaultdict(list)
     spoken: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
     about = {each: frozenset(content_words(named.get(each, ("", 0))[0], None)) for each in spoken}
     for chunk in corpus():
         looked.look_in(chunk)
-        if headings & {heading_key(line) for line in _lines(chunk)}:
+        if not headings.isdisjoint(key for line in _lines(chunk) for key in heading_keys(line)):
             known = passages.get(chunk.content_key)
             said = [each[0] for each in known.sentences] if known else prose(chunk, language, furniture)[1]
-            for heading in headings & {heading_key(sentence.heading) for sentence in said if sentence.heading}:
-                under[heading].append(len(looked.documents) - 1)
+            before = None
+            for sentence in said:
+                if sentence.heading and (sentence.opens or sentence.heading != before):
+                    for heading in headings.intersection(heading_keys(sentence.heading)):
+                        under[heading].append((len(looked.documents) - 1, sentence.text))
+                before = sentence.heading
         if chunk.document_id in spoken:
             title = named.get(chunk.document_id, ("", 0))[0]
             text = "\n".join(line for line in chunk.text.split("\n") if not title or title not in line)
@@ -190,7 +198,7 @@ def wording(text: str) -> str:
 
 
 def _lines(chunk: Chunk) -> list[str]:
-    return [line for line in chunk.text[:READ_CHARACTERS].split("\n") if 0 < len(line) <= 120]
+    return [line for line in chunk.text[:READ_CHARACTERS].split("\n") if 0 < len(line) <= MAX_LINE]
 
 
 def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Passage:
@@ -206,12 +214,12 @@ def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Pass
 
 
 def _titles(
-    opening: Mapping[str, Chunk], documents: set[str], furniture: frozenset[str], few: int
+    opening: Mapping[str, list[Chunk]], documents: set[str], furniture: frozenset[str], few: int
 ) -> dict[str, tuple[str, int]]:
     """The title of each of the documents that has one, as the store or its beginning tells, and how many have it."""
     known = {
-        document_id: [clean_heading(chunk.title)] if chunk.title else titles(chunk.text[:READ_CHARACTERS], furniture)
-        for document_id, chunk in opening.items()
+        document_id: [clean_heading(chunks[0].title)] if chunks[0].title else titles(_beginning(chunks), furniture)
+        for document_id, chunks in opening.items()
     }
     titled: dict[str, set[str]] = defaultdict(set)
     first: dict[str, str] = {}
@@ -224,6 +232,15 @@ def _titles(
             titled[plain].add(document_id)
             first.setdefault(document_id, plain)
     return {each: (title, len(titled[title])) for each, title in first.items() if each in documents}
+
+
+def _beginning(chunks: list[Chunk]) -> str:
+    """Of a document, from its first chunks: the first may be a line alone, such as what the page is part of."""
+    first, *following = sorted(chunks, key=lambda chunk: chunk.position or 0)
+    text = first.text[:READ_CHARACTERS]
+    is_line = "\n" not in text.strip() and len(text) <= MAX_LINE
+    goes_on = is_line and following and following[0].position == 1
+    return f"{text}\n\n{following[0].text[:READ_CHARACTERS]}" if goes_on else text
 
 
 def _names(passages: Iterable[Passage], looked: "_Wordings") -> dict[str, str]:

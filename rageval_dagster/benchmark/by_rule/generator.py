@@ -16,7 +16,7 @@ from rageval_dagster.benchmark.by_rule.prose import (
     words,
 )
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, Term, content_words
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, STEM, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
@@ -25,7 +25,7 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 16
+REVISION = 17
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -41,6 +41,10 @@ SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 MAX_TERMS = 2
 """Of a search query, beside its topic."""
+_CLAUSE_ENDS = re.compile(
+    r"[,;:.]|\b(?:that|which|who|whose|what|how|where|when|if|whether|to|and|or|que|qui|che|dat|und|et)\b"
+)
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 COMMON, COMMON_SHARE = 10, 0.05
 """Words that stand in more chunks, and in a larger share of them, tell too little to be typed."""
 
@@ -221,11 +225,24 @@ def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: 
     Of what it defines, a list says it at once, unless it plainly says something of something else.
     """
     if entry(topic):
-        return said_of is None or share_said(topic, content_words(said_of.text, language), language) >= SPOKEN
+        is_of_it = said_of is None or share_said(topic, content_words(said_of.text, language), language) >= SPOKEN
+        return is_of_it and not _leads_up(topic, sentence, language)
     meant, first = content_words(topic, language), content_words(sentence.text, language)
     # "Relative entry": "Absolute entry needs ..."
     is_other = len(meant) > 1 and meant[0] not in first and first[1 : len(meant)] == meant[1:]
     return not is_other and share_said(topic, first[: len(set(meant)) + 1], language) > SPOKEN
+
+
+def _leads_up(name: str, sentence: Sentence, language: str | None) -> bool:
+    """Whether a sentence has its verb behind something that has no part of a name: most often it leads up to what the
+    next one says of it. What defines a name is no full sentence ("A list of ..."), or opens with a verb."""
+    last = name.rpartition(".")[2].removesuffix("()") or name
+    if last.casefold() in sentence.text.casefold():
+        return False
+    opening = _CLAUSE_ENDS.split(sentence.text, maxsplit=1)[0].casefold()
+    found = re.search(rf"\b(?:{'|'.join(verbs(language))}|\w+n[’'])\b", opening) if verbs(language) else None
+    parts = [part[:STEM].casefold() for part in _NAME_PART.findall(last) if len(part) >= MIN_LETTERS - 1]
+    return found is not None and found.start() > 0 and not any(part in opening[: found.start()] for part in parts)
 
 
 def _subjects(source: _Source) -> Iterator[Item]:

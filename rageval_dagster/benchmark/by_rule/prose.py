@@ -16,6 +16,8 @@ READ_CHARACTERS = 50_000
 
 MIN_CHARACTERS = 60
 MIN_LETTER_SHARE = 0.65
+MIN_CODE_LINES, MIN_CODE_SHARE, MAX_CODE_LINE = 2, 0.2, 200
+"""Of the lines outside fences, and their characters: a piece of a longer listing, whose comments are no prose."""
 MIN_FUNCTION_WORDS = 0.2
 """The share of a sentence's words that are stop words, where the language has some."""
 MIN_SENTENCE_WORDS = 5
@@ -27,6 +29,11 @@ MAX_ENTRY_CHARACTERS = 80
 MAX_TITLES = 5
 """More headings at once are a list of contents."""
 
+_CODE_LINE = re.compile(
+    r"\s*(?:(?:def|class|struct|enum) \w.*[:{]|(?:return|import|from|raise|@\w|#include|#define|var|let|const|public"
+    r"|private|static)\b.*|(?:if|for|while|elif|else|try|except|with|switch)\b.*[:{]|.*[;{}]|\w[\w.]* = .*"
+    r"|\"\"\"|[\])}],?)\s*|\s+.*\w\(.*\)\s*"
+)
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)(.*)$")
 _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+)")
@@ -60,7 +67,7 @@ _NUMBERED = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,3})+ ")
 _CAPTION = re.compile(r"[^\W\d_]+ \d+(?:[.-]\d+)*[.:]")
 """As of a figure."""
 _ENTRY = re.compile(
-    r"(?:(?:-\w(?: \S+)?, )?(?P<option>--[^\W\d_][\w-]*\w)(?:[ =\[]\S+)?"
+    r"(?:(?:-\w(?: \S+)?, )?(?P<option>--[^\W\d_][\w-]*\w)(?:, -\w)?(?:[ =\[]\S+(?: [<\[(].*)?)?"
     r"|(?P<name>[^\W\d][\w.-]*\w(?:\(\))?)(?: ?\([^()\"'\\;]*\))?)(?: [<\[(].*|: [^.:]{1,40})?"
 )
 _SIGNATURE = re.compile(
@@ -107,11 +114,17 @@ def words(text: str) -> list[str]:
 
 
 def eligible(text: str) -> bool:
-    """Whether a chunk has enough prose to ask about: some length, and mostly letters (no tables, code, badges)."""
+    """Whether a chunk has enough prose to ask about: some length, mostly letters (no tables, badges), little code."""
     dense = "".join(text.split())
     # A character of the scripts without spaces says as much as two or three letters.
     length = sum(2 if is_character(character) else 1 for character in dense)
-    return length >= MIN_CHARACTERS and letter_share(dense) >= MIN_LETTER_SHARE
+    return length >= MIN_CHARACTERS and letter_share(dense) >= MIN_LETTER_SHARE and not _is_code(text)
+
+
+def _is_code(text: str) -> bool:
+    lines = [line for line in _without_code(text).split("\n") if line.strip()]
+    found = sum(len(line) <= MAX_CODE_LINE and _CODE_LINE.fullmatch(line) is not None for line in lines)
+    return found >= MIN_CODE_LINES and found >= MIN_CODE_SHARE * len(lines)
 
 
 def sentences(text: str, language: str | None = None, furniture: Collection[str] = ()) -> list[Sentence]:
@@ -160,15 +173,16 @@ def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
     """
     opening, *of_site = _SITE_NAME.split(text.strip().partition("\n")[0])
     found = [without_number(opening).strip()] if of_site and len(opening) <= MAX_ENTRY_CHARACTERS else []
+    marked = found.copy()
     # With its number it would look like the item of a list.
     for block in _blocks(without_number(text), furniture):
         heading, body = _split_heading(block)
         if heading and (name := _SITE_NAME.split(heading)[0].strip()):
             found.append(name)
+            marked += [name] if block.lstrip().startswith("# ") else []
         if _ends(body):
             break
-    is_marked = bool(of_site) or text.lstrip().startswith("# ")
-    return found if len(found) <= MAX_TITLES else found[:is_marked]
+    return found if len(found) <= MAX_TITLES else marked[:1]
 
 
 def line_key(line: str) -> str:
@@ -196,10 +210,13 @@ def clean_heading(line: str) -> str:
     return line if " " in line or _IDENTIFIER.search(line) else line.replace("_", " ")
 
 
-def heading_key(line: str) -> str:
-    """What two headings have in common that say the same: what they define, or all that they say."""
+def heading_keys(line: str) -> tuple[str, ...]:
+    """What two headings have in common that say the same: what they define, or all that they say; then, of a name
+    with others before it, its last part."""
     heading = clean_heading(line)
-    return entry(heading) or heading
+    defined = entry(heading)
+    last = (defined or "").rpartition(".")[2]
+    return (defined or heading, *([last] if defined and last != defined else []))
 
 
 def is_question(heading: str) -> bool:

@@ -26,10 +26,13 @@ EDGES = f"{QUOTES}*_.,;:!?()[]"
 _CODE = re.compile(r"`+([\w.@/-][\w.@/-]*(?: [\w.@/-]+)?(?:\(\))?)`+")
 _QUOTED = re.compile('[“„«「『《"]([^“”„«»「」『』《》"]{3,60})[”“»」』》"]')
 IDENTIFIER = re.compile(
-    r"(?:\w[\w.-]*)?(?:[^\W\d_]{2}[_.][^\W\d_]{2}|[a-z]{2}[A-Z]|[^\W\d_]{2}\d(?![^\W\d_]{3})|[^\W\d_]-\d)[\w.-]*(?:\(\))?"
+    r"(?!(?:[A-Z][a-z]+)+[A-Z]{2,}$)(?:\w[\w.-]*)?(?:[^\W\d_]{2}[_.][^\W\d_]{2}|[a-z]{2}[A-Z]|[^\W\d_]{2}\d(?![^\W\d_]{3})|[^\W\d_]-\d)[\w.-]*(?:\(\))?"
     r"|\w{3,}\(\)"
 )
-PLACEHOLDER = re.compile(r"(?<![^\W_])(?:my|your)[_-]|foo|bar(?![^\W_])|baz|example|xxx|yyy", re.IGNORECASE)
+"""What code names. A word as "PostgreSQL" is written so by all."""
+PLACEHOLDER = re.compile(
+    r"(?<![^\W_])(?:my|your)[_-]|(?-i:(?<![^\W_])[Mm]y[A-Z][a-z])|foo|bar(?![^\W_])|baz|example|xxx|yyy", re.IGNORECASE
+)
 """What programmers write where anything may stand."""
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")

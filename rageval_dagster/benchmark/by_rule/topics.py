@@ -66,7 +66,8 @@ def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
     # What is all in capitals is more often a page's header, and one word may be anything: "Overview".
     is_long = " " in name or is_character(name[:1])
     is_title = (is_long and not name.isupper()) or share_said(name, spoken, None) >= SPOKEN
-    if _tells(name, language) and documents <= facts.few and is_title:
+    is_telling = _tells(name, language) or (_is_phrase(name, language) and len(set(content_words(name, None))) > 1)
+    if is_telling and documents <= facts.few and is_title:
         yield Topic(name, chunk.document_id if documents == 1 else None)
     if chunk.has_document:
         name = file_name(chunk.document_id)
@@ -126,9 +127,13 @@ def _is_readable(name: str) -> bool:
 def _tells(topic: str, language: str | None) -> bool:
     """Whether a topic reads as one: no question, no sentence, no number."""
     opening = topic.split(" ", maxsplit=1)[0].casefold()
+    is_opened = opening not in stop_words(language) or opening in articles(language)
+    return is_opened and _is_phrase(topic, language)
+
+
+def _is_phrase(topic: str, language: str | None) -> bool:
     return (
         any(not word.isdigit() for word in content_words(topic, language))
-        and (opening not in stop_words(language) or opening in articles(language))
         and len(words(topic)) <= MAX_WORDS * (1 if " " in topic else 3)
         and len(topic) <= MAX_CHARACTERS
         and not re.search(r"\w\(|\b[A-Z\d]\.\d", topic)

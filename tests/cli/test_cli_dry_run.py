@@ -91,4 +91,12 @@ def test_without_models_no_cost_is_spoken_of(asked: Project, run: Run) -> None:
     shown = run("evaluate", "--client", "acme", "--dry-run")
     assert shown.code == 0
     assert "no language model would be asked" in shown.out
+    assert "fewer questions" not in shown.out, "they are written already"
     assert "USD" not in shown.out
+
+
+def test_questions_that_rules_will_write_are_told_as_a_limit(project: Project, run: Run) -> None:
+    stock(project.settings, "acme", Chunk("c1", "It is open.", "d1"))
+    shown = run("evaluate", "--client", "acme", "--dry-run")
+    assert shown.code == 0
+    assert "Without a model, the documents may give fewer questions." in shown.out

@@ -309,6 +309,8 @@ def test_where_a_fifth_of_the_questions_lost_their_evidence_the_gate_does_not_pa
         assert what_settles(verdict).startswith(f"if that was meant: rageval runs accept {judged.evaluation.id}; ")
         assert not finding_of([judged], MRR, None).passed
         assert open_kinds() == ["lost_evidence"]
+        page = client_page(client_contents(db, settings, "acme"))
+        assert "Unclear: documents or parts of them are missing" in page
     assert night(5, lost=0).judgement.verdict == "passed"
     assert open_kinds() == []
     gone = night(6, lost=20)

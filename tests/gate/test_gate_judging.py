@@ -365,6 +365,16 @@ def test_a_fall_within_the_tolerance_passes_and_is_told_as_what_it_is(db: Databa
     assert "retrieval.mrr: the fall is within the tolerance (-0.0" in said_of(db, fallen)
 
 
+def test_a_fall_that_is_sure_but_not_surely_beyond_the_tolerance_says_so(db: Database) -> None:
+    dataset = make_dataset(db, "acme", MANY)
+    held(db, evaluated(db, dataset, "n1", ranks(MANY), items=MANY))
+    [fallen] = held(db, evaluated(db, dataset, "n2", ranks(MANY, wrong=12), items=MANY))
+    [row] = fallen.gated
+    assert (row.decision, row.remark) == ("unclear", "the fall is not surely beyond the tolerance")
+    assert row.ci_high is not None
+    assert row.ci_high < 0.0
+
+
 def test_a_run_that_is_surely_better_is_offered_for_acceptance(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     held(db, evaluated(db, dataset, "command:1", ranks(ITEMS, wrong=30)))

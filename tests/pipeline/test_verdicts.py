@@ -127,6 +127,11 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     rows = {row["metric_id"]: row for row in json.loads(run("runs", "compare", "1", "4", "--json").out)["metrics"]}
     for name in ("retrieval.hit_rate_at_3", "retrieval.recall_at_3"):
         assert (rows[name]["decision"], round(rows[name]["difference"], 3)) == ("regressed", -0.297)
+    shown = run("runs", "compare", "1", "4").out
+    listed = run("runs", "compare", "1", "4", "--all").out
+    assert "compared on 37 shared questions" in shown
+    assert "\n7 metrics with fewer than 5 questions scored in both: --all shows them\n" in shown
+    assert ("checks.fact_score" in shown, "checks.fact_score" in listed) == (False, True)
     customer.hide(range(3))
     assert (customer.evaluate().code, customer.incidents) == (0, [])
 

@@ -31,9 +31,11 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, get_dataset, remaining_items
 from rageval_dagster.storage.caches import Usage, model_usage
 from rageval_dagster.storage.clients import list_clients
+from rageval_dagster.storage.comparisons import Verdict, failed_before
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
 from rageval_dagster.storage.incidents import open_incidents
+from rageval_dagster.storage.results import answers_before
 from rageval_dagster.storage.run_requests import freeze, requested
 from rageval_dagster.storage.scores import load_summaries
 from rageval_dagster.telling.calibration import calibration_json
@@ -75,8 +77,9 @@ class Found:
     was just made. `failures` counts the questions that the system failed on by reason, `metric_failures` those that
     only a metric failed on; `too_many` names the metrics among these with more errors than the client allows. `flagged`
     are the dataset's questions that break a rule or lack evidence, of which `lost` have evidence that stands nowhere in
-    the documents. `shortage` is why a generated dataset has fewer questions than it was to have. `scored_before`
-    is how many questions the baseline scored, by metric id.
+    the documents. `shortage` is why a generated dataset has fewer questions than it was to have; others are `imported`.
+    `scored_before` is how many questions the baseline scored, by metric id. `reused` is how many answers are of earlier
+    runs; None where that is not asked. `recovered_from` is the verdict of the run before, where only this one passes.
     """
 
     report: EvaluationReport
@@ -91,7 +94,10 @@ class Found:
     lost: int
     flagged: int
     shortage: str | None
+    imported: bool
     scored_before: Mapping[str, int]
+    reused: int | None
+    recovered_from: Verdict | None
 
 
 @dataclass(frozen=True)
@@ -274,6 +280,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     too_many = with_too_many_errors(report, own.max_error_share)
     dataset = get_dataset(db, evaluation.dataset_id)
     flagged = dataset.flagged
+    recovered = failed_before(db, evaluation) if judged.judgement.verdict == "passed" else None
     failing = set(judged.judgement.newly_failing)
     items = remaining_items(db, evaluation.dataset_id) if failing else []
     return Found(
@@ -290,6 +297,9 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         lost=sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()),
         flagged=len(flagged),
         shortage=shortage(db, dataset),
+        imported=dataset.kind == "imported",
+        reused=answers_before(db, evaluation) if just_made else None,
+        recovered_from=recovered and recovered.verdict,
     )
 
 

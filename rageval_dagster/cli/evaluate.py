@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rageval_dagster.storage.caches import Usage
     from rageval_dagster.storage.comparisons import Judgement
     from rageval_dagster.storage.database import Database
+    from rageval_dagster.storage.evaluations import Evaluation
     from rageval_dagster.telling.verdicts import Verdict
 
 MOST_LINES = 12
@@ -262,11 +263,16 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     is_compared = judgement.verdict != "first" and judgement.baseline_id is not None
     tells_changes = is_compared and not evaluation.answered_nothing
     lines.append(in_short(verdict, report.headline()))
+    if found.recovered_from is not None and alarm is None:
+        before = {"regressed": "regressed", "unclear": "was unclear", "failed": "failed"}[found.recovered_from]
+        lines.append(f"Well again: the run before {before}.")
     if tells_changes:
         lines += _lost(verdict, documents_of_lost(db, evaluation, judgement.changes))
     lines += _figures(own, found)
     if tells_changes:
         lines += _changes(judgement)
+    if found.reused:
+        lines.append(_reused(found.reused, evaluation))
     failing = judgement.newly_failing if alarm is None else ()
     told_before = verdict.scores == "same" and (verdict.shows_large_drops_only or not verdict.can_prove)
     if verdict.scores in ("first", "same", "better") and not failing and not told_before:
@@ -345,6 +351,17 @@ def _changes(judgement: "Judgement") -> list[str]:
     return [f"{capitalised(each)}." for each in said]
 
 
+def _reused(count: int, evaluation: "Evaluation") -> str:
+    """How many answers are of earlier runs: a system that changed without another version is not seen in them."""
+    if evaluation.system_reference:
+        why = "what they rest on is the same"
+    elif evaluation.of_recorded_answers:
+        why = "the recorded answers are the same"
+    else:
+        why = f"the system's version is the same, {fitting(evaluation.system_declared or '', 20)}"
+    return f"{count} of {plural(evaluation.item_count, 'answer')} are of earlier runs, as {why}."
+
+
 def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) -> list[str]:
     """What to do, most urgent first: one thing, of a first run up to MOST_STEPS; `read` is the command to read more."""
     from rageval_dagster.telling.verdicts import what_settles
@@ -372,7 +389,8 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
     generate = f"rageval datasets generate --client {shlex.quote(evaluation.client_id)} --sample-size N"
     why_few = "more questions: add documents, use a model, or import questions; why there are few: "
     why_few += f"rageval datasets show {evaluation.dataset_id}"
-    more = why_few if found.shortage else f"more questions, about other documents: {generate}"
+    more = f"more questions, about other documents: {generate}"
+    more = why_few if found.shortage else "import more questions, about other documents" if found.imported else more
     if verdict.scores != "first":
         return steps or [worst if verdict.can_prove else more]
     if evaluation.system_reference:

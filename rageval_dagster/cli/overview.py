@@ -27,8 +27,9 @@ def status(
 
     Of several datasets the gravest is shown, then the one with most questions. Of what did not regress it is the metric
     that fell most since the run before, or else the MRR; `since` says which of the two the change is against. Newly
-    failing are questions that were right in the baseline and are wrong now, also when asked again. Retired datasets,
-    and systems that the settings no longer name, do not count.
+    failing are questions that were right in the baseline and are wrong now, also when asked again. They and the number
+    of questions are of all datasets and systems; retired datasets, and systems that the settings no longer name, do
+    not count.
 
     Leaks are passages of other clients, unknown ones of nobody, that its systems returned in the latest evaluations.
     A column in which there is nothing for any client is left out. What people are told of and is not over yet stands
@@ -96,7 +97,7 @@ def _line(found: "Standing") -> dict[str, Any]:
         "now": now,
         "change": None if change is None else f"{change:+z.3f}",
         "since": None if change is None else "baseline" if row["regressed_metric"] else "run before",
-        "questions": row["questions"],
+        "questions": row["items"] or None,
         "newly failing": row["newly_failing"],
         "errors": row["errors"],
         "leaks": row["foreign_chunks"],

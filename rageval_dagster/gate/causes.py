@@ -13,7 +13,7 @@ from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.caches import models_asked
 from rageval_dagster.storage.comparisons import Change
-from rageval_dagster.storage.corpus import ManifestEntry
+from rageval_dagster.storage.corpus import DocumentChange, ManifestEntry
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.text import named, plural
@@ -102,10 +102,16 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
 
 def _removed_documents(db: Database, good: Evaluation, now: Evaluation) -> set[str]:
     """The documents of which scans since the last good evaluation found every passage to be removed."""
-    if good.versions.corpus == now.versions.corpus:
-        return set()
-    changed = corpus_storage.documents_changed(db, now.client_id, good.started_at, now.started_at)
+    changed = documents_between(db, good, now)
     return {document_id for document_id, change in changed.items() if change.what == "removed"}
+
+
+def documents_between(db: Database, before: Evaluation, now: Evaluation) -> dict[str, DocumentChange]:
+    """How documents changed between two evaluations, by document id; none where all are as they were, whatever came and
+    went in between."""
+    if before.versions.corpus == now.versions.corpus:
+        return {}
+    return corpus_storage.documents_changed(db, now.client_id, before.started_at, now.started_at)
 
 
 def _what_became_of(removed: int, edited: int, unnamed: bool) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.scoring import metric_embedder, tools_of
-from rageval_dagster.gate.causes import GoneItem, blamed, changes, gone_items
+from rageval_dagster.gate.causes import GoneItem, blamed, changes, documents_between, gone_items
 from rageval_dagster.gate.comparison import Pair
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import history_of
@@ -15,7 +15,7 @@ from rageval_dagster.metrics.registry import metrics_of
 from rageval_dagster.records import Item, Result
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage.comparisons import Change, MetricComparison
-from rageval_dagster.storage.corpus import DocumentChange, documents_changed
+from rageval_dagster.storage.corpus import DocumentChange
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_evaluation
 
@@ -69,7 +69,7 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
     pair = held.pair
     worse = _worse(db, pair, [name for name in held.gated if name in pair.scores])
     found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
-    documents = documents_changed(db, now.client_id, before.started_at, now.started_at)
+    documents = documents_between(db, before, now)
     return RunsCompared(pair, documents, gone_items(db, before, now), found, held.rows(), worse)
 
 

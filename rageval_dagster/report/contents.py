@@ -11,7 +11,7 @@ from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.evaluation.rightness import RIGHT, rightness_of
 from rageval_dagster.evaluation.summary import EvaluationReport, contradictions, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
-from rageval_dagster.gate.causes import GoneItem, documents_of_lost, gone_items
+from rageval_dagster.gate.causes import GoneItem, documents_between, documents_of_lost, gone_items
 from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.labels.estimates import estimates_of
@@ -30,7 +30,7 @@ from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset
 from rageval_dagster.storage.comparisons import Baseline, MetricComparison, Reading, find_baseline, readings
-from rageval_dagster.storage.corpus import DocumentChange, document_names, documents_changed
+from rageval_dagster.storage.corpus import DocumentChange, document_names
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, list_evaluations
 from rageval_dagster.storage.results import latencies
@@ -311,7 +311,7 @@ def _evaluation_contents(
     changed = {change.what for change in changes} if earlier is not None else set()
     documents: Mapping[str, DocumentChange] = {}
     if earlier is not None and "corpus" in changed:
-        documents = documents_changed(db, evaluation.client_id, earlier.started_at, evaluation.started_at)
+        documents = documents_between(db, earlier, evaluation)
         names = document_names(db, evaluation.client_id, documents)
         documents = {names[document_id]: change for document_id, change in documents.items()}
     return EvaluationContents(

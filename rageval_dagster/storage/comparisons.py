@@ -252,6 +252,13 @@ def last_good(db: Database, evaluation: Evaluation) -> int | None:
     return _newest_before(db, evaluation, runs.verdict.in_(["first", "passed"]) & clean)
 
 
+def failed_before(db: Database, evaluation: Evaluation) -> Judgement | None:
+    """That of the complete evaluation right before this one, of its dataset's name and system, if it did not pass."""
+    before = _newest_before(db, evaluation, sa.true())
+    judgement = None if before is None else load_judgements(db, [before])[before]
+    return judgement if judgement and judgement.verdict in ("regressed", "unclear", "failed") else None
+
+
 def since_when(db: Database, evaluation: Evaluation, verdict: Verdict) -> datetime | None:
     """When the first evaluation with that verdict started since the last good one, this one among them; None: none has
     it."""

@@ -123,6 +123,18 @@ def link(
         _give(connection, evaluation_id, columns, {item_id: (*each, None) for item_id, each in links.items()})
 
 
+def answers_before(db: Database, evaluation: Evaluation) -> int:
+    """How many of an evaluation's answers were made before it began. Of one long ago, some may have been made anew
+    since: ask right after it."""
+    own, reused = tables.run_items.c, reuse_keys.c
+    query = (
+        sa.select(sa.func.count())
+        .join(reuse_keys, (reused.client_id == own.client_id) & (reused.reuse_key == own.answer_key))
+        .where(own.evaluation_id == evaluation.id, reused.made_at < evaluation.started_at)
+    )
+    return db.scalars(query)[0]
+
+
 def reuse(
     db: Database,
     evaluation: Evaluation,

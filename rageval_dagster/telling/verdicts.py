@@ -348,11 +348,10 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
         if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT):
             said.append(change.detail)
             continue
-        verb = "changed" if change.what != "dataset" else "were renewed"
         details = (
             f"{change.detail}; {plural(change.worse, 'question')} got worse by it" if worse and change.worse else ""
         )
-        named_so = f"{VERSIONS.get(change.what, change.what)} {verb} ({details or change.detail})"
+        named_so = f"{VERSIONS.get(change.what, change.what)} changed ({details or change.detail})"
         unsure = "the system may have changed (it declares no version)"
         said.append(unsure if change.detail == UNVERSIONED else named_so)
     return said

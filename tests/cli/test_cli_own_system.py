@@ -52,6 +52,25 @@ def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeyp
     assert kept == [], "the other customer's words are stored with nobody"
 
 
+def test_answers_of_earlier_runs_are_counted_with_why_nobody_was_asked(
+    loaded: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSISTANT_TOKEN", TOKEN)
+    with serving(OtherRag(documents("lighthouse"))) as assistant:
+        assistant.build = "2026.11"
+        configure(loaded, assistant)
+        first = run("evaluate", "--client", "acme")
+        assistant.broken = True
+        again = run("evaluate", "--client", "acme")
+        assistant.build = "2026.12"
+        other = run("evaluate", "--client", "acme")
+    told = "8 of 8 answers are of earlier runs, as the system's version is the same, 2026.11."
+    assert [told in each.out for each in (first, again, other)] == [False, True, False]
+    assert "earlier runs" not in other.out
+    [row] = json.loads(run("status", "--json").out)
+    assert row["items"] == 8
+
+
 def test_evidence_that_a_question_does_not_have_is_not_missed(project: Project, run: Run) -> None:
     db = project.database()
     evidence = (Evidence("a.md"),)

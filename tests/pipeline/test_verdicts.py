@@ -133,7 +133,9 @@ def test_half_the_passages_of_37_questions_gone_and_back(
     assert "\n7 metrics with fewer than 5 questions scored in both: --all shows them\n" in shown
     assert ("checks.fact_score" in shown, "checks.fact_score" in listed) == (False, True)
     customer.hide(range(3))
-    assert (customer.evaluate().code, customer.incidents) == (0, [])
+    again = customer.evaluate()
+    assert (again.code, customer.incidents) == (0, [])
+    assert "\nWell again: the run before regressed.\n" in again.out
 
 
 def with_fifty_questions(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> Customer:

@@ -236,7 +236,7 @@ EVERYTHING = {
                 "System failed 7 client-0, client-1, client-2, client-3, client-4 and 2 more",
             ],
         ),
-        ({"well": {"verdict": "passed"}, "doubtful": {"verdict": "unclear"}}, ["Nothing is surely worse"]),
+        ({"well": {"verdict": "passed"}, "doubtful": {"verdict": "unclear"}}, ["1 of 2 clients may have got worse"]),
         ({"well": {"verdict": "passed"}}, ["Nothing is wrong"]),
     ],
 )

@@ -172,7 +172,7 @@ def test_the_questions_changed(sqlite_db: Database, dataset: Dataset) -> None:
     renewed = make_dataset(sqlite_db, "acme", other)
     [judged] = held(sqlite_db, evaluated(sqlite_db, renewed, "n2", ranks(other), items=other))
     assert shape(told(sqlite_db, judged)[1]) == (
-        "Passed: as good as on DATE: the questions were renewed (180 shared questions, 20 new, 20 gone)."
+        "Passed: as good as on DATE: the questions changed (180 shared questions, 20 new, 20 gone)."
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -26,6 +26,9 @@ class ChunkSize:
 WHOLE = ChunkSize(0, 0)
 
 LONG_LINE = 50_000
+MAX_ALONE = 120
+"""Characters of a heading, or of what introduces a list."""
+_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 _LONG = re.compile(rf"[^\n]{{{LONG_LINE + 1},}}")
 
 
@@ -52,8 +55,26 @@ def cut(document: Document, size: ChunkSize) -> list[Section]:
         if size.characters:
             splitter = _splitter(size, document.is_markdown)
             texts = [text for part in _without_long_lines(section.text) for text in splitter.chunks(part)]
+            texts = _joined(texts, size.characters) if document.is_markdown else texts
         pieces += [Section(text, section.page) for text in texts if any(map(str.isalnum, text))]
     return pieces
+
+
+def _joined(texts: Sequence[str], size: int) -> list[str]:
+    """The same with each heading that stands alone before what follows it, where there is room.
+
+    Alone it says nothing, and yet it is found before the passages that do.
+    """
+    joined: list[str] = []
+    for text in texts:
+        before = joined[-1] if joined else ""
+        # Of what overlaps, the heading may stand there already.
+        together = text if text.startswith(before) else f"{before}\n\n{text}"
+        if 0 < len(before) <= MAX_ALONE and not before.endswith(_SENTENCE_ENDS) and len(together) <= size:
+            joined[-1] = together
+        else:
+            joined.append(text)
+    return joined
 
 
 def _without_long_lines(text: str) -> Iterator[str]:

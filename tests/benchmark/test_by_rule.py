@@ -439,6 +439,18 @@ def test_a_name_that_a_page_defines_twice_or_that_another_ends_with_is_not_asked
     assert asked in questions([opening, pages[0], replace(pages[0], id="2", text=f"{pages[0].text} Done.")])
 
 
+def test_what_a_page_says_of_several_things_is_asked_of_none() -> None:
+    told = "{}\n\nReturns the seconds for which the server sleeps where too many files are open."
+    opening = Chunk("o", "Shop Manual — handbook 1.0\n\nThe shop is large.", "manual.html", position=0)
+    between = Chunk("b", "The harbour is open to all ships of the town in summer.", "manual.html", position=2)
+    pages = [
+        Chunk(name, told.format(name), "manual.html", position=position)
+        for name, position in (("accept_sleep", 1), ("accept_wait", 3))
+    ]
+    assert any("accept_sleep" in each for each in questions([opening, pages[0], between]))
+    assert not any("accept_" in each for each in questions([opening, pages[0], between, pages[1]]))
+
+
 def test_an_option_with_its_short_form_behind_it_is_the_option() -> None:
     text = "--fast-copy, -f\n\nCopies whole blocks of a file without a look at what is in them."
     opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)

@@ -298,6 +298,21 @@ def test_markdown_is_cut_at_its_headings() -> None:
     assert [chunk.text[:5] for chunk in split([Section(text)], 150, is_markdown=True)] == ["# One", "# Two"]
 
 
+def test_a_heading_stands_with_what_follows_it_where_there_is_room() -> None:
+    told = "The tea steeps for some minutes. " * 4
+    text = f"Tea — a guide\n\n# Tea\n\n## Black\n\n{told}\n\n## Green\n\n{told}\n\nBrew:\n\n- hot\n\n- long"
+    for overlap in (0, 40):
+        chunks = split([Section(text)], 200, overlap, is_markdown=True)
+        assert chunks[0].text.startswith("Tea — a guide\n\n# Tea\n\n## Black\n\nThe tea steeps")
+        assert all(
+            len(chunk.text) <= 200 and "steeps" in chunk.text + "steeps" * ("hot" in chunk.text) for chunk in chunks
+        )
+    # Without room they stay alone.
+    full = "The tea steeps for some minutes. " * 6
+    chunks = split([Section(f"# Tea of the mountains\n\n## Black\n\n{full}")], 200, is_markdown=True)
+    assert chunks[0].text == "# Tea of the mountains\n\n## Black"
+
+
 def test_an_edit_at_the_top_renews_few_ids() -> None:
     paragraphs = [f"Paragraph {number} " + "with words " * (20 + number % 7) for number in range(60)]
     before = {chunk.id for chunk in split([Section("\n\n".join(paragraphs))], 800, 120)}

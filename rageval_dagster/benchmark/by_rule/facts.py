@@ -67,8 +67,8 @@ class CorpusFacts:
 
     Attributes:
         passages: those chunks by content key, read without the lines that many chunks have.
-        repeated: wordings of their sentences that stand in several documents: a question about one has several right
-            places, and counts one.
+        repeated: wordings of their sentences that stand in several documents, or in several places of one: a question
+            about one has several right places, and counts one.
         titles: their documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
         headings: where each heading of theirs has sentences under it, by its `heading_keys`: the numbers of the chunks
@@ -174,7 +174,7 @@ def read_corpus(
                 spoken[chunk.document_id].add(name)
     return CorpusFacts(
         passages=passages,
-        repeated=frozenset(key for key, found in looked.places.items() if len(looked.documents_of(found)) > 1),
+        repeated=frozenset(key for key, found in looked.places.items() if looked.is_apart(found)),
         titles=named,
         names=_names(passages.values(), looked),
         headings=under,
@@ -322,6 +322,13 @@ class _Wordings:
             for key in self._by_word[word]:
                 if f" {key} " in text:
                     self.places[key].append(len(self.documents) - 1)
+
+    def is_apart(self, places: Sequence[int]) -> bool:
+        """Whether chunks are of several documents, or no neighbours in one."""
+        documents = self.documents_of(places)
+        return len(documents) > 1 or (
+            documents != {""} and any(here - before > 1 for before, here in pairwise(sorted(places)))
+        )
 
     def documents_of(self, places: Iterable[int]) -> set[str]:
         """The documents of chunks. Those without one count as one: evidence in one of them stands for all that hold

@@ -650,6 +650,14 @@ def test_a_heading_that_stands_glued_to_a_sentence_is_told_from_a_short_line(
     assert len(found) == number or found[0].heading == "Berths"
 
 
+@pytest.mark.parametrize(("between", "is_asked"), [("\n\n", True), (" ", False)])
+def test_a_noun_is_asked_about_where_it_opens_a_paragraph(between: str, is_asked: bool) -> None:
+    told = "The berth list is a sheet of paper that the crew keeps. The berth list hangs by the door."
+    text = f"All ships pass the long pier of the town.{between}{told}"
+    asked = questions([Chunk("a", text, "1", position=0, title="Harbour Rules")])
+    assert ("What should I know about the berth list in the context of “Harbour Rules”?" in asked) == is_asked
+
+
 def test_a_noun_that_a_passage_says_but_once_is_not_asked_about_in_a_sentence() -> None:
     once = "The copper kettle is heated by the cook of the ferry each morning before the crew wakes up."
     for text, number in ((once, 0), (f"{once} A copper kettle has two handles.", 1)):
@@ -684,7 +692,7 @@ def test_noun_phrases_are_found_between_articles_or_prepositions_and_what_follow
 
 
 def test_a_title_may_follow_a_line_that_many_pages_begin_with_and_precede_a_list_of_contents() -> None:
-    told = "The {0} tank holds {1} for the way. The {0} tank is pumped out the {1} crew and all hands."
+    told = "The {0} tank holds {1} for the way.\n\nThe {0} tank is pumped out by the {1} crew and all hands."
     contents = "".join(f"\n\n2.{n}. Part {n}" for n in range(9))
     pages = [
         chunk

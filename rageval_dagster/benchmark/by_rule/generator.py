@@ -253,10 +253,17 @@ def _subjects(source: _Source) -> Iterator[Item]:
         if (
             subject
             and text.count(subject.text.casefold()) >= _least(subject, source)
+            and (subject.kind != "noun" or _opens_paragraph(sentence, source.passage))
             and _is_alone([subject], sentence, topic, source.facts)
             and (question := _question(subject, sentence, topic, source))
         ):
             yield _item(source.passage, sentence, question, _category([subject]))
+
+
+def _opens_paragraph(sentence: Sentence, passage: Passage) -> bool:
+    """Whether a sentence is the first of its paragraph, which most often tells what that is about."""
+    before = passage.chunk.text[: passage.chunk.text.find(sentence.quote)].rstrip(" ")
+    return not before or before.endswith("\n\n") or before.rstrip("\n").endswith(sentence.heading or "\n")
 
 
 def _least(subject: Term, source: _Source) -> int:

@@ -69,6 +69,11 @@ class Chunk:
         return digest(self.document_id if self.has_document else None, self.text_hash)
 
 
+PAGES_TOGETHER = 20
+"""A manual of 200 pages is not one thing that fails as a whole: with each document as one, a corpus of five such
+manuals could never show a difference."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What proves an answer: a document, where known the page, and the exact words.
@@ -136,8 +141,13 @@ class Item:
 
     @property
     def cluster(self) -> str:
-        """What its score hangs together with: its document, or itself where it has no evidence."""
-        return self.evidence[0].document_id if self.evidence else self.item_id
+        """What its score hangs together with: its document, of one with pages the `PAGES_TOGETHER` around it; or itself
+        if it has no evidence."""
+        if not self.evidence:
+            return self.item_id
+        first = self.evidence[0]
+        part = (first.page - 1) // PAGES_TOGETHER if first.page else 0
+        return f"{first.document_id} part {part + 1}" if part else first.document_id
 
     @property
     def document_ids(self) -> frozenset[str]:

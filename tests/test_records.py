@@ -2,7 +2,7 @@
 
 import pytest
 
-from rageval_dagster.records import Hit, Item, Pace, Result
+from rageval_dagster.records import Evidence, Hit, Item, Pace, Result
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,22 @@ def test_a_hit_is_relevant_by_its_chunk_and_by_its_document_only_where_no_chunk_
     known = [None if ids is None else frozenset(ids) for ids in (chunks, documents)]
     result = Result(Item("Where?"), known[0], known[1], hits, 5)
     assert [result.is_relevant(hit) for hit in hits] == relevant
+
+
+@pytest.mark.parametrize(
+    ("pages", "together"),
+    [
+        ((1, 20), True),
+        ((20, 21), False),
+        ((21, 40), True),
+        ((None, None), True),
+        ((None, 3), True),
+        ((None, 21), False),
+    ],
+)
+def test_questions_of_one_document_hang_together_and_of_a_long_one_with_pages_those_of_twenty(
+    pages: tuple[int | None, int | None], together: bool
+) -> None:
+    one, other = (Item("Where?", evidence=(Evidence("a.pdf", page, "here"),)).cluster for page in pages)
+    assert (one == other) == together
+    assert one != Item("Where?", evidence=(Evidence("b.pdf", pages[0], "here"),)).cluster

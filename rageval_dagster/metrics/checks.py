@@ -55,17 +55,17 @@ def metrics(_options: MetricOptions) -> list[Metric]:
         "Texts are matched as whole words, ignoring case, whitespace, emphasis and the kind of dash. Numbers are "
         "compared as in lexical.number_match. Patterns are regular expressions that ignore case. "
     )
-    common = "Empty answer: 0. Each check's own result is in the detail. A pattern that takes too long: an error."
+    common = "Empty answer: 0. The detail holds the result of each check. A pattern that takes too long: an error."
     return [
         declare(
             id="checks.list_coverage",
-            description="Share of an expected list's items that the answer has. The items are those of `expect`; "
-            "without it, the matches of `pattern` in the reference, and the entries of the reference's bulleted or "
-            f"numbered lists. {how}".rstrip(),
-            edge_cases="Repeated items count once. If `pattern` matches in an entry, the match is the item. `any_of` "
-            "is one item, found if any of its texts is. Several references: the one that is covered best. More than "
-            f"{MOST_ITEMS:,} items: an error. Several lists: their mean. No list declared, or an empty one: "
-            f"undefined. {common}",
+            description="Share of the items of an expected list that are in the answer. The items are those of "
+            "`expect`. Without `expect`, they are the matches of `pattern` in the reference and the entries of the "
+            f"reference's bulleted or numbered lists. {how}".rstrip(),
+            edge_cases="Repeated items count once. If `pattern` matches within an entry, the match is the item. "
+            "`any_of` is one item, found if any of its texts is found. Of several references, the one that is covered "
+            f"best counts. More than {MOST_ITEMS:,} items: an error. Several lists: the mean. No list declared, or an "
+            f"empty list: undefined. {common}",
         ),
         declare(
             id="checks.fact_score",
@@ -76,11 +76,11 @@ def metrics(_options: MetricOptions) -> list[Metric]:
         ),
         declare(
             id="checks.calculation_correct",
-            description="1 if the answer has every calculation's result, as in a check of the kind `number`, and "
-            "none of its forbidden phrases; else 0.",
-            edge_cases="The forbidden phrases are those of `forbid`; without it, English phrases that say that "
-            "something cannot be calculated, computed or determined. Intermediate results and shown steps are in the "
-            f"detail and do not count. No calculation declared: undefined. {common}",
+            description="1 if the answer has the result of every calculation (matched as in a check of the kind "
+            "`number`) and none of the forbidden phrases, else 0.",
+            edge_cases="The forbidden phrases are those of `forbid`. Without `forbid`, they are English phrases that "
+            "say that something cannot be calculated, computed or determined. Intermediate results and shown steps "
+            f"are in the detail and do not count. No calculation declared: undefined. {common}",
         ),
     ]
 

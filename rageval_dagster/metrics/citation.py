@@ -39,17 +39,18 @@ VERSION = "2"
 _SCHEMA = verdict_schema("supported")
 
 _FORMS = (
-    "Citations are [n] (the n-th context, from 1; also [1, 2], [1-3] and full-width brackets), [doc], [doc:page], "
-    "(source: doc), and those that the system returned separately (ids, else numbers). A name in brackets is a "
-    "citation if it is the id of a retrieved document or chunk, or looks like a file, an address or name:page. If "
-    "the id is a path, its last part is enough, in any case, with or without extension. Other brackets ([sic], [x], "
-    "footnotes, images, links with another text) and code are not citations. [doc] cites every context of the "
-    "document, [doc:page] those on that page and those whose page is not known. A number beyond the contexts, or a "
-    f"range that runs backwards or over more than {WIDEST_RANGE}, cites nothing that was retrieved."
+    "Citations are [n] (the n-th context, counted from 1; also [1, 2], [1-3] and full-width brackets), [doc], "
+    "[doc:page], (source: doc), and those that the system returned separately (read as ids, else as numbers). A name "
+    "in brackets is a citation if it is the id of a retrieved document or chunk, or looks like a file, an address or "
+    "name:page. If the id is a path, its last part is enough, in upper or lower case, with or without extension. "
+    "Code and other brackets ([sic], [x], footnotes, images, links with another text) are not citations. [doc] cites "
+    "every context of the document, [doc:page] those on that page and those whose page is not known. A number "
+    f"beyond the contexts, a range that runs backwards, or a range of more than {WIDEST_RANGE} cites nothing that was "
+    "retrieved."
 )
 _PLACES = (
-    "A citation belongs to the sentence that it stands in or follows. One that was returned separately, or stands in "
-    "a list of sources, is of the whole answer: if no claim has its own, it counts for every claim."
+    "A citation belongs to the sentence that it is in or follows. A citation that was returned separately, or is in a "
+    "list of sources, belongs to the whole answer. It counts for every claim if no claim has a citation of its own."
 )
 _CLAIMS = (
     "A claim is a declarative sentence, list item or table row. Questions, headings, lead-ins that end with a colon, "
@@ -77,10 +78,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
         supported(
             id="citation.accuracy",
             description="Share of the citations that are correct: a cited context was retrieved, and its cosine with "
-            f"the sentence (by its best window) is at least {threshold:g}.",
+            f"the sentence (the best window counts) is at least {threshold:g}.",
             edge_cases="No citations, or a decline: undefined. A citation of something that was not retrieved is "
-            f"wrong. {_FORMS} {_PLACES} A citation of the whole answer is correct if it supports any claim; if the "
-            "text has the same citation, it does not count.",
+            f"wrong. {_FORMS} {_PLACES} A citation of the whole answer is correct if it supports any claim. It does "
+            "not count if the text has the same citation.",
             good_value=0.95,
         ),
         Metric(
@@ -91,14 +92,14 @@ def metrics(options: MetricOptions) -> list[Metric]:
             unanswerable="if_answered",
             of_claims=True,
             description="Share of the answer's claims that have a citation, correct or not.",
-            edge_cases=f"{_CLAIMS} {_PLACES} What a citation is: see citation.accuracy.",
+            edge_cases=f"{_CLAIMS} {_PLACES} See citation.accuracy for what a citation is.",
             source="seed 004",
             good_value=options.min_citation_coverage,
         ),
         supported(
             id="citation.recall",
             description="Share of the answer's claims that have a correct citation.",
-            edge_cases=f"{_CLAIMS} {_PLACES} What a citation is, and when it is correct: see citation.accuracy.",
+            edge_cases=f"{_CLAIMS} {_PLACES} See citation.accuracy for what a citation is and when it is correct.",
         ),
         *_judged_metrics(options),
     ]
@@ -117,8 +118,9 @@ def _judged_metrics(options: MetricOptions) -> list[Metric]:
         source="seed 004",
     )
     verdicts = (
-        f"Each gets exactly one verdict, matched by number (up to {BLOCK} in a request). Missing and contradictory "
-        f"verdicts are requested again; after {ROUNDS} rounds they are an error."
+        "Each case (a statement and the contexts cited for it) gets exactly one verdict, matched by number (up to "
+        f"{BLOCK} per request). Missing and contradictory verdicts are requested again. If any remain after {ROUNDS} "
+        "rounds, the result is an error."
     )
     return [
         judged(
@@ -126,19 +128,19 @@ def _judged_metrics(options: MetricOptions) -> list[Metric]:
             judged=partial(_accuracy_judged, prompt),
             description="Share of the citations that are correct: a cited context was retrieved, and the judge finds "
             "that the cited contexts support the sentence.",
-            edge_cases="As citation.accuracy, with the judge in place of the cosine. Of several citations in a "
-            "sentence, each must support a part of it and contradict none. A citation of the whole answer must "
-            f"support a part of its claims. {verdicts} The judge is not asked about contexts that are blank or were "
-            "not retrieved.",
+            edge_cases="Same as citation.accuracy, but with the judge instead of the cosine. If a sentence has several "
+            "citations, each must support a part of the sentence and contradict no part. A citation of the whole "
+            f"answer must support a part of the answer's claims. {verdicts} The judge is not asked about contexts "
+            "that are blank or were not retrieved.",
             good_value=0.95,
         ),
         judged(
             id="citation.recall_judged",
             judged=partial(_recall_judged, prompt),
             description="Share of the answer's claims that have a correct citation, according to the judge.",
-            edge_cases="As citation.recall, with the judge in place of the cosine (see citation.accuracy_judged). If "
-            "only the whole answer has citations, a claim is cited correctly if the cited contexts together support "
-            f"it. {verdicts}",
+            edge_cases="Same as citation.recall, but with the judge instead of the cosine (see "
+            "citation.accuracy_judged). If only the whole answer has citations, the cited contexts together must "
+            f"support the claim. {verdicts}",
         ),
     ]
 

@@ -58,8 +58,9 @@ _NO_REFERENCE_CLAIMS = Outcome.undefined("the reference answer has no claims")
 _NOTHING_TO_JUDGE_BY = Outcome.undefined("there is neither a reference answer nor an answer to judge by")
 
 _VERDICTS = (
-    f"Each gets exactly one verdict, matched by number (up to {BLOCK} in a request). Missing and contradictory "
-    f"verdicts are requested again; after {ROUNDS} rounds they are an error."
+    f"Each claim, statement or context gets exactly one verdict, matched by number (up to {BLOCK} per request). "
+    f"Missing and contradictory verdicts are requested again. If any remain after {ROUNDS} rounds, the result is an "
+    "error."
 )
 _CLAIMS = "Claims are the single facts that the judge finds in a text, given the question."
 
@@ -96,9 +97,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             judged=partial(_answer_relevancy, questions),
             needs=frozenset({"answer", "judge", "embedder"}),
             unanswerable="if_answered",
-            description=f"Mean cosine of the question and {QUESTIONS} questions that the judge writes for the answer "
-            "without seeing the question.",
-            edge_cases="Empty answer, or one that the judge finds evasive: 0. No question text: undefined. Of a "
+            description=f"Mean cosine between the question and {QUESTIONS} questions that the judge writes for the "
+            "answer without seeing the question.",
+            edge_cases="Empty answer, or one that the judge finds evasive: 0. No question text: undefined. For a "
             "question longer than the model's window, the best window counts. Negative cosines count as 0.",
             good_value=0.8,
         ),
@@ -109,9 +110,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=frozenset({"contexts", "judge"}),
             unanswerable="undefined",
             description="Average precision of the contexts in their order. A context is relevant if the judge finds "
-            "it useful for the reference (without a reference: for the answer).",
-            edge_cases="No contexts, or none that is useful: 0. A blank context is not useful. Several references: "
-            f"useful for one is enough. Neither a reference nor an answer, or a decline: undefined. {_VERDICTS}",
+            "it useful for the reference, or for the answer if there is no reference.",
+            edge_cases="No contexts, or no useful context: 0. A blank context is not useful. Of several references, "
+            "a context must be useful for only one. No reference, and no answer or a decline: undefined. "
+            f"{_VERDICTS}",
         ),
         declare(
             id="claims.context_recall",
@@ -121,9 +123,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             unanswerable="undefined",
             description="Share of the reference's statements that the contexts support, according to the judge. Of "
             "several references, the best counts.",
-            edge_cases="The statements are the reference's sentences and list items. They are cut by a segmenter, so "
-            "none is dropped or made up. A statement of several facts counts only if all are supported. No contexts: "
-            f"0. Empty reference: undefined. {_VERDICTS}",
+            edge_cases="The statements are the reference's sentences and list items. A segmenter cuts them, so no "
+            "statement is left out or made up. A statement with several facts counts only if all of them are "
+            f"supported. No contexts: 0. Empty reference: undefined. {_VERDICTS}",
         ),
         declare(
             id="claims.answer_correctness",
@@ -132,13 +134,13 @@ def metrics(options: MetricOptions) -> list[Metric]:
             asks=frozenset({"claims of answer", "claims of reference", "answer by reference", "reference by answer"}),
             needs=frozenset({"answer", "reference", "judge"}),
             unanswerable="undefined",
-            description="F1 of the answer's claims and the reference's, from three counts: claims of the answer that "
-            "the reference supports, claims that it does not, and claims of the reference that the answer does not "
-            "support, as the judge finds.",
+            description="F1 of the claims of the answer and the reference, from three counts by the judge: claims of "
+            "the answer that the reference supports, claims of the answer that it does not support, and claims of the "
+            "reference that the answer does not support.",
             edge_cases="Empty answer, or one without claims (a decline): 0. Empty reference, or one without claims: "
-            "undefined. Several references: the one with the best token F1 with the answer, else the first. "
-            f"{_CLAIMS} {_VERDICTS}",
-            source="seed 003; Es et al. 2023, without the part for similarity",
+            "undefined. Of several references, the one with the best token F1 with the answer counts; in a tie, the "
+            f"first. {_CLAIMS} {_VERDICTS}",
+            source="seed 003; Es et al. 2023, without the similarity part",
         ),
     ]
 

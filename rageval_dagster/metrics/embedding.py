@@ -41,14 +41,14 @@ def metrics(options: MetricOptions) -> list[Metric]:
     version = f"{VERSION};model={model}"
     score = family_score(sufficiency_threshold, hallucination_threshold)
     declare = partial(Metric, version=version, score=score, source="seed 000")
-    windows = "Of a text longer than the model's window, the best window counts. Negative cosines count as 0."
+    windows = "For a text longer than the model's window, the best window counts. Negative cosines count as 0."
     return [
         declare(
             id="embedding.context_relevance",
             needs=frozenset({"contexts", "embedder"}),
             unanswerable="undefined",
-            description="Mean cosine of the question and each context.",
-            edge_cases=f"No contexts: 0; a blank one counts as 0. No question text: undefined. {windows}",
+            description="Mean cosine between the question and each context.",
+            edge_cases=f"No contexts: 0. A blank context counts as 0. No question text: undefined. {windows}",
             good_value=0.5,
         ),
         declare(
@@ -57,7 +57,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=frozenset({"contexts", "embedder"}),
             unanswerable="undefined",
             description=f"Share of the contexts whose cosine with the question is at least {sufficiency_threshold:g}.",
-            edge_cases=f"No contexts: 0; a blank one counts as 0. No question text: undefined. {windows}",
+            edge_cases=f"No contexts: 0. A blank context counts as 0. No question text: undefined. {windows}",
             good_value=0.5,
         ),
         *(
@@ -65,7 +65,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
                 id=f"embedding.{name}",
                 needs=frozenset({"answer", "reference", "embedder"}),
                 unanswerable="undefined",
-                description="Cosine of the answer and the reference. Of several references, the best counts.",
+                description="Cosine between the answer and the reference. Of several references, the best counts.",
                 edge_cases=f"Empty answer: 0. No reference: undefined. {windows}",
                 good_value=0.6,
             )
@@ -75,7 +75,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             id="embedding.question_alignment",
             needs=frozenset({"answer", "embedder"}),
             unanswerable="if_answered",
-            description="Cosine of the answer and the question.",
+            description="Cosine between the answer and the question.",
             edge_cases=f"Empty answer: 0. No question text: undefined. {windows}",
         ),
         declare(
@@ -86,8 +86,8 @@ def metrics(options: MetricOptions) -> list[Metric]:
             of_claims=True,
             description="Share of the answer's sentences whose best cosine with any context is below "
             f"{hallucination_threshold:g}.",
-            edge_cases="Empty answer, or a decline: undefined. No contexts: 1. Sentences of only punctuation or "
-            f"citations do not count; an answer without others: undefined. {windows}",
+            edge_cases="Empty answer, or a decline: undefined. No contexts: 1. Sentences with only punctuation or "
+            f"citations do not count. An answer without other sentences: undefined. {windows}",
             higher_is_better=False,
             good_value=0.3,
         ),

@@ -44,9 +44,10 @@ _NOTHING_APPLIES = Outcome.undefined("no dimension with a weight applies")
 
 _SCALE = (
     "The scale of every dimension: 1 for all, 0.8 to 0.9 for most, 0.5 to 0.7 for some, up to 0.4 for little. A "
-    "reply without a number from 0 to 1 is requested again, and is an error in the end; scores are not clamped."
+    "reply without a number from 0 to 1 is requested again; after the last attempt, the result is an error. Scores are "
+    "not clamped."
 )
-_SEE = "Scale and replies: see judge.faithfulness."
+_SEE = "See judge.faithfulness for the scale and the replies."
 
 
 def metrics(options: MetricOptions) -> list[Metric]:
@@ -58,9 +59,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             "faithfulness",
             needs=["contexts"],
             missing=_empty_is_undefined,
-            description="How far all claims of the answer are supported by the contexts.",
-            edge_cases="An empty answer: undefined. No contexts: judged, and nothing is supported. An answer that "
-            f"claims nothing, such as a decline: nothing is unsupported. {_SCALE}",
+            description="How far the contexts support all claims of the answer.",
+            edge_cases="An empty answer: undefined. No contexts: the judge still scores the answer, but nothing is "
+            f"supported. An answer that claims nothing, such as a decline: nothing is unsupported. {_SCALE}",
             good_value=0.9,
         ),
         declared(
@@ -84,17 +85,18 @@ def metrics(options: MetricOptions) -> list[Metric]:
             "completeness",
             needs=["contexts"],
             missing=lambda result: _empty_scores_0(result) if result.contexts else _NO_CONTEXTS,
-            description="How far the answer uses all relevant information that the contexts hold.",
-            edge_cases="No contexts: undefined. An empty answer: 0, without asking. If the question's text is "
-            f"unknown, information about the answer's subject is relevant. {_SEE}",
+            description="How far the answer uses all relevant information in the contexts.",
+            edge_cases="No contexts: undefined. An empty answer: 0, without asking the judge. If the question's "
+            f"text is unknown, information about the answer's subject counts as relevant. {_SEE}",
         ),
         declared(
             "correctness",
             needs=["reference"],
             unanswerable="undefined",
             missing=lambda result: _empty_scores_0(result) if result.references else EMPTY_REFERENCE,
-            description="How far the answer means what the reference means. Any of several references is right.",
-            edge_cases=f"No reference, or an empty one: undefined. An empty answer: 0, without asking. {_SEE}",
+            description="How far the answer means the same as the reference. Of several references, each is right.",
+            edge_cases="No reference, or an empty one: undefined. An empty answer: 0, without asking the judge. "
+            f"{_SEE}",
         ),
     ]
     return [*dimensions, _overall(options, dimensions, prompts)]
@@ -179,8 +181,8 @@ def _overall(options: MetricOptions, dimensions: Sequence[Metric], prompts: Mapp
         description="Weighted mean of the dimensions that apply to the question; the setting judge_weights holds the "
         f"weights ({spoken}).",
         edge_cases="Weights are normalised over the dimensions that are not undefined. Correctness counts only with "
-        "a reference; a dimension of weight 0 is not asked. If one dimension is an error, so is this. It needs no "
-        "calls of its own.",
+        "a reference. The judge is not asked about a dimension of weight 0. If any dimension is an error, the mean is "
+        "an error too. This metric makes no calls of its own.",
         source="seed 002",
         judged=judged,
         asks=frozenset(f"judge.{name}" for name in weights),

@@ -40,35 +40,35 @@ def metrics(_options: MetricOptions) -> list[Metric]:
     declare = partial(
         Metric, version=VERSION, score=_score, needs=frozenset({"answer", "reference"}), unanswerable="undefined"
     )
-    best = "Several references: the best one."
+    best = "Of several references, the best counts."
     marks = "Citation marks such as [1] count as words of the answer."
     return [
         declare(
             id="lexical.exact_match",
-            description="1 if answer and reference are equal, ignoring case and whitespace; else 0.",
+            description="1 if the answer equals the reference, ignoring case and whitespace; else 0.",
             edge_cases=f"{marks} {best}",
             source="seed 003",
         ),
         declare(
             id="lexical.keyword_coverage",
             version=KEYWORDS_VERSION,
-            description="Share of the reference's keywords found in the answer: capitalised phrases, numbers, and "
-            "words of four or more letters that are not stop words of its language; in scripts without spaces, pairs "
-            "of characters.",
+            description="Share of the reference's keywords that are in the answer. Keywords are capitalised phrases, "
+            "numbers, and words of four or more letters that are not stop words of the reference's language. In "
+            "scripts without spaces, pairs of characters are keywords.",
             edge_cases=f"Numbers are compared as in number_match. No keywords in the reference: undefined. {best}",
             source="seed 003",
         ),
         declare(
             id="lexical.number_match",
-            description="Share of the reference's distinct numbers found in the answer, compared as numbers.",
-            edge_cases="$604 = 604.00, 1,234 = 1234, digits of any script; sign and percent count. No numbers in the "
-            f"reference: undefined. {best}",
+            description="Share of the reference's distinct numbers that are in the answer, compared as numbers.",
+            edge_cases="$604 equals 604.00, and 1,234 equals 1234. Digits may be of any script. Minus and percent "
+            f"signs count. No numbers in the reference: undefined. {best}",
             source="seed 003",
         ),
         declare(
             id="lexical.answer_completeness",
             version=KEYWORDS_VERSION,
-            description="Mean of keyword_coverage and min(words / words of the reference, 1).",
+            description="Mean of keyword_coverage and min(words of the answer / words of the reference, 1).",
             edge_cases=f"No keywords in the reference: undefined. {best}",
             source="seed 003",
         ),
@@ -76,7 +76,7 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             id="lexical.source_citation",
             needs=frozenset({"answer"}),
             unanswerable="if_answered",
-            description=f"min(distinct source indicators / {FULL_CITATION}, 1); the indicators are "
+            description=f"min(distinct source indicators / {FULL_CITATION}, 1). The indicators are "
             + ", ".join(f"'{indicator}'" for indicator in SOURCE_INDICATORS)
             + ".",
             edge_cases="Empty answer: 0.",
@@ -86,23 +86,23 @@ def metrics(_options: MetricOptions) -> list[Metric]:
             id="lexical.token_f1",
             description="Harmonic mean of precision and recall of the answer's tokens against the reference's, after "
             "SQuAD's normalisation.",
-            edge_cases="Characters of scripts without spaces are single tokens. Both empty after normalisation: 1; "
-            f"one: 0. {marks} {best}",
+            edge_cases="In scripts without spaces, each character is a token. Both texts empty after normalisation: "
+            f"1. Only one empty: 0. {marks} {best}",
             source="SQuAD 2.0 (Rajpurkar et al. 2018)",
         ),
         declare(
             id="lexical.answer_match",
             version=MATCH_VERSION,
             score=lambda results, _tools: [{"answer_match": _answer_match(result)} for result in results],
-            description="Does the answer say what a short reference says? The share of the reference's words and "
-            "numbers that the answer has, without stop words and words of the question. An answer from 0.5 on counts "
-            "as right; that agrees with people on 80 % of the answers in NQ301.",
-            edge_cases=f"Words that begin with the same {LETTERS} letters count as equal, accents and possessives are "
-            "ignored, English number words below a hundred are numbers (seventh = 7), and initials match what they "
-            "stand for (DMV). In scripts without spaces, pairs of characters are compared. Contradicting numbers "
-            "(each side has one that the other lacks): 0. Empty answer: 0. No word or number in the reference: "
-            f"undefined. If the reference has only words of the question, they count. {best}",
-            source="own; words cut to five letters as McNamee & Mayfield (2004)",
+            description="Whether the answer says what a short reference says: the share of the reference's words and "
+            "numbers that are in the answer. Stop words and words of the question do not count. A score of 0.5 or "
+            "more counts as right, which agrees with people on 80 % of the answers in NQ301.",
+            edge_cases=f"Words that begin with the same {LETTERS} letters count as equal. Accents and possessives are "
+            "ignored. English number words below a hundred are numbers (seventh = 7). Initials match the words that "
+            "they stand for (DMV). In scripts without spaces, pairs of characters are compared. Contradictory numbers "
+            "(each side has a number that the other lacks): 0. Empty answer: 0. No word or number in the reference: "
+            f"undefined. If the reference has only words of the question, these words count. {best}",
+            source="own; words cut to five letters as in McNamee & Mayfield (2004)",
         ),
     ]
 

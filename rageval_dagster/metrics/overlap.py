@@ -38,12 +38,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
         unanswerable="undefined",
         source="unitxt 1.26.10, as ai4rag uses it (seed 001)" if compat else "seed 001",
     )
-    tokens = "Tokens are SQuAD's. A token that one text has n times and the other m times counts min(n, m) times"
+    tokens = "Tokens are SQuAD's. A token found n times in one text and m times in the other counts min(n, m) times"
     marks = "Citation marks such as [1] count as words of the answer (overlap.support ignores them)."
-    documents = (
-        "Documents are those of the first k chunks, in the order retrieved, a document again for each of its chunks. "
-    )
-    evidence = "No document known, or none in the corpus: undefined."
+    documents = "Documents are those of the first k chunks, in the order retrieved, with one entry per chunk. "
+    evidence = "No correct document known, or the corpus has none of them: undefined."
     return [
         declare(
             id="overlap.faithfulness",
@@ -54,7 +52,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             description=(
                 "Share of the answer's tokens that the best single context has."
                 if compat
-                else "Share of the answer's tokens that stand in the joined contexts."
+                else "Share of the answer's tokens that are in the joined contexts."
             ),
             edge_cases=(
                 f"{tokens}. {marks} An answer without tokens: 0. No contexts: undefined, where unitxt fails."
@@ -66,9 +64,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declare(
             id="overlap.answer_correctness",
             needs=frozenset({"answer", "reference"}),
-            description="Share of the reference's tokens that the answer has.",
+            description="Share of the reference's tokens that are in the answer.",
             edge_cases=(
-                f"{tokens}. Several references: the best one. An answer without tokens: 0. "
+                f"{tokens}. Of several references, the best counts. An answer without tokens: 0. "
                 + ("A reference without tokens: 0." if compat else "No reference with tokens: undefined.")
             ),
         ),
@@ -90,7 +88,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             id="overlap.context_mrr",
             version=VERSION,
             needs=frozenset({"hits", "evidence"}),
-            description="1 / rank of the first correct document, 0 if there is none, as unitxt computes it.",
+            description="1 / rank of the first correct document, or 0 if there is none, as unitxt computes it.",
             edge_cases=f"{documents}retrieval.document_mrr ranks each document once. Nothing retrieved: 0. {evidence}",
             source="unitxt 1.26.10, as ai4rag uses it (seed 001)",
         ),
@@ -100,13 +98,14 @@ def metrics(options: MetricOptions) -> list[Metric]:
             of_claims=True,
             needs=frozenset({"answer", "contexts"}),
             unanswerable="if_answered",
-            description="How far the contexts support the answer: the weighted share of its words that they have. "
-            "Stop words weigh .3, names and numbers 2, other words 1. A word loses an eighth for each neighbour that "
-            "the contexts have, but not near it in that order. Each number or negation that no context has, and each "
-            "word whose opposite the contexts have (popular, unpopular), halves its sentence.",
-            edge_cases="An answer without words, or a decline: undefined. No contexts: 0. Citations and the numbers of "
-            "lists do not count. Adding a context lowers the score only if that context has the opposite of a word of "
-            "the answer.",
+            description="How far the contexts support the answer: the weighted share of its words that are in the "
+            "contexts. Stop words weigh .3, names and numbers 2, other words 1. A word loses an eighth of its weight "
+            "for each neighbour that is in the contexts, but not near the word in the same order. Each number or "
+            "negation that no context has, and each word whose opposite is in the contexts (popular, unpopular), "
+            "halves the score of its sentence.",
+            edge_cases="An answer without words, or a decline: undefined. No contexts: 0. Citations and list numbers "
+            "do not count. Adding a context lowers the score only if that context has the opposite of a word in the "
+            "answer.",
             source="own",
         ),
     ]

@@ -58,52 +58,52 @@ def metrics(options: MetricOptions) -> list[Metric]:
         declare(
             id="quality.answered",
             description="1 if the answer is not empty, else 0.",
-            edge_cases="Only whitespace: empty. A decline is not empty: quality.no_fallback_phrase tells it.",
+            edge_cases="Only whitespace counts as empty. A decline does not; quality.no_fallback_phrase detects it.",
         ),
         of_contexts(
             id="quality.has_context",
-            description="1 if the answer was given from at least one context, else 0.",
+            description="1 if the system had at least one context for the answer, else 0.",
             edge_cases="Blank contexts do not count; contexts with unknown text do.",
         ),
         declare(
             id="quality.has_citation",
             description="1 if the answer has a citation, correct or not, else 0.",
-            edge_cases="In the text, in any form that citation.accuracy knows, or returned separately.",
+            edge_cases="The citation is in the text, in any form that citation.accuracy knows, or returned separately.",
         ),
         declare(
             id="quality.no_fallback_phrase",
             version=f"{VERSION};{phrases}",
-            description="0 if the answer is a decline or the report of a failure ('Unable to generate ...', 'An error "
+            description="0 if the answer is a decline or reports a failure ('Unable to generate ...', 'An error "
             "occurred ...'), else 1.",
-            edge_cases="An answer is a decline if the system says so, or if it has one of the client's "
-            "decline_phrases or, in its first 300 characters, a built-in phrase (ten languages), unless a sentence "
-            "cites a source. A failure is recognised by the beginning of the answer. Empty answer: 1.",
+            edge_cases="An answer is a decline if the system says so, if it has one of the client's decline_phrases, "
+            "or if its first 300 characters have a built-in phrase (ten languages) and no sentence cites a source. A "
+            "failure is recognised by the beginning of the answer. Empty answer: 1.",
         ),
         of_contexts(
             id="quality.retrieval_score_above_minimum",
             version=f"{VERSION};{wanted}",
-            description="1 if the best retrieval score of the contexts is at least the minimum that is set "
+            description="1 if the best retrieval score of the contexts reaches the set minimum "
             "(RAGEVAL_MINIMUM_RETRIEVAL_SCORE), else 0.",
-            edge_cases="The best score counts: poor contexts behind a good one do no harm. No minimum set, or no "
-            "score other than 0: undefined. (A system that returns no scores gets 0.)",
+            edge_cases="Only the best score counts, so poor contexts next to a good one do no harm. No minimum "
+            "set, or no score other than 0: undefined. (If a system returns no scores, they count as 0.)",
         ),
         declare(
             id="quality.list_formatted",
             version=LIST_VERSION,
-            description="For questions that ask for a list: 1 if the answer is one, else 0.",
-            edge_cases="A question asks for a list by its wording ('List all', 'What are the', 'Which ... are'; in "
-            "12 languages); other questions: undefined. A list has bullets, numbers, table rows, three lines, three "
-            f"parts separated by commas or semicolons, or, in answers of at most {SHORT_LIST} words, two joined by "
-            "'and' in the language of question and answer. Empty answer: 0.",
+            description="For questions that ask for a list: 1 if the answer is a list, else 0.",
+            edge_cases="The wording shows whether a question asks for a list ('List all', 'What are the', 'Which ... "
+            "are'; in 12 languages). Other questions: undefined. A list has bullets, numbers, table rows, three lines, "
+            f"or three parts separated by commas or semicolons. In answers of at most {SHORT_LIST} words, two parts "
+            "joined by 'and' in the language of question and answer are enough. Empty answer: 0.",
         ),
         declare(
             id="quality.passed",
             version=f"{LIST_VERSION};{phrases};{wanted};citation_required={str(required).lower()}",
             unanswerable="scored",
-            description="1 if every check of this family that applies is passed, else 0"
+            description="1 if the answer passes every check of this family that applies, else 0"
             + ("." if required else "; has_citation does not count (RAG__CITATION_REQUIRED is false)."),
-            edge_cases="Checks that are undefined do not count. On an unanswerable question, refusal_correct counts "
-            "alone. The detail names the checks that failed.",
+            edge_cases="Undefined checks do not count. On an unanswerable question, only refusal_correct counts. The "
+            "detail names the checks that failed.",
         ),
         Metric(
             id="quality.refusal_correct",
@@ -111,10 +111,10 @@ def metrics(options: MetricOptions) -> list[Metric]:
             score=lambda results, _tools: [{"refusal_correct": _refusal(result)} for result in results],
             needs=frozenset({"answer"}),
             unanswerable="scored",
-            description="1 if the system answered a question that has an answer, rightly or wrongly, or declined one "
-            "that has none, else 0. It does not say whether an answer is right.",
-            edge_cases="An empty answer counts as declined. No answer was requested: undefined. A question without "
-            "answers and evidence that nobody marked as answerable or not: undefined.",
+            description="1 if the system answered an answerable question (rightly or wrongly) or declined an "
+            "unanswerable question, else 0. The score does not say whether an answer is right.",
+            edge_cases="An empty answer counts as declined. No answer requested: undefined. A question without "
+            "answers and evidence that nobody marked as answerable or unanswerable: undefined.",
             source="own",
         ),
     ]

@@ -28,9 +28,9 @@ def metrics(options: MetricOptions) -> list[Metric]:
             score=lambda results, _tools: [{"foreign_hits": _foreign_share(result.hits)} for result in results],
             needs=frozenset({"hits"}),
             unanswerable="scored",
-            description="Share of the returned chunks that are not the client's: another client's, or nobody's.",
-            edge_cases="Nothing retrieved: undefined. Also scored on unanswerable questions: a leak there is a leak. "
-            "A repeated id counts once, and as foreign if any of its copies is. The detail counts foreign and "
+            description="Share of the returned chunks that belong to another client or to nobody.",
+            edge_cases="Nothing retrieved: undefined. Also scored on unanswerable questions, because a leak is a leak "
+            "there too. A repeated id counts once, as foreign if any of its copies is. The detail counts foreign and "
             "unknown chunks separately; a chunk that several other clients hold is unknown.",
             source="own",
             higher_is_better=False,
@@ -105,10 +105,10 @@ def _level_metrics(
         needs=frozenset({"hits", "evidence"}),
         unanswerable="undefined",
     )
-    empty = f"Nothing retrieved: 0. No relevant {unit} known, or none in the corpus: undefined. "
+    empty = f"Nothing retrieved: 0. No relevant {unit} known, or the corpus has none of them: undefined. "
     repeats = (
         "A repeated id keeps its best rank. A page that evidence names without a quote counts as one chunk, at the "
-        "rank of its first chunk; if the pages are not known, it does not count."
+        "rank of its first chunk. If the document's pages are not known, that page does not count."
         if unit == "chunk"
         else "Each document counts once, at its best rank."
     )
@@ -116,8 +116,8 @@ def _level_metrics(
         declare(
             id=f"retrieval.{prefix}precision_at_{k}",
             description=f"Relevant {unit}s among the first {k}, divided by {k}.",
-            edge_cases=f"{empty}Divided by {k} even if fewer came back. The ceiling is min(relevant, {k}) / {k}; the "
-            f"good value is multiplied by it. {repeats}",
+            edge_cases=f"{empty}The divisor is {k} even if fewer {unit}s were retrieved. The ceiling is "
+            f"min(relevant, {k}) / {k}; the good value is multiplied by it. {repeats}",
             source="seed 004; trec_eval P",
             good_value=0.7,
             ceiling=ceiling,
@@ -138,7 +138,7 @@ def _level_metrics(
         ),
         declare(
             id=f"retrieval.{prefix}mrr",
-            description=f"1 / rank of the first relevant {unit}, over all that was retrieved; 0 if there is none.",
+            description=f"1 / rank of the first relevant {unit} among all retrieved {unit}s; 0 if there is none.",
             edge_cases=empty + repeats,
             source="seeds 001, 004; trec_eval recip_rank",
             good_value=0.8,
@@ -146,7 +146,7 @@ def _level_metrics(
         *(
             declare(
                 id=f"retrieval.{prefix}ndcg_at_{cutoff}",
-                description=f"Normalised discounted cumulative gain of the first {cutoff} {unit}s, gains 0 or 1.",
+                description=f"Normalised discounted cumulative gain of the first {cutoff} {unit}s; gains are 0 or 1.",
                 edge_cases=empty + repeats,
                 source="Järvelin and Kekäläinen 2002; trec_eval ndcg_cut",
             )
@@ -154,7 +154,7 @@ def _level_metrics(
         ),
         declare(
             id=f"retrieval.{prefix}map",
-            description=f"Average precision over all that was retrieved, divided by all relevant {unit}s.",
+            description=f"Average precision over all retrieved {unit}s; the divisor is the number of relevant {unit}s.",
             edge_cases=empty + repeats,
             source="trec_eval map",
         ),

@@ -2,12 +2,14 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 
 from rageval_dagster.benchmark.by_rule.prose import (
+    HEADING_MARK,
+    MAX_MARKED,
     READ_CHARACTERS,
     Sentence,
     clean_heading,
@@ -42,6 +44,9 @@ TELLING, TELLING_SHARE = 3, 0.01
 RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
 
+_VERSION = re.compile(r"#+ (?:[^\W\d_]+ )?\W*v?\d+(?:\.\d+)+[\w.+-]*[\W\d]*")
+VERSIONS = 3
+"""A document with so many headings that are versions lists what changed, and says of nothing what it is."""
 _OF_WHAT = re.compile(r"(?<=\S) \((?:[^()]|\([^()]*\))+\)$")
 """What many titles end with in parentheses."""
 
@@ -78,6 +83,7 @@ class CorpusFacts:
         places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
             corpus. Common ones are left out.
         documents: the document id of each chunk of the corpus.
+        of_changes: those of their documents that list what changed from version to version.
         few: what more documents have than so many is nobody's topic.
         chunks_with: in how many chunks of the corpus each of their words stands, in lower case.
         nouns: by language, those of their words that plainly are nouns, in lower case.
@@ -91,6 +97,7 @@ class CorpusFacts:
     spoken: Mapping[str, frozenset[str]]
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
+    of_changes: frozenset[str]
     few: int
     chunks_with: Mapping[str, int]
     nouns: Mapping[str | None, frozenset[str]]
@@ -121,9 +128,13 @@ def read_corpus(
     vocabulary = {word.lower() for word in written}
     chunks_with: Counter[str] = Counter()
     opening: dict[str, list[Chunk]] = defaultdict(list)
+    versions: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
     size = 0
     for chunk in corpus():
         size += 1
+        if chunk.document_id in versions:
+            found = (line for line in _lines(chunk) if len(line) <= MAX_LINE and _VERSION.fullmatch(line))
+            versions[chunk.document_id].update(found)
         chunks_with.update(vocabulary.intersection(words(chunk.text)))
         lines.look_in(chunk)
         if (chunk.position or 0) <= 1 and len(opening[chunk.document_id]) < 2:
@@ -134,7 +145,10 @@ def read_corpus(
     in_lower_case = frozenset(filter(str.islower, written))
     common = frozenset(word for word, count in chunks_with.items() if count > max(TELLING, TELLING_SHARE * size))
     around = Surroundings("", language, in_lower_case, common)
-    passages = {chunk.content_key: _read(chunk, furniture, around) for chunk in chunks}
+    standing = lines.standing()
+    passages = {
+        chunk.content_key: _read(chunk, furniture, standing.get(chunk.document_id, set()), around) for chunk in chunks
+    }
     looked = _Wordings(chunks_with, max(COMMON, int(COMMON_SHARE * size)))
     for passage in passages.values():
         for sentence, opening_term, found in passage.sentences:
@@ -181,6 +195,7 @@ def read_corpus(
         spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
+        of_changes=frozenset(document_id for document_id, found in versions.items() if len(found) >= VERSIONS),
         few=few,
         chunks_with=chunks_with,
         nouns=_nouns(passages.values()),
@@ -198,11 +213,12 @@ def wording(text: str) -> str:
 
 
 def _lines(chunk: Chunk) -> list[str]:
-    return [line for line in chunk.text[:READ_CHARACTERS].split("\n") if 0 < len(line) <= MAX_LINE]
+    lines = chunk.text[:READ_CHARACTERS].split("\n")
+    return [line for line in lines if 0 < len(line) <= (MAX_MARKED if line.endswith(HEADING_MARK) else MAX_LINE)]
 
 
-def _read(chunk: Chunk, furniture: frozenset[str], around: Surroundings) -> Passage:
-    language, found = prose(chunk, around.language, furniture)
+def _read(chunk: Chunk, furniture: Collection[str], standing: Collection[str], around: Surroundings) -> Passage:
+    language, found = prose(chunk, around.language, furniture, standing)
     around = replace(around, text=" ".join(sentence.text for sentence in found), language=language)
     read = [(sentence, terms(sentence.text, around)) for sentence in found]
     return Passage(
@@ -271,14 +287,14 @@ class _Lines:
         self._wanted = wanted
         self._chunks: Counter[str] = Counter()
         self._opening: Counter[str] = Counter()
-        self._documents: dict[str, set[str]] = defaultdict(set)
+        self._documents: dict[str, Counter[str]] = defaultdict(Counter)
 
     def look_in(self, chunk: Chunk) -> None:
         keys = [line_key(line) for line in _lines(chunk) if line.strip()]
         self._opening.update(self._wanted.intersection(keys[:1]))
         for key in self._wanted.intersection(keys):
             self._chunks[key] += 1
-            self._documents[key].add(chunk.document_id)
+            self._documents[key][chunk.document_id] += 1
 
     def furniture(self, few: int) -> frozenset[str]:
         """The lines that are no part of what any chunk says, unless they open a few documents of one chunk each: such
@@ -288,6 +304,15 @@ class _Lines:
             for key, count in self._chunks.items()
             if count >= FURNITURE and not count == self._opening[key] == len(self._documents[key]) <= few
         )
+
+    def standing(self) -> Mapping[str, set[str]]:
+        """By document, the lines that stand in many of its chunks: "Parameters:"."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for key, documents in self._documents.items():
+            for document_id, count in documents.items():
+                if count >= FURNITURE:
+                    found[document_id].add(key)
+        return found
 
     def of_many_documents(self, few: int) -> frozenset[str]:
         """The lines that are nobody's title; one that other documents link to may be one."""

@@ -70,6 +70,9 @@ _ENTRY = re.compile(
     r"(?:(?:-\w(?: \S+)?, )?(?P<option>--[^\W\d_][\w-]*\w)(?:, -\w)?(?:[ =\[]\S+(?: [<\[(].*)?)?"
     r"|(?P<name>[^\W\d][\w.-]*\w(?:\(\))?)(?: ?\([^()\"'\\;]*\))?)(?: [<\[(].*|: [^.:]{1,40})?"
 )
+_DASHED = re.compile(r"[a-z]{2,}\d*(?:-[a-z\d]+)+")
+_FIELD = re.compile(r"[^\W\d_]+(?: [^\W\d_]+)?: [^\n]+")
+"""What a reference tells of all that it defines: "Default: none"."""
 _SIGNATURE = re.compile(
     r"(?:[a-z]+ ){1,2}(?P<name>[^\W\d][\w.]*\w)(?:[(:= ].*)?¶"
     r"|[^\W\d_]+(?: [a-z]+){0,2}: (?P<labelled>[^\W\d][\w.]*\w)(?P<rest>(?: \(.*\)| .*)? ?¶)"
@@ -80,6 +83,10 @@ _SHORT_OPTION = re.compile(r"-\w(?: \S+)?")
 _DEFINING_ITEM = re.compile(
     r" *[-*+•] +(?P<name>`[^`\n]+`|\*\*[^*\n]+\*\*|[^\s`*]+)(?: \([^()\n]*\))?(?::| [-–—]) +(?P<text>\S.*)"
 )
+HEADING_MARK = "¶"
+"""Of a link to a heading, behind it."""
+MAX_MARKED = 1000
+"""Characters of a line with it: a signature may be long."""
 _CRUMB = re.compile(r"[^«‹]*[»›]")
 """The way to a page on its site."""
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
@@ -127,7 +134,9 @@ def _is_code(text: str) -> bool:
     return found >= MIN_CODE_LINES and found >= MIN_CODE_SHARE * len(lines)
 
 
-def sentences(text: str, language: str | None = None, furniture: Collection[str] = ()) -> list[Sentence]:
+def sentences(
+    text: str, language: str | None = None, furniture: Collection[str] = (), standing: Collection[str] = ()
+) -> list[Sentence]:
     """The complete prose sentences of a chunk in order; headings, code, lists, tables and links are left out.
 
     Of scripts that do not mark the end of sentences, runs of clauses. Total: any text gives a list, perhaps an empty
@@ -136,13 +145,17 @@ def sentences(text: str, language: str | None = None, furniture: Collection[str]
     Args:
         language: decides the abbreviations; without it they are English.
         furniture: the `line_key`s of lines that say nothing.
+        standing: those of lines that the document has again and again. What a list below defines, such as a parameter,
+            is part of something else: it is left out.
     """
     found: list[Sentence] = []
     heading: str | None = None
     opens = after_entry = False
-    for block in _blocks(text, furniture):
+    for block in _blocks(text, furniture, standing):
         if block.strip() == _CUT:
             heading, opens = (None, False) if entry(heading or "") else (heading, opens)
+            continue
+        if opens and entry(heading or "") and _FIELD.fullmatch(block.strip()):
             continue
         own_heading, body = _split_heading(block)
         is_entry = entry(own_heading or "") is not None
@@ -228,20 +241,26 @@ def entry(heading: str) -> str | None:
     """The option or identifier that a heading or a line of a list defines: "max_wal" of "max_wal (bytes)"."""
     match = _ENTRY.fullmatch(heading) if len(heading) <= MAX_ENTRY_CHARACTERS else None
     name = (match["option"] or match["name"]) if match else ""
-    is_name = name.startswith("--") or IDENTIFIER.fullmatch(name) is not None
+    # A heading of words begins with a capital.
+    is_dashed = name == heading and _DASHED.fullmatch(name) is not None
+    is_name = name.startswith("--") or IDENTIFIER.fullmatch(name) is not None or is_dashed
     return name if is_name and not PLACEHOLDER.search(name) else None
 
 
-def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
+def _blocks(text: str, furniture: Collection[str] = (), standing: Collection[str] = ()) -> list[str]:
     """The paragraphs of running text: what a list item or a cell says is said of something that stands elsewhere."""
     lines = _without_code(_FRONT_MATTER.sub("", text)).split("\n")
+    is_standing = [line_key(line) in standing for line in lines]
     if furniture:
         lines = [_without_furniture(line) if line_key(line) in furniture else line for line in lines]
     kept: list[str] = []
     item_indent: int | None = None
+    is_part = False
     for number, line in enumerate(lines):
         defines = _DEFINING_ITEM.match(line)
-        if defines and entry(clean_heading(defines["name"])):
+        if is_standing[number] or (item_indent is None and line.strip() and not defines):
+            is_part = is_standing[number]
+        if defines and not is_part and entry(clean_heading(defines["name"])):
             kept += ["", defines["name"], "", defines["text"]]
             item_indent = None
             continue
@@ -250,7 +269,7 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
         if item:
             item_indent = indent
         elif item_indent is not None and line.strip() and not lines[number - 1].strip() and indent <= item_indent:
-            item_indent = None
+            item_indent, is_part = None, is_standing[number]
         if item_indent is not None or _TABLE_ROW.match(line):
             kept.append("")
         elif _opens_section(lines, number):
@@ -261,7 +280,10 @@ def _blocks(text: str, furniture: Collection[str] = ()) -> list[str]:
 
 
 def _without_furniture(line: str) -> str:
-    """What is left of a line that is furniture: of a heading its mark, since what follows is under no other heading."""
+    """What is left of a line that is furniture: of a heading its mark, since what follows is under no other heading; of
+    a list's item all, since what is indented below belongs to it."""
+    if _LIST_ITEM.match(line):
+        return line
     return _CUT if _looks_like_title(line) and ": " not in line else ""
 
 
@@ -291,8 +313,8 @@ def _without_code(text: str) -> str:
 def _split_heading(block: str) -> tuple[str | None, str]:
     lines = block.strip("\n").split("\n")
     marked = _MARKDOWN_HEADING.match(lines[0].strip())
-    if marked:
-        return clean_heading(marked.group(1).rstrip("#")), "\n".join(lines[1:])
+    if marked or (lines[0].endswith(HEADING_MARK) and len(lines[0]) <= MAX_MARKED):
+        return clean_heading(marked.group(1).rstrip("#") if marked else lines[0]), "\n".join(lines[1:])
     if len(lines) > 1 and _UNDERLINE.match(lines[1]):
         return clean_heading(lines[0]), "\n".join(lines[2:])
     named = [line for line in map(clean_heading, lines) if not _SHORT_OPTION.fullmatch(line)]
@@ -383,16 +405,17 @@ def _ends(sentence: str) -> bool:
 
 
 def prose(
-    chunk: Chunk, language: str | None = None, furniture: Collection[str] = ()
+    chunk: Chunk, language: str | None = None, furniture: Collection[str] = (), standing: Collection[str] = ()
 ) -> tuple[str | None, list[Sentence]]:
     """The language of what is read of a chunk, as far as it is known, and its complete sentences.
 
     Args:
         language: the chunk's; without it, it is detected.
         furniture: the `line_key`s of lines that say nothing.
+        standing: those of lines that the document has again and again.
     """
     text = chunk.text[:READ_CHARACTERS]
     language = language or detect(text)
-    found = sentences(text, language, furniture) if eligible(text) else []
+    found = sentences(text, language, furniture, standing) if eligible(text) else []
     # Code around them may hide the sentences' language.
     return language or detect(" ".join(sentence.text for sentence in found)), found

@@ -95,8 +95,11 @@ def compare(
             f"{plural(silent, 'metric')} with fewer than {LEAST_QUESTIONS} questions scored in both: --all shows them"
         )
     print("\nThe gate's metrics come first. Shared: questions scored in both. Before: the mean of all questions.")
-    print("Now: with the change on the shared ones. Visible from: the smallest fall that is found in 80 of 100 such")
-    print("comparisons; none where a fall of any size can be missed.")
+    print("Now: that mean plus the change on the shared questions; the mean of the questions asked in this run is in")
+    print(
+        f"rageval runs show {now}. Visible from: the smallest drop that 80 of 100 such comparisons find; none if a drop"
+    )
+    print("of any size can be missed.")
     remarks: dict[str, list[str]] = {}
     for row in rows:
         if row.remark:

@@ -84,7 +84,7 @@ def metrics(options: MetricOptions) -> list[Metric]:
             needs=frozenset({"answer", "contexts", "embedder"}),
             unanswerable="if_answered",
             of_claims=True,
-            description="Share of the answer's sentences whose best cosine with any context is below "
+            description="Share of the answer's sentences whose highest cosine with any context is below "
             f"{hallucination_threshold:g}.",
             edge_cases="Empty answer, or a decline: undefined. No contexts: 1. Sentences with only punctuation or "
             f"citations do not count. An answer without other sentences: undefined. {windows}",

@@ -1016,3 +1016,15 @@ def test_what_a_reference_tells_of_all_that_it_defines_does_not_hide_what_it_say
 def test_a_line_that_is_one_word_with_dashes_names_something(line: str, is_heading: bool) -> None:
     found = sentences(f"{line}\n\nThe most that the server keeps of what it was told before in its memory is set.")
     assert [each.heading for each in found] == [line if is_heading else None]
+
+
+def test_a_name_that_a_heading_of_another_section_has_is_not_asked_about_in_a_list() -> None:
+    listed = Chunk(
+        "a", "query-errors\n\nInformation about queries that resulted in some failure of the server.", "n", None, 3
+    )
+    assert any("about query-errors?" in each for each in questions([listed]))
+    told = (
+        "## The query-errors Category\n\nThe query-errors category tells why a query ended in an error of the server."
+    )
+    section = Chunk("b", f"{told} It is logged.", "n", None, 9)
+    assert not any("about query-errors?" in each for each in questions([listed, section]))

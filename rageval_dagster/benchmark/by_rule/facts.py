@@ -176,7 +176,7 @@ def read_corpus(
             before = None
             for sentence in said:
                 if sentence.heading and (sentence.opens or sentence.heading != before):
-                    for heading in headings.intersection(heading_keys(sentence.heading)):
+                    for heading in headings.intersection(heading_keys(sentence.heading, is_heading=True)):
                         under[heading].append((len(looked.documents) - 1, sentence.text))
                 before = sentence.heading
         if chunk.document_id in spoken:

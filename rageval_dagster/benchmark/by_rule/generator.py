@@ -282,9 +282,11 @@ def _subjects(source: _Source) -> Iterator[Item]:
     text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
     for sentence, subject, _ in source.own:
         topic = _topic(sentence, source)
-        is_of_book = topic == source.topic and source.size >= BOOK
-        if is_of_book and subject and _is_pin(subject) and _is_alone([subject], sentence, None, source.facts):
-            topic = None
+        if topic == source.topic and source.size >= BOOK:
+            # Its title says too little of what does not tell by itself what it is.
+            if subject is None or subject.kind != "identifier":
+                continue
+            topic = topic if not _is_alone([subject], sentence, None, source.facts) else None
         if (
             subject
             and text.count(subject.text.casefold()) >= _least(subject, source)

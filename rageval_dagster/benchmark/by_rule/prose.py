@@ -26,6 +26,8 @@ MAX_CASELESS_TITLE_WORDS = 8
 """A longer first line in a script without capitals is the first line of a paragraph."""
 
 MAX_ENTRY_CHARACTERS = 80
+MAX_NAMING = 10
+"""Words of a heading."""
 MAX_TITLES = 5
 """More headings at once are a list of contents."""
 
@@ -223,13 +225,19 @@ def clean_heading(line: str) -> str:
     return line if " " in line or _IDENTIFIER.search(line) else line.replace("_", " ")
 
 
-def heading_keys(line: str) -> tuple[str, ...]:
+def heading_keys(line: str, is_heading: bool = False) -> tuple[str, ...]:
     """What two headings have in common that say the same: what they define, or all that they say; then, of a name
-    with others before it, its last part."""
+    with others before it, its last part, and of several words those that name something ("The query-errors Category").
+
+    Args:
+        is_heading: without it, the line is taken for one only by its mark.
+    """
     heading = clean_heading(line)
     defined = entry(heading)
     last = (defined or "").rpartition(".")[2]
-    return (defined or heading, *([last] if defined and last != defined else []))
+    is_heading = is_heading or line.startswith("#") or line.endswith(HEADING_MARK)
+    named = [] if defined or not is_heading else [word for word in heading.split()[:MAX_NAMING] if entry(word)]
+    return (defined or heading, *([last] if defined and last != defined else []), *named)
 
 
 def is_question(heading: str) -> bool:

@@ -28,12 +28,12 @@ def require_client(settings: Settings, client: str, tell: Tell) -> None:
     try:
         known = _known_clients(settings, open_all()[1], client)
     except (StoreError, DatabaseError) as error:
-        tell(f"whether there is a client {client!r} cannot be told: {error}")
+        tell(f"cannot tell whether there is a client {client!r}: {error}")
         return
     if client not in known:
         near = difflib.get_close_matches(client, sorted(known), n=1)
-        meant = f" ({near[0]!r} is meant?)" if near else ""
-        raise SettingsError(f"there is no client {client!r}{meant}; `rageval clients list` shows those there are")
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        raise SettingsError(f"there is no client {client!r}{meant}; `rageval clients list` lists the clients")
 
 
 def meant_instead(settings: Settings, db: Database, client: str) -> str | None:
@@ -87,15 +87,15 @@ def chosen_clients(settings: Settings, db: Database, client: str | None, tell: T
     for name in [name for name in tables if name not in known]:
         near = difflib.get_close_matches(name, [each for each in known if each not in tables], n=1)
         if client is None or near == [client]:
-            meant = f"; {near[0]} is meant?" if near else ""
-            tell(f"rageval.toml has a table for {name}, whom the document store does not know{meant}")
+            meant = f"; did you mean {near[0]}?" if near else ""
+            tell(f"rageval.toml has a table for {name}, which the document store does not know{meant}")
     if client is not None:
         return [client]
     forgotten = left_alone(db, known)
     clients = [name for name in known if name not in forgotten]
     if not clients:
         raise RagevalError(
-            f"the document store has no clients yet{' but forgotten ones' if forgotten else ''}: load documents with "
-            "rageval ingest PATH --client NAME"
+            f"the document store has no clients yet{' except forgotten ones' if forgotten else ''}: load documents "
+            "with rageval ingest PATH --client NAME"
         )
     return clients

@@ -345,7 +345,7 @@ def _contexts(
     from rageval_dagster.storage.corpus import iter_manifest
 
     if hits is None:
-        return "yes", "it tells no contexts (contexts is empty in its response table)"
+        return "yes", "it returns no contexts (contexts is empty in its response table)"
     told = plural(len(hits), "context")
     if not hits or client_id is None:
         return ("yes", told) if hits else ("warning", told)
@@ -373,13 +373,13 @@ def _webhook(url: SecretStr | None, test: bool) -> str:
     from rageval_dagster.telling.webhook import host_of, post
 
     if url is None:
-        return "not set: nobody is told of incidents; rageval status shows those that are open"
+        return "not set: nobody is notified of incidents; rageval status shows the open ones"
     host = host_of(url)
     if not test:
         return f"at {host}; --test-webhook sends a message to it"
     if trouble := post(url, note("rageval doctor: a test message; this webhook works")):
-        raise RagevalError(f"{host} did not take a test message ({trouble}): see RAGEVAL_ALERT_WEBHOOK_URL")
-    return f"at {host}; it took a test message"
+        raise RagevalError(f"{host} did not accept a test message ({trouble}): see RAGEVAL_ALERT_WEBHOOK_URL")
+    return f"at {host}; it accepted a test message"
 
 
 def _reached(url: str) -> str:
@@ -392,7 +392,7 @@ def _reached(url: str) -> str:
     if scheme in getproxies() and not proxy_bypass(host):
         return f"{host}:{port}, behind a proxy, so not tried"
     if trouble := _trouble(host, port):
-        raise RagevalError(f"{host}:{port} takes no connection ({trouble}); see that it runs, and its address")
+        raise RagevalError(f"{host}:{port} accepts no connections ({trouble}); check that it runs, and its address")
     return f"a server listens at {host}:{port}"
 
 
@@ -420,7 +420,7 @@ def _unencrypted(check: str, url: str, secret: str | None) -> Iterator[Row]:
         scheme, host, _ = _address(url)
         if scheme == "http" and not is_loopback(host):
             what = f"{secret} and all texts" if secret else "all texts"
-            yield _row(check, "warning", f"{what} travel unencrypted to {host}: take https")
+            yield _row(check, "warning", f"{what} travel unencrypted to {host}: use https")
 
 
 def _once(rows: Iterable[Row]) -> Iterator[Row]:

@@ -82,8 +82,8 @@ def notify(settings: Settings, db: Database, client: str) -> tuple[bool, bool]:
     if known is None:
         if left_alone(db, [client]):
             raise RagevalError(
-                f"client {client!r} was forgotten and is left alone; rageval evaluate --client {client} takes it up "
-                "again"
+                f"client {client!r} was forgotten and is left alone; to evaluate it again: rageval evaluate --client "
+                f"{client}"
             )
         open_store(settings).probe(client)  # says so where the store does not know the client
     note(db, client)

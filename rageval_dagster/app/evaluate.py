@@ -185,20 +185,21 @@ def unfinished(settings: Settings, db: Database, run_id: int) -> Unfinished:
     """
     evaluation = get_evaluation(db, run_id)
     client_id, trigger = evaluation.client_id, evaluation.trigger
-    anew = f"start anew: rageval evaluate --client {shlex.quote(client_id)}"
+    anew = f"start again: rageval evaluate --client {shlex.quote(client_id)}"
     if not evaluation.unfinished and evaluation.status == "complete":
         raise RagevalError(f"run {run_id} is complete: rageval runs show {run_id}")
     if evaluation.status == "failed":
-        raise RagevalError(f"run {run_id} was given up: a later one is complete, or its questions were renewed; {anew}")
+        why = "a later one is complete, or its questions were renewed"
+        raise RagevalError(f"run {run_id} was abandoned: {why}; {anew}")
     kept = requested(db, settings, client_id, trigger)
     if kept is None:
-        raise RagevalError(f"what run {run_id} was asked for is not kept any more; {anew}")
+        raise RagevalError(f"what run {run_id} was asked for is no longer kept; {anew}")
     own, plan = kept
     # Of each name the newest: a run may have renewed its questions on the way.
     asked = {each.dataset_name: each.dataset_id for each in evaluations_of_trigger(db, client_id, trigger)}
     renewed = set(asked.values()) - {each.id for each in current_datasets(db, client_id)}
     if renewed and not plan.get("dataset_ids"):
-        raise RagevalError(f"the questions of run {run_id} were renewed since; {anew}")
+        raise RagevalError(f"the questions of run {run_id} have since been renewed; {anew}")
     known = {each.name for each in fields(Plan)}
     return Unfinished(client_id, trigger, Plan(**{name: each for name, each in plan.items() if name in known}), own)
 
@@ -418,7 +419,7 @@ def _check_plan(settings: Settings, db: Database, client_ids: Sequence[str], pla
     """Refuses a wrong dataset, system, size or strategy before anything runs."""
     spec = BenchmarkSpec.from_settings(settings, size=plan.sample_size, strategy=plan.strategy)
     if plan.dataset_ids and (plan.sample_size or plan.strategy):
-        raise RagevalError("--dataset evaluates a dataset as it is: it goes without --sample-size and --strategy")
+        raise RagevalError("--dataset evaluates a dataset as it is: it takes no --sample-size or --strategy")
     for client_id in client_ids:
         specs_of(db, client_id, spec)
     for name in plan.systems:
@@ -440,7 +441,7 @@ def _run(
     launched = run_job(settings, client_id, trigger, plan, tell, EVALUATION_JOB)
     if launched.failure is not None:
         opened = [each for each in evaluations_of_trigger(db, client_id, trigger) if each.unfinished]
-        how = f"; to go on with it: rageval evaluate --resume {opened[-1].id}" if opened else ""
+        how = f"; to continue it: rageval evaluate --resume {opened[-1].id}" if opened else ""
         kind = InterruptedRunError if launched.interrupted else RagevalError
         raise kind(f"{client_id}: {launched.failure}{how}")
     return reports_of(db, client_id, trigger)

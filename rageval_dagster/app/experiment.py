@@ -79,7 +79,7 @@ def run(
         if not is_finished(settings, get_experiment(db, experiment.number)):
             tell(f"report: {finish(db, settings, experiment.number)}")
         else:
-            tell(f"experiment {experiment.number} was finished before; nothing of it has changed")
+            tell(f"experiment {experiment.number} was finished before; nothing about it has changed")
     return summary(db, experiment.number)
 
 

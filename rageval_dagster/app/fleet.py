@@ -106,7 +106,7 @@ def parts(settings: Settings) -> Iterator[Part]:
     else:
         if differing:
             names = " and ".join(differing)
-            told = f"{file} does not have what {names} says: delete it, and it is written anew, or change it"
+            told = f"{file} does not match {names}: delete it, and it is written again, or change it"
             yield "launcher", "no", told
         else:
             yield "launcher", "yes", f"{settings.launcher}, as {file} says"
@@ -115,7 +115,8 @@ def parts(settings: Settings) -> Iterator[Part]:
         storage = _storage(settings.dagster_database_url)
         if storage[1] == "yes" and "postgres" in (written.get("storage") or {}):
             found = f"{storage[2]}; {file} names Dagster's own class, which opens a connection for each statement"
-            storage = (storage[0], "warning", f"{found}: delete it, and it is written anew with one that keeps them")
+            found += ": delete it, and it is written again with one that keeps connections open"
+            storage = (storage[0], "warning", found)
         yield storage
     if settings.launcher == "celery" and settings.broker_url is not None:
         broker = _broker(settings.broker_url)
@@ -161,7 +162,7 @@ def _storage(url: SecretStr) -> Part:
             connection.execute(sa.text("SELECT 1"))
     except SQLAlchemyError as error:
         why = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())
-        return part, "no", f"{where} cannot be used ({why}): see that it runs, and {DAGSTER_DATABASE_VARIABLE}"
+        return part, "no", f"{where} cannot be used ({why}): check that it runs, and {DAGSTER_DATABASE_VARIABLE}"
     finally:
         engine.dispose()
     return part, "yes", f"{where} answers"
@@ -186,7 +187,7 @@ def _broker(url: SecretStr) -> Part:
             connection.default_channel.close()
     except Exception as error:  # noqa: BLE001 - each of the broker's libraries has its own
         why = getattr(error.__cause__, "strerror", None) or " ".join(str(error).split()).rstrip(".")
-        return part, "no", f"{where} cannot be used ({why}): see that it runs, and {BROKER_VARIABLE}"
+        return part, "no", f"{where} cannot be used ({why}): check that it runs, and {BROKER_VARIABLE}"
     return part, "yes", f"{where} answers"
 
 

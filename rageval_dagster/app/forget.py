@@ -51,7 +51,7 @@ def held_of(settings: Settings, db: Database, client: str) -> Held:
     experiments = len(files_of(settings, client))
     if not rows and not in_dagster.anything and not reports and not experiments and stone is None:
         raise RagevalError(
-            f"nothing is stored of a client {client!r}: `rageval status` shows those there are. Its documents, if the "
+            f"nothing is stored about a client {client!r}: `rageval status` lists the clients. Its documents, if the "
             "document store has any, are yours; `exclude` in rageval.toml keeps a collection from being evaluated"
         )
     snapshots = len(list_snapshots(settings.home))
@@ -78,7 +78,8 @@ def forget(settings: Settings, db: Database, held: Held) -> list[str]:
         bury(db, client, held.rows)
     kept += delete_reports(db, settings, client)
     kept += [
-        f"{path}: another process has it open; run forget again after that" for path in remove_snapshots(settings.home)
+        f"{path}: another process has it open; run forget again when it ends"
+        for path in remove_snapshots(settings.home)
     ]
     try:
         scrub(db)

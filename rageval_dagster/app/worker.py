@@ -38,7 +38,7 @@ def in_worker(
             return pool.submit(_call, use_case, *args, **kwargs).result()
         except BrokenProcessPool:
             raise WorkerDiedError(
-                "the process that worked on this died, perhaps for want of memory; ask again"
+                "the process that worked on this died, perhaps for lack of memory; ask again"
             ) from None
 
 

@@ -26,8 +26,8 @@ def rules_check_spec(asset: str) -> dg.AssetCheckSpec:
     return dg.AssetCheckSpec(
         RULES_CHECK,
         asset=asset,
-        description="The benchmark keeps the quality rules; the table says what came of each. A blocking rule that "
-        "does not hold is an error and stops the run, another one is a warning.",
+        description="The benchmark follows the quality rules; the table gives the result of each. A blocking rule "
+        "that does not hold is an error and stops the run, any other rule is a warning.",
         blocking=True,
         partitions_def=clients_partitions,
     )
@@ -48,8 +48,8 @@ def rules_result(results: Sequence[RuleResult]) -> dg.AssetCheckResult:
                 "rule": found.rule_id,
                 "holds": "yes" if found.success else "no",
                 "if not": "error" if found.blocking else "warning",
-                "what came of it": found.sentence,
-                "what it asks": rule.description,
+                "result": found.sentence,
+                "what it requires": rule.description,
             }
         )
         for rule, found in rules

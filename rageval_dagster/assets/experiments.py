@@ -46,7 +46,7 @@ def keys_of_client(keys: Iterable[str], client_id: str) -> list[str]:
 class Trials(dg.Config):
     """How a run works; what it asks, the history knows by its partition."""
 
-    until: float = Field(default=0.0, description="A time (Unix) after which no further batch is begun; 0: never.")
+    until: float = Field(default=0.0, description="A Unix time after which no further batch is started; 0: no limit.")
 
 
 @dg.asset(
@@ -136,7 +136,7 @@ def _experiment(db: Database, key: str) -> Experiment:
     number = key.partition(":")[0].partition(".")[0]
     experiment = get_experiment(db, int(number)) if number.isdecimal() else None
     if experiment is None or not keys_of_client([key], experiment.client_id):
-        raise RagevalError(f"{key!r} is the partition of no experiment")
+        raise RagevalError(f"no experiment has the partition {key!r}")
     return experiment
 
 

@@ -33,7 +33,7 @@ def _regression_check(name: str, metric: str) -> EvaluationCheck:
     @evaluation_check(
         name,
         f"{metric_name(metric)} is no worse than in the baseline. This fails as an error (or as a warning, by "
-        "`gate_severity`) if the fall is certain and larger than the tolerance, and as a warning if that is unclear or "
+        "`gate_severity`) if the drop is certain and larger than the tolerance, and as a warning if that is unclear or "
         "could not be measured.",
     )
     def check(newest: Newest) -> dg.AssetCheckResult:

@@ -44,7 +44,7 @@ def alert_sensor() -> dg.SensorDefinition:
         minimum_interval_seconds=INTERVAL_S,
         # Whatever EVALUATION_ENABLED says: runs can be started by hand, and incidents end.
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Opens and closes incidents, and tells them to the webhook.",
+        description="Opens and closes incidents, and reports them to the webhook.",
     )
     @without_texts
     def sensor(context: dg.SensorEvaluationContext, rageval_database: HistoryDatabase) -> dg.SensorResult:
@@ -102,7 +102,7 @@ def _reviewed(db: Database, settings: Settings, client_id: str, note: Callable[[
         unmade = _renew_pages(db, settings, before, ran=True)
         return "; ".join(filter(None, [unmade, tell(db, settings).trouble])) or None
     except RagevalError as error:
-        return f"incidents were not looked at: {error}"
+        return f"incidents could not be checked: {error}"
 
 
 def note_left_behind(db: Database, settings: Settings) -> str | None:
@@ -144,7 +144,7 @@ def _renew_pages(db: Database, settings: Settings, before: Sequence[Incident], r
             write_client_report(db, settings, client_id)
         write_fleet_report(db, settings)
     except RagevalError as error:
-        return f"the reports were not made anew: {error}"
+        return f"the reports could not be updated: {error}"
     return None
 
 

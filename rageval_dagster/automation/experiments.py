@@ -75,14 +75,14 @@ def run_experiment(
         _ensure_partition(instance, key)
         if _started(instance, [number]):
             raise LeaseHeldError(
-                f"experiment {number} is at work in Dagster; wait for its runs to end, then run again (one that was "
-                f"killed is known to be after {max(TTL_S, UNHELD_S):.0f} s)"
+                f"experiment {number} is running in Dagster; wait for its runs to end, then run again (a run that "
+                f"was killed is noticed after {max(TTL_S, UNHELD_S):.0f} s)"
             )
         _execute(instance, copies, key, experiment, {})
         while (now := advance(db, settings, get_experiment(db, number))).batches:
             on_round(now.evaluations, now.most)
             if until and time.time() >= until:
-                end_experiment(db, number, f"its {minutes:g} minutes are over")
+                end_experiment(db, number, f"its {minutes:g} minutes are up")
             else:
                 config = {"ops": {experiment_trials.op.name: {"config": {"until": until}}}} if until else {}
                 _execute(instance, trials, key, experiment, config)
@@ -96,7 +96,7 @@ def _execute(
     launched: Launched = execute(instance, job, config, _tags(experiment, key), lambda _: None)
     if launched.failure is not None:
         kind = InterruptedRunError if launched.interrupted else RagevalError
-        raise kind(f"experiment {experiment.number}: {launched.failure}; the same command goes on with it")
+        raise kind(f"experiment {experiment.number}: {launched.failure}; the same command continues it")
 
 
 def _tags(experiment: Experiment, key: str) -> dict[str, str]:
@@ -164,7 +164,7 @@ def rageval_definition(
 
 @dg.job(
     name=OPEN_JOB,
-    description="Opens an experiment from its definition's file; the sensor rageval_experiments goes on with it.",
+    description="Opens an experiment from its definition's file; the sensor rageval_experiments continues it.",
     executor_def=dg.in_process_executor,
 )
 def experiment_open_job() -> None:
@@ -188,7 +188,7 @@ def experiment_sensor() -> dg.SensorDefinition:
         db = rageval_database.open()
         ours = experiments_with_work(db, "launchpad")
         if not ours:  # what follows imports much
-            return dg.SensorResult(skip_reason="no experiment that was opened in the UI goes on")
+            return dg.SensorResult(skip_reason="no experiment that was opened in the UI is running")
         from rageval_dagster.experiments.standing import advance
         from rageval_dagster.report.experiment import finish, is_finished
 
@@ -223,13 +223,13 @@ def experiment_sensor() -> dg.SensorDefinition:
                 with textless_errors():
                     go_on(experiment)
             except RagevalError as error:  # the others go on
-                context.log.warning(f"experiment {experiment.number} cannot go on: {error}")
+                context.log.warning(f"experiment {experiment.number} cannot continue: {error}")
         keys = [str(request.partition_key) for request in requests]
         known = set(context.instance.get_dynamic_partitions(EXPERIMENTS_PARTITIONS))
         to_add = [key for key in dict.fromkeys(keys) if key not in known]
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else f"{len(running)} experiments go on",
+            skip_reason=None if requests else f"{len(running)} experiments are running",
             dynamic_partitions_requests=[
                 dg.DynamicPartitionsDefinition(name=EXPERIMENTS_PARTITIONS).build_add_request(to_add)
             ]

@@ -86,7 +86,7 @@ def forget_in_dagster(settings: Settings, client_id: str) -> list[str]:
         going_on += [
             f"backfill {backfill_id} names the client and" for backfill_id in delete_backfills(instance, names, OWNED)
         ]
-        kept = [f"{what} goes on; run forget again after that" for what in going_on]
+        kept = [f"{what} is still running; run forget again when it has ended" for what in going_on]
         blank_ticks(instance, names, OWNED, lambda cursor: Cursor.read(cursor).without(client_id).text())
         for key in experiments:
             instance.delete_dynamic_partition(EXPERIMENTS_PARTITIONS, key)

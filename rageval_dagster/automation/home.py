@@ -38,7 +38,7 @@ storage:
 """
 _CELERY = f"""\
 run_launcher:
-  # Dagster's CeleryRunLauncher; that a client's run died is told by its lease, not by the broker.
+  # Dagster's CeleryRunLauncher; a client's lease, not the broker, tells whether its run died.
   module: rageval_dagster.automation.celery_launcher
   class: LeasedRunLauncher
   config:
@@ -50,12 +50,12 @@ run_launcher:
         # Redis hands a message that was not taken for this long to another worker: longer than the longest run, or a
         # run would be started twice.
         visibility_timeout: {_KEPT_S}
-      # What became of a run is known for as long.
+      # How a run ended is known for as long.
       result_expires: {_KEPT_S}
       # A worker takes no run before it has a free process: Dagster's queue knows better who is next. RabbitMQ needs 1.
       worker_prefetch_multiplier: 1
       worker_disable_prefetch: true
-      # A broker that restarts is waited for, a minute.
+      # When the broker restarts, wait a minute for it.
       task_publish_retry_policy:
         max_retries: 60
         interval_start: 1
@@ -68,7 +68,7 @@ run_coordinator:
   config:
     # In the five seconds after which Dagster looks into its queue, workers do more runs than may go on at once.
     dequeue_interval_seconds: 1
-# What a run prints stands in its worker's log: copying it for Dagster takes four processes a run.
+# What a run prints is in its worker's log: copying it for Dagster takes four processes per run.
 compute_logs:
   module: dagster._core.storage.noop_compute_log_manager
   class: NoOpComputeLogManager
@@ -188,7 +188,7 @@ def differences(file: Path, settings: Settings) -> list[str]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{file} cannot be read as YAML ({type(error).__name__})") from None
     if not isinstance(found, dict):
-        raise SettingsError(f"{file} is not a table of settings: delete it, and it is written anew")
+        raise SettingsError(f"{file} is not a table of settings: delete it, and it is written again")
     launched_by = found.get("run_launcher") or {}  # the key alone is as good as none
     classes = {
         "default": {None, "DefaultRunLauncher"},

@@ -37,7 +37,7 @@ ASSET_KEYS = [corpus.document_store.key, *_EVALUATION_KEYS, *history.history_vie
 evaluation_job = dg.define_asset_job(
     EVALUATION_JOB,
     selection=dg.AssetSelection.assets(*_EVALUATION_KEYS),
-    description="Scans a client's documents, renews its benchmark where due, evaluates and scores its RAG system.",
+    description="Scans a client's documents, renews its benchmark if due, evaluates and scores its RAG system.",
     # Models load once: one process a run. Parallelism is across clients.
     executor_def=dg.in_process_executor,
 )
@@ -59,6 +59,6 @@ experiment_copies_job = dg.define_asset_job(
 experiment_job = dg.define_asset_job(
     EXPERIMENT_JOB,
     selection=dg.AssetSelection.assets(experiments.experiment_trials),
-    description="Tries a configuration of an experiment on some questions; those of several are tried at once.",
+    description="Tries one configuration of an experiment on some questions; several configurations are tried at once.",
     executor_def=dg.in_process_executor,
 )

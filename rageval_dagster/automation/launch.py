@@ -107,7 +107,5 @@ def _innermost(error: Any) -> str | None:
     text = " ".join(error.message.split())
     name, _, message = text.partition(": ")
     if name.endswith(CHECK_FAILED):
-        return (
-            f"the benchmark breaks a rule that it must keep ({message.rpartition(': ')[2]}); see rageval datasets list"
-        )
+        return f"the benchmark breaks a rule it must follow ({message.rpartition(': ')[2]}); see rageval datasets list"
     return message if message and name.rpartition(".")[2].endswith("Error") else text

@@ -42,7 +42,7 @@ def document_store_sensor() -> dg.SensorDefinition:
         job=evaluation_job,
         minimum_interval_seconds=INTERVAL_S,
         default_status=(dg.DefaultSensorStatus.RUNNING if load_settings().enabled else dg.DefaultSensorStatus.STOPPED),
-        description="Evaluates a client again when its documents changed.",
+        description="Evaluates a client again when its documents change.",
     )
     @without_texts
     def sensor(

@@ -42,7 +42,7 @@ def celery_app(settings: Settings) -> "Celery":
         if app is None:
             raise SettingsError(
                 f"{home / 'dagster.yaml'} starts runs by {type(instance.run_launcher).__name__}, not by workers: set "
-                f"{LAUNCHER_VARIABLE}=celery and delete the file, which is then written anew, or change it"
+                f"{LAUNCHER_VARIABLE}=celery and delete the file, which is then written again, or change it"
             )
     return app
 

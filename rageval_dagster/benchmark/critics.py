@@ -29,11 +29,11 @@ UNSEEN = "not_shown_to_critics"
 OBJECTIONS = {
     NOT_ANSWERABLE: "The passage does not answer the question.",
     NOT_SELF_CONTAINED: "The question cannot be understood without the passage.",
-    NOT_CORRECT: "The answer is not right by the passage.",
-    KNOWN: "A model answers the question without any document.",
+    NOT_CORRECT: "The answer is not right according to the passage.",
+    KNOWN: "A model can answer the question without any document.",
     ONE_IS_ENOUGH: "One of the two documents alone answers the question.",
-    ANSWERED: "The question is meant to have no answer, and the documents answer it.",
-    WRONG_LANGUAGE: "The question is in another language than its passage.",
+    ANSWERED: "The question is meant to have no answer, but the documents answer it.",
+    WRONG_LANGUAGE: "The question is not in the language of its passage.",
     UNSEEN: "It broke a rule, so no critic read it.",
 }
 """What each says, for a person."""

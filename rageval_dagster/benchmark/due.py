@@ -217,7 +217,7 @@ def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
     if spec.generator != dataset.stats.get("generator"):
         return "the question generator changed"
     if spec.shares != dataset.stats.get("shares"):
-        return "other shares of multi-hop and unanswerable questions are wanted"
+        return "different shares of multi-hop and unanswerable questions are wanted"
     return None
 
 

@@ -40,7 +40,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     folder: Path | None = None
     try:
         if not path.parent.is_dir():
-            raise DatasetError(f"{path.parent} is no folder: make it, or write elsewhere")
+            raise DatasetError(f"{path.parent} is not a folder: create it, or write elsewhere")
         folder = Path(tempfile.mkdtemp(prefix=".rageval-", dir=path.parent))
         draft = folder / path.name
         yield draft

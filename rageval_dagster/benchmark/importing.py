@@ -98,7 +98,7 @@ def import_dataset(
     try:
         pattern = None if document_pattern is None else re.compile(document_pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise DatasetError(f"--map-document {document_pattern!r} is no regular expression ({error})") from None
+        raise DatasetError(f"--map-document {document_pattern!r} is not a regular expression ({error})") from None
     report = read_dataset(path, format_name, options)
     if store is not None:
         report = redacted_report(report, path.name, store.redactor(client_id))

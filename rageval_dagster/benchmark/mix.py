@@ -50,7 +50,7 @@ def question_shares(settings: Settings) -> Shares:
     multi_hop, unanswerable = settings.multi_hop_share, settings.unanswerable_share
     if multi_hop + unanswerable > 1:
         raise SettingsError(
-            f"RAGEVAL_MULTI_HOP_SHARE ({multi_hop:g}) and RAGEVAL_UNANSWERABLE_SHARE ({unanswerable:g}) are together "
+            f"RAGEVAL_MULTI_HOP_SHARE ({multi_hop:g}) and RAGEVAL_UNANSWERABLE_SHARE ({unanswerable:g}) add up to "
             "more than 1: lower one of them"
         )
     single = max(1 - multi_hop - unanswerable, 0.0) / len(SINGLE)

@@ -75,7 +75,7 @@ BY_RULE = {
     "no_question": "define nothing that can be asked about without a model",
     "too_little_prose": "have too little prose",
     "no_complete_sentence": "have no complete sentence",
-    "stands_elsewhere": "have only sentences that stand in other documents, too",
+    "stands_elsewhere": "have only sentences that are in other documents, too",
 }
 """What passages are like that the rules write no question about, by the reason they give."""
 """Reasons why drafts were turned down that a message names."""
@@ -547,7 +547,7 @@ def _sample_of(db: Database, client_id: str, spec: BenchmarkSpec, renewal: Renew
     sample = benchmark_storage.get_sample(db, client_id, _sample_id(db, client_id, spec, renewal, dataset))
     if sample is None:
         raise DatasetError(
-            f"client {client_id!r} has no sample of its present chunks yet: materialize chunk_sample first, or run "
+            f"client {client_id!r} has no sample of its current chunks yet: materialize chunk_sample first, or run "
             "`rageval evaluate --client NAME`"
         )
     return sample

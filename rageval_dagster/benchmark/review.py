@@ -134,7 +134,7 @@ def _to_review(db: Database, client_id: str, dataset_id: int | None) -> Dataset:
         asked = benchmark_storage.get_dataset(db, dataset_id)
         generated = [each for each in generated if (each.client_id, each.name) == (asked.client_id, asked.name)]
         if not generated:
-            raise DatasetError(f"dataset {dataset_id} is no generated dataset of client {client_id!r}")
+            raise DatasetError(f"dataset {dataset_id} is not a generated dataset of client {client_id!r}")
     if not generated:
         raise DatasetError(
             f"client {client_id!r} has no generated dataset to review: rageval datasets generate --client NAME"
@@ -196,12 +196,12 @@ def _split(cell: str, name: str) -> list[str]:
         value = json_value(cell, name)
         if isinstance(value, list) and all(isinstance(text, str) for text in value):
             return value
-        raise RowError(name, "starts with [ and is no JSON list of texts")
+        raise RowError(name, "starts with [ but is not a JSON list of texts")
     return [cell] if cell.strip() else []
 
 
 def _read_decisions(path: Path, known: Mapping[str, Item]) -> _Decisions:
-    advice = "write the file to review anew, with --out"
+    advice = "write the file to review again, with --out"
     table = read_table(path, {}, COLUMNS[: 2 + len(_EDITABLE)], COLUMNS.__contains__, advice)
     decisions = _Decisions()
     for number, row in table.rows:
@@ -222,7 +222,7 @@ def _decide(number: int, row: Row | RowError, known: Mapping[str, Item], decisio
     if decision and item is None:
         raise RowError("item_id", "names no question of this dataset, nor a candidate for it")
     if item_id in decisions.rows:
-        raise RowError("item_id", f"was decided about before, in row {decisions.rows[item_id][0]}")
+        raise RowError("item_id", f"was already decided, in row {decisions.rows[item_id][0]}")
     after = None if item is None else _decided(item, row, decision)
     if decision:
         decisions.rows[item_id] = number, decision, after
@@ -287,7 +287,7 @@ def _refuse_without_evidence(
         if unresolved:
             del decisions.rows[item_id]
             field = "quote" if unresolved[0].quote else "document_id"
-            reason = "does not stand in its document" if unresolved[0].quote else "is no document of the corpus"
+            reason = "is not in its document" if unresolved[0].quote else "is not a document of the corpus"
             decisions.refused.append(Refusal(path.name, number, field, reason))
     decisions.refused.sort(key=lambda refusal: refusal.row)
 

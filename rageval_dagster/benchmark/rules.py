@@ -106,7 +106,7 @@ class RuleResult:
             return "No question was checked in this run."
         asked = plural(self.checked, "question")
         if not self.failed_ids and not self.rejected_ids:
-            return f"All {asked} keep this rule."
+            return f"All {asked} follow this rule."
         said = [f"{len(self.failed_ids)} of {asked} in the benchmark break this rule."] if self.failed_ids else []
         said += [f"{len(self.rejected_ids)} of {asked} broke it and were kept out."] if self.rejected_ids else []
         return " ".join(said)
@@ -157,8 +157,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "question_not_copied",
-        "A question is no copy of its chunk, but for lines there that ask it: its longest run of its words is at "
-        "most 75 % of it.",
+        "A question does not copy its chunk, except lines there that ask it: the longest run of the chunk's words "
+        "is at most 75 % of it.",
         _BETWEEN,
         {"max_value": 0.75},
     ),
@@ -173,7 +173,7 @@ RULES: tuple[Rule, ...] = (
     Rule("answer_length", "An answer has at most 100 words (counted as a question's).", _BETWEEN, {"max_value": 100}),
     Rule(
         "answer_grounded",
-        "At least 70 % of an answer's words, and all its numbers, stand in the chunk or quote that it comes from.",
+        "At least 70 % of an answer's words, and all its numbers, are in the chunk or quote that it comes from.",
         _BETWEEN,
         {"min_value": GROUNDED},
     ),

@@ -146,7 +146,7 @@ def require_valid(dataset: "Dataset") -> None:
     blocking = [rule.id for rule in RULES if rule.blocks(kind) and rule.id in dataset.rule_failures]
     failures = ", ".join(f"{rule} ({dataset.rule_failures[rule]})" for rule in blocking) or "a blocking rule"
     remedy = "generate a new one (rageval datasets generate)" if kind == "generated" else "import a corrected one"
-    raise UnvalidatedBenchmarkError(f"dataset {dataset.id} may not be evaluated: it failed {failures}; {remedy}")
+    raise UnvalidatedBenchmarkError(f"dataset {dataset.id} cannot be evaluated: it failed {failures}; {remedy}")
 
 
 def _add_repetitions(

@@ -15,7 +15,7 @@ app = typer.Typer(help="Clients: list.", no_args_is_help=True)
 
 @app.command("list")
 def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Lists the clients of the store and of the history, and what of the store is no client and why."""
+    """Lists the clients in the store and in the history, and what in the store is not a client and why."""
     from rageval_dagster.corpus.inspection import check_there
     from rageval_dagster.corpus.store import open_store
     from rageval_dagster.storage.clients import list_clients

@@ -17,10 +17,10 @@ _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
 
 @app.command("show")
 def show(
-    client: Annotated[str | None, typer.Option(help="As it holds for this client.")] = None,
+    client: Annotated[str | None, typer.Option(help="Show the values that apply to this client.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Shows every setting with its value and where it comes from; of secrets only whether they are set."""
+    """Shows every setting, its value, and where the value comes from; for secrets, only whether they are set."""
     from rageval_dagster.app.clients import require_client
 
     settings = load_settings()

@@ -12,15 +12,15 @@ from rageval_dagster.text import named, plural
 
 def ingest(
     path: Annotated[Path, typer.Argument(help="A file, or a folder of .md .txt .html .pdf .jsonl files.")],
-    client: Annotated[str, typer.Option(help="Whose documents these are.")],
-    chunk_size: Annotated[int, typer.Option(min=0, help="Characters a chunk; 0 keeps each document whole.")] = 800,
+    client: Annotated[str, typer.Option(help="The client that owns the documents.")],
+    chunk_size: Annotated[int, typer.Option(min=0, help="Characters per chunk; 0 keeps each document whole.")] = 800,
     overlap: Annotated[int, typer.Option(min=0, help="Characters that neighbouring chunks share.")] = 120,
     embed_again: Annotated[
-        bool, typer.Option("--embed-again", help="Give unchanged chunks new vectors, too: theirs are damaged.")
+        bool, typer.Option("--embed-again", help="Give unchanged chunks new vectors, too, because theirs are damaged.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Loads documents into Chroma; a document that was loaded before is brought up to date."""
+    """Loads documents into Chroma. Updates a document that was loaded before."""
     from rageval_dagster.app import documents
 
     settings, db = open_all()

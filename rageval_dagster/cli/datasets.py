@@ -38,7 +38,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("generate")
 def generate(
-    client: Annotated[str, typer.Option(help="Whose documents to write questions about.")],
+    client: Annotated[str, typer.Option(help="The client whose documents to write questions about.")],
     name: Annotated[str, typer.Option(help="The dataset's name.")] = "synthetic",
     sample_size: Annotated[int | None, typer.Option(min=1, help="How many questions.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
@@ -46,8 +46,8 @@ def generate(
         list[str] | None,
         typer.Option(
             "--style",
-            help="Who asks, and how, of questions that a model writes: search, chat, expert, plain, or a line of your "
-            "own; repeat for several, which take turns.",
+            help="For questions that a model writes, who asks and how: search, chat, expert, plain, or a line of your "
+            "own; repeat for several styles, which take turns.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -65,9 +65,9 @@ def generate(
 
 @app.command("list")
 def list_all(
-    client: Annotated[str | None, typer.Option(help="Only this client's.")] = None, as_json: JsonOption = False
+    client: Annotated[str | None, typer.Option(help="Only this client's datasets.")] = None, as_json: JsonOption = False
 ) -> None:
-    """Lists the datasets: how many documents and topics of the corpus each touches, and questions to look at."""
+    """Lists the datasets: how many documents and topics of the corpus each covers, how many questions to look at."""
     from rageval_dagster.app.clients import require_client
     from rageval_dagster.storage.benchmark import list_datasets, newest_versions
 
@@ -84,7 +84,7 @@ def list_all(
 
 @app.command("show")
 def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
-    """Shows a dataset: its questions, answers, evidence, and which of them break a rule or have lost their evidence."""
+    """Shows a dataset: its questions, answers, evidence, and which questions break a rule or lost their evidence."""
     from rageval_dagster.benchmark.renewal import shortage
     from rageval_dagster.benchmark.rules import RULES
     from rageval_dagster.storage.benchmark import current_datasets, dataset_items, get_dataset
@@ -151,15 +151,15 @@ def show(dataset_id: DatasetNumber, as_json: JsonOption = False) -> None:
 @app.command("import")
 def import_file(
     file: Annotated[Path, typer.Argument(help="A file, or a folder for beir.")],
-    client: Annotated[str, typer.Option(help="Whose questions these are.")],
+    client: Annotated[str, typer.Option(help="The client whose questions these are.")],
     format_name: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "native",
-    name: Annotated[str | None, typer.Option(help="The dataset's name; default: the file's.")] = None,
+    name: Annotated[str | None, typer.Option(help="The dataset's name; default: the file's name.")] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
             "--map",
             metavar="FIELD=COLUMN",
-            help="What the file calls a field, such as question=Prompt or principal.team=Team; repeat for several.",
+            help="The file's name for a field, such as question=Prompt or principal.team=Team; repeat for several.",
         ),
     ] = None,
     document_pattern: Annotated[
@@ -167,7 +167,7 @@ def import_file(
         typer.Option(
             "--map-document",
             metavar="REGEX",
-            help="What a document's id in the file and in the corpus have in common: the first group, or the match.",
+            help="What a document's ids in the file and in the corpus have in common: the first group, or the match.",
         ),
     ] = None,
     queries: Annotated[
@@ -175,9 +175,9 @@ def import_file(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Imports questions; a bad row is refused by file, row and field, and the rest goes on.
+    """Imports questions. A bad row is refused, with its file, row and field; the rest is imported.
 
-    Documents are looked for in the client's corpus, also by the ids of their chunks; those it does not have are listed.
+    Documents are looked up in the client's corpus, also by the ids of their chunks. Missing documents are listed.
     """
     from rageval_dagster.app.datasets import import_questions
     from rageval_dagster.benchmark.formats import ReadOptions
@@ -224,10 +224,10 @@ def import_file(
 @app.command("retire")
 def retire(
     name: Annotated[str, typer.Argument(help="The dataset's name.")],
-    client: Annotated[str, typer.Option(help="Whose dataset it is.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Evaluate it again.")] = False,
+    client: Annotated[str, typer.Option(help="The client that owns the dataset.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Evaluate the dataset again.")] = False,
 ) -> None:
-    """Stops evaluating a dataset, in whatever version; what was measured with it stays."""
+    """Stops evaluating a dataset, in every version. What was measured with it stays."""
     from rageval_dagster.app import datasets
 
     settings, db = open_all()
@@ -239,13 +239,13 @@ def retire(
 @app.command("export")
 def export(
     dataset_id: DatasetNumber,
-    out: Annotated[Path, typer.Option(help="The file to write; for beir a folder.")],
+    out: Annotated[Path, typer.Option(help="The file to write; for beir, a folder.")],
     format_name: Annotated[
         str, typer.Option("--format", help=f"{', '.join(name for name, each in FORMATS.items() if each.write)}.")
     ] = "native",
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Writes a dataset to a file. It holds people's questions: only you may read it."""
+    """Writes a dataset to a file. The file holds people's questions: only you can read it."""
     from rageval_dagster.benchmark.exporting import export_dataset
 
     _, db = open_all()
@@ -255,19 +255,21 @@ def export(
 
 @app.command("review")
 def review(
-    client: Annotated[str, typer.Option(help="Whose generated dataset to review.")],
+    client: Annotated[str, typer.Option(help="The client whose generated dataset to review.")],
     dataset: Annotated[
-        int | None, typer.Option(parser=dataset_number, metavar="NUMBER", help="Its number, of several of the client.")
+        int | None,
+        typer.Option(parser=dataset_number, metavar="NUMBER", help="The dataset's number, if the client has several."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the questions to this CSV file.")] = None,
-    read: Annotated[Path | None, typer.Option(help="Take over the decisions of this CSV file.")] = None,
+    read: Annotated[Path | None, typer.Option(help="Apply the decisions in this CSV file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Reviews generated questions in a spreadsheet: write them with --out, take the decisions over with --read.
+    """Reviews generated questions in a spreadsheet: --out writes the questions, --read applies your decisions.
 
-    In the column `decision`, accept keeps a question, edit keeps what was written in its place, reject drops it for
-    good; without a decision it stays as it is. What was accepted or edited survives every renewal.
+    In the column `decision`, accept keeps a question, edit keeps what was written in its place, and reject drops the
+    question for good. A question without a decision stays as it is. Accepted and edited questions survive every
+    renewal.
     """
     from rageval_dagster.app.datasets import take_review_over
     from rageval_dagster.benchmark.review import write_review

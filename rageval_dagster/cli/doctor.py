@@ -10,13 +10,13 @@ from rageval_dagster.cli.console import print_json, print_table
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ask: Annotated[bool, typer.Option("--ask", help="Ask each of your own systems one question.")] = False,
-    client: Annotated[str | None, typer.Option(help="Look only at this client's systems.")] = None,
+    client: Annotated[str | None, typer.Option(help="Check only this client's systems.")] = None,
     test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to each webhook.")] = False,
 ) -> None:
-    """Checks settings, Dagster, database, document store, models and systems; says what to do where one fails.
+    """Checks settings, Dagster, database, document store, models and systems; says what to do if a check fails.
 
-    Each chat model is asked one small question, in which there is nothing of any document. Your own systems are asked
-    only with --ask: one question of a client's current dataset, where there is one.
+    Each chat model is asked one small question, which contains nothing from a document. Your own systems are asked
+    only with --ask: one question from a client's current dataset, if there is one.
     """
     from rageval_dagster.app.doctor import findings
 

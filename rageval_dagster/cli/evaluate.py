@@ -57,31 +57,31 @@ def evaluate(
             parser=dataset_number, metavar="NUMBER", help="Dataset by number; repeat for several; default: all."
         ),
     ] = None,
-    system: Annotated[list[str] | None, typer.Option(help="dense, bm25, hybrid, or one of rageval.toml.")] = None,
+    system: Annotated[list[str] | None, typer.Option(help="dense, bm25, hybrid, or a system of rageval.toml.")] = None,
     k: Annotated[int | None, typer.Option(min=1, max=1000, help="The metrics' cutoff.")] = None,
-    sample_size: Annotated[int | None, typer.Option(min=1, help="Questions in a generated dataset.")] = None,
+    sample_size: Annotated[int | None, typer.Option(min=1, help="Number of questions in a generated dataset.")] = None,
     strategy: Annotated[str | None, typer.Option(help="random, diverse or recent.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would do, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what a run would do, and do nothing.")] = False,
     gated: Annotated[
         bool,
-        typer.Option("--gate", help="Exit with 1 where a metric of the gate regressed, with 3 where that is unclear."),
+        typer.Option("--gate", help="Exit with 1 if a metric of the gate regressed, with 3 if that is unclear."),
     ] = False,
     junit: Annotated[
-        Path | None, typer.Option(help="With --gate: write what it found to this file, as JUnit XML.")
+        Path | None, typer.Option(help="With --gate: write the gate's findings to this file, as JUnit XML.")
     ] = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Score recorded answers anew, without contexts, model or history.")
+        bool, typer.Option("--fast", help="Score recorded answers again, without contexts, model or history.")
     ] = False,
     resume: Annotated[
         int | None,
         typer.Option(
             metavar="RUN",
-            help="Go on with an unfinished run by its number, with the settings that it was asked for with.",
+            help="Continue the unfinished run with this number, with the settings from when it was requested.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON an evaluation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per evaluation.")] = False,
 ) -> None:
-    """Evaluates a client: scan, benchmark where due, retrieval, answers, scores, history."""
+    """Evaluates a client: scan, benchmark if due, retrieval, answers, scores, history."""
     from rageval_dagster.app import evaluate as app
     from rageval_dagster.telling.alarms import failed_metrics, failed_questions, leak, unknown_chunks
 

@@ -25,12 +25,14 @@ STOPPED = 4
 def run(
     file: Annotated[Path, typer.Argument(help="The definition: TOML with [experiment] and [parameters].")],
     documents: Annotated[
-        Path | None, typer.Option(help="The files that other chunkings are cut from, instead of the definition's.")
+        Path | None, typer.Option(help="The files to cut other chunkings from, instead of those in the definition.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it takes at most, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what the experiment takes at most, and do nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Runs an experiment, or goes on with it where it ended. Ends with 4 where something ended it first."""
+    """Runs an experiment, or continues it where it stopped. Exits with 4 if something stops it before its end."""
     from rageval_dagster.app import experiment as use_case
 
     settings, db = open_all()
@@ -54,7 +56,7 @@ def run(
 
 @app.command("list")
 def list_all(
-    client: Annotated[str | None, typer.Option(help="Those of this client only.")] = None, as_json: Json = False
+    client: Annotated[str | None, typer.Option(help="Only this client's experiments.")] = None, as_json: Json = False
 ) -> None:
     """Lists experiments, newest first."""
     from rageval_dagster.app import experiment as use_case
@@ -82,7 +84,7 @@ def list_all(
 
 @app.command("show")
 def show(number: Number, as_json: Json = False) -> None:
-    """Shows what came of an experiment so far."""
+    """Shows the results of an experiment so far."""
     from rageval_dagster.app import experiment as use_case
 
     _, db = open_all()
@@ -93,11 +95,11 @@ def show(number: Number, as_json: Json = False) -> None:
 def apply(
     number: Number,
     configuration: Annotated[
-        int | None, typer.Option(help="The number of another configuration than the recommended one.")
+        int | None, typer.Option(help="The number of a configuration other than the recommended one.")
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write the settings into rageval.toml.")] = False,
 ) -> None:
-    """Prints the settings that make the recommended configuration the client's, or writes them into rageval.toml."""
+    """Prints the settings that give the client the recommended configuration, or writes them into rageval.toml."""
     from rageval_dagster.app import experiment as use_case
     from rageval_dagster.experiments.applying import lines_of
 

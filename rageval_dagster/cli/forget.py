@@ -19,7 +19,7 @@ def forget(
     client: Annotated[str, typer.Option(help="The client to forget.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Deletes every row, text, cache, run and partition of a client; shows them first, and asks."""
+    """Deletes every row, text, cache, run and partition of a client, but shows them first and asks."""
     from rageval_dagster.app import forget as app
 
     settings, db = open_all()

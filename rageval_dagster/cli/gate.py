@@ -31,8 +31,8 @@ MOST_IDS = 10
 def compare(
     before: Annotated[int, typer.Argument(help="The earlier evaluation's number.")],
     now: Annotated[int, typer.Argument(help="The later evaluation's number.")],
-    worst: Annotated[int, typer.Option(min=0, help="How many of the questions that got worse to show.")] = WORST,
-    every: Annotated[bool, typer.Option("--all", help="Every metric, not only those that changed.")] = False,
+    worst: Annotated[int, typer.Option(min=0, help="Show at most this many of the questions that got worse.")] = WORST,
+    every: Annotated[bool, typer.Option("--all", help="Show every metric, not only those that changed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
@@ -117,9 +117,9 @@ def compare(
 
 def accept(
     run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
-    by: Annotated[str | None, typer.Option(help="Who accepts it; you, by your login name.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who accepts it; default: your login name.")] = None,
 ) -> None:
-    """Makes an evaluation the baseline: later ones of its dataset and system are compared with it."""
+    """Makes an evaluation the baseline: later evaluations of its dataset and system are compared with it."""
     from rageval_dagster.app.evaluate import accept_run
 
     settings, db = open_all()

@@ -26,10 +26,10 @@ def init(
     chroma: Annotated[
         str | None, typer.Option(help="http(s)://HOST:PORT of a Chroma server, or the folder of an embedded one.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a rageval.toml that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing rageval.toml.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
-    """Looks at a document store, without changing it, says what it found, and writes rageval.toml."""
+    """Inspects a document store without changing it, says what it found, and writes rageval.toml."""
     from rageval_dagster.cli.starter import starter
     from rageval_dagster.corpus.inspection import inspect_store
 

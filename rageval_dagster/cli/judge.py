@@ -31,13 +31,11 @@ if TYPE_CHECKING:
 
 def judge(
     file: Annotated[
-        Path | None, typer.Argument(help="What a system said: questions with answers, contexts, references.")
+        Path | None, typer.Argument(help="A system's recorded outputs: questions with answers, contexts, references.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Where the result is written; an earlier result is replaced.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="The file for the result; an earlier result is replaced.")] = None,
     test_results: Annotated[
-        Path | None, typer.Option("--test-results", "--test_results", help="FILE by another name.")
+        Path | None, typer.Option("--test-results", "--test_results", help="Another name for FILE.")
     ] = None,
     ground_truth: Annotated[
         Path | None,
@@ -45,23 +43,23 @@ def judge(
     ] = None,
     queries: QueriesOption = None,
     answers: AnswersOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge the first so many answers only.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first answers, at most this many.")] = None,
     model: Annotated[str | None, typer.Option(help="The judge model, instead of RAGEVAL_JUDGE_MODEL.")] = None,
     client: Annotated[str | None, typer.Option(help="Judge with this client's settings, cache and budget.")] = None,
     format_name: Annotated[
         str | None,
-        typer.Option("--format", help="As for `rageval score`; default: what the fields of the rows say."),
+        typer.Option("--format", help="As for `rageval score`; default: recognised by the fields of the rows."),
     ] = None,
     columns: ColumnsOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be asked and what it costs, and ask nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be asked and what it costs, and ask nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> None:
     """Judges recorded answers with a language model: five dimensions with reasons, and their weighted mean.
 
-    What the model said is kept: the same command again asks only for what is missing. Ends with 4 where rows were
-    refused or verdicts are missing.
+    The model's responses are kept: if you run the same command again, it asks only for what is missing. Exits with 4
+    if rows were refused or verdicts are missing.
     """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.llm.client import ChatClient

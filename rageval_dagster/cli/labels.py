@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from rageval_dagster.labels.judges import JudgeRow
 
 app = typer.Typer(
-    help="Labels of people, which correct a judge: queue, export, import, show, judges.", no_args_is_help=True
+    help="People's labels, which correct a judge: queue, export, import, show, judges.", no_args_is_help=True
 )
 
-ClientOption = Annotated[str, typer.Option(help="Whose answers.")]
-RunOption = Annotated[int | None, typer.Option(help="Of which run; the newest complete one where this is left out.")]
+ClientOption = Annotated[str, typer.Option(help="The client whose answers to use.")]
+RunOption = Annotated[int | None, typer.Option(help="The run's number; default: the newest complete run.")]
 MetricOption = Annotated[
-    str | None, typer.Option(help="By which metric; where this is left out, faithfulness: claims, judge, or overlap.")
+    str | None, typer.Option(help="The metric; default: faithfulness, by claims, judge, or overlap.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -37,7 +37,7 @@ def queue(
     size: Annotated[int, typer.Option(min=1, max=10_000, help="How many answers should wait for a label.")] = 60,
     as_json: JsonOption = False,
 ) -> None:
-    """Draws answers to label, at random within strata, until so many wait; those waiting before count among them.
+    """Draws answers to label, at random within strata, until --size answers wait. Answers that already wait count.
 
     An answer that stays the same keeps its label from run to run. Write the answers to a file with `labels export`.
     """
@@ -80,9 +80,9 @@ def export(
     metric: MetricOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
-    """Writes the answers that were drawn, for people to fill in `value`: 1 good, 0 bad, in between, or `cannot say`.
+    """Writes the drawn answers, for people to fill in `value`: 1 good, 0 bad, a number in between, or `cannot say`.
 
-    The judge's scores are left out. The file holds people's texts: only you may read it.
+    The judge's scores are left out. The file holds people's texts: only you can read it.
     """
     from rageval_dagster.labels.answers import labelled_answers, labelled_run
     from rageval_dagster.labels.files import write_labels
@@ -102,7 +102,7 @@ def read(
     person: Annotated[str | None, typer.Option(help="Who labelled the rows that do not name a person.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Takes over the labels of a file. A bad row is refused by row and field, and the rest is taken over."""
+    """Imports the labels in a file. A bad row is refused, with its row and field; the rest is imported."""
     from rageval_dagster.labels.estimates import keep_estimates
     from rageval_dagster.labels.files import read_labels
     from rageval_dagster.storage.clients import get_client
@@ -125,7 +125,7 @@ def read(
 
 @app.command("show")
 def show(client: ClientOption, run: RunOption = None, metric: MetricOption = None, as_json: JsonOption = False) -> None:
-    """Shows what people would say of all answers: the mean corrected by their labels, and how far the judge is off."""
+    """Shows what people would say about all answers: the mean corrected by labels, and how far the judge is off."""
     from rageval_dagster.labels.answers import labelled_answers, labelled_run
     from rageval_dagster.labels.estimates import estimate
     from rageval_dagster.storage.labels import labelled_evaluations
@@ -153,14 +153,18 @@ def judges(
     client: ClientOption,
     metric: MetricOption = None,
     score: Annotated[
-        bool, typer.Option("--score", help="First let the judge of the settings score the labelled answers it has not.")
+        bool,
+        typer.Option(
+            "--score", help="First let the judge in the settings score the labelled answers that it has not scored."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many calls --score would make, and what they cost, at most.")
+        bool,
+        typer.Option("--dry-run", help="Only print how many calls --score would make, and their cost, at most."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Lists the judges that scored labelled answers: how far each agrees with people, how far it is off, what it costs.
+    """Lists the judges that scored labelled answers: how well each agrees with people, how far it is off, its cost.
 
     Measure a new judge before it replaces the old one: RAGEVAL_JUDGE_MODEL=NEW rageval labels judges --score.
     """

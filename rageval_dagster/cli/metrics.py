@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Metrics: list, show, and agreement with human labels.", no_args_is_help=True)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ClientOption = Annotated[str | None, typer.Option(help="With this client's settings and its own metrics.")]
+ClientOption = Annotated[str | None, typer.Option(help="Use this client's settings and its own metrics.")]
 
 
 @app.command("list")
 def list_all(client: ClientOption = None, as_json: JsonOption = False) -> None:
-    """Lists the metrics, the user's own among them, and which of them an evaluation runs."""
+    """Lists the metrics, including your own, and which of them an evaluation runs."""
     from rageval_dagster.metrics.registry import chosen_metrics, declared_metrics, options_of
 
     settings = _settings(client)
@@ -65,7 +65,9 @@ def list_all(client: ClientOption = None, as_json: JsonOption = False) -> None:
 
 @app.command("show")
 def show(
-    metric_id: Annotated[str, typer.Argument(metavar="ID", help="Such as retrieval.precision_at_k, or _at_5.")],
+    metric_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The metric's id, such as retrieval.precision_at_k, or _at_5.")
+    ],
     client: ClientOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,14 +105,16 @@ def show(
 
 @app.command("agreement")
 def agreement(
-    file: Annotated[Path, typer.Argument(help="Answers that people labelled.")],
+    file: Annotated[Path, typer.Argument(help="A file of answers that people labelled.")],
     format_name: Annotated[str, typer.Option("--format", help="A format whose rows have a label.")] = "judged",
-    positive: Annotated[str | None, typer.Option(help="The good label. Needed unless labels are numbers.")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that means good. Needed unless labels are numbers.")
+    ] = None,
     metrics: Annotated[
-        str | None, typer.Option(help="Ids or patterns, separated by commas; default: all that judge an answer.")
+        str | None, typer.Option(help="Metric ids or patterns, separated by commas; default: all that judge an answer.")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="From this value on an answer is taken as good.")
+        float | None, typer.Option(min=0.0, max=1.0, help="An answer with at least this value counts as good.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
     columns: ColumnsOption = None,
@@ -119,8 +123,8 @@ def agreement(
 ) -> None:
     """Shows how well each metric, and each other judge in the file, agrees with human labels.
 
-    Without --threshold, metrics that say only 0 or 1 are split at 0.5, all others where it serves best on other
-    questions: five folds of the questions, each judged by the threshold that the other four give.
+    Without --threshold, metrics whose values are only 0 or 1 are split at 0.5. All other metrics are split where it
+    works best on other questions: each of five folds is judged by the threshold that the other four folds give.
     """
     from rageval_dagster.recorded.agreement import baselines, judge_agreements, labelled, metric_agreement
     from rageval_dagster.recorded.scoring import metrics_and_tools, redacted_outputs, score_outputs

@@ -9,13 +9,13 @@ from rageval_dagster.cli.console import print_json
 
 
 def notify(
-    client: Annotated[str, typer.Option(help="Whose documents changed.")],
+    client: Annotated[str, typer.Option(help="The client whose documents changed.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Says that a client's documents changed: they are scanned, and evaluated again if anything is different.
+    """Says that a client's documents changed: rageval scans them, and evaluates them again if anything is different.
 
-    For stores that do not show it, such as a Chroma server whose chunks are edited in place. However often it is called
-    during a load, that is one change; the document store need not answer just now.
+    For stores that do not show changes, such as a Chroma server whose chunks are edited in place. Any number of calls
+    during a load counts as one change. The document store does not have to answer at the time of the call.
     """
     from rageval_dagster.app import documents
 

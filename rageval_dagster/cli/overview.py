@@ -23,17 +23,17 @@ def status(
     client: Annotated[str | None, typer.Option(help="Only this client.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """One line a client, worst first: by how much it regressed against its baseline, and in which metric.
+    """One line per client, worst first: by how much it regressed against its baseline, and in which metric.
 
-    Of several datasets the gravest is shown, then the one with most questions. Of what did not regress it is the metric
-    that fell most since the run before, or else the MRR; `since` says which of the two the change is against. Newly
-    failing are questions that were right in the baseline and are wrong now, also when asked again. They and the number
-    of questions are of all datasets and systems; retired datasets, and systems that the settings no longer name, do
-    not count.
+    If a client has several datasets, its line shows the worst; of equally bad ones, the one with most questions. If
+    nothing regressed, the line shows the metric that dropped most since the run before, or else the MRR; `since` says
+    whether the change is against the baseline or the run before. Newly failing questions were right in the baseline
+    and are wrong now, also when asked again. They and the number of questions cover all datasets and systems, but not
+    retired datasets and systems that the settings no longer name.
 
-    Leaks are passages of other clients, unknown ones of nobody, that its systems returned in the latest evaluations.
-    A column in which there is nothing for any client is left out. What people are told of and is not over yet stands
-    below, with the reason.
+    Leaks are passages of other clients that the client's systems returned in the latest evaluations; unknown passages
+    belong to nobody. A column that is empty for all clients is left out. Open incidents are listed below, with the
+    reason.
     """
     from rageval_dagster.app.clients import require_client
     from rageval_dagster.app.report import note_left_behind

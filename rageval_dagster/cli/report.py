@@ -9,15 +9,17 @@ from rageval_dagster.cli.console import say
 
 
 def report(
-    client: Annotated[str | None, typer.Option(help="Only this client's; default: all, and the page of all.")] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    client: Annotated[
+        str | None, typer.Option(help="Only this client's report; default: all reports, and the page of all clients.")
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     redact: Annotated[bool, typer.Option("--redact", help="Numbers and ids only: no texts of documents.")] = False,
     objective: Annotated[
         str | None,
-        typer.Option(help="The metric by which several systems are ranked; default: the first of the gate."),
+        typer.Option(help="The metric by which several systems are ranked; default: the gate's first metric."),
     ] = None,
 ) -> None:
-    """Writes the report of a client, or of all: each one HTML file that needs nothing else. Prints their paths."""
+    """Writes the report of one client or of all clients, each as one self-contained HTML file. Prints the paths."""
     from rageval_dagster.app.report import write_reports
 
     settings, db = open_all()

@@ -41,11 +41,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_all(
-    client: Annotated[str | None, typer.Option(help="Only this client's.")] = None,
+    client: Annotated[str | None, typer.Option(help="Only this client's evaluations.")] = None,
     dataset: Annotated[
-        int | None, typer.Option(parser=dataset_number, metavar="NUMBER", help="Only of this dataset.")
+        int | None, typer.Option(parser=dataset_number, metavar="NUMBER", help="Only evaluations of this dataset.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
     """Lists the evaluations, newest first."""
@@ -86,21 +86,23 @@ def list_all(
 @app.command("show")
 def show(
     run_id: Annotated[int, typer.Argument(help="The evaluation's number.")],
-    worst: Annotated[int, typer.Option(min=0, help="How many of the worst questions to show.")] = 5,
+    worst: Annotated[int, typer.Option(min=0, help="Show this many of the worst questions.")] = 5,
     question_ids: Annotated[
         list[str] | None,
-        typer.Option("--question", help="Instead of the worst, these questions by id, with the texts of all passages."),
+        typer.Option(
+            "--question", help="Show the questions with these ids instead of the worst, with the texts of all passages."
+        ),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Instead, each category or document, worst first.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="Of these metrics or patterns; with --by.")] = None,
+    by: Annotated[str | None, typer.Option(help="Show each category or document instead, worst first.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="With --by: show these metrics or patterns.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also every metric with its interval and counts, and what was retrieved.")
+        bool, typer.Option("--all", help="Also show every metric with its interval and counts, and what was retrieved.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows an evaluation: its verdict, the headline metrics, and the questions that went worst.
+    """Shows an evaluation: its verdict, the headline metrics, and the worst questions.
 
-    Where several systems were evaluated on the same questions, also those that are hard for all of them.
+    If several systems were evaluated on the same questions, also shows the questions that are hard for all systems.
     """
     from rageval_dagster.app.evaluate import evaluation_json, look_at
     from rageval_dagster.cli.evaluate import evaluation_lines
@@ -242,12 +244,12 @@ def export(
         ),
     ] = "trec",
     out: Annotated[
-        Path | None, typer.Option(help="The file to write; for trec and test-results a folder; default: here.")
+        Path | None, typer.Option(help="The file to write; for trec and test-results, a folder; default: here.")
     ] = None,
     level: Annotated[str, typer.Option(help="For trec: chunk or document.")] = "chunk",
     force: Annotated[bool, typer.Option("--force", help="Replace what is there (trec always does).")] = False,
 ) -> None:
-    """Writes an evaluation for other tools. Answers and contexts are people's texts: only you may read the file."""
+    """Writes an evaluation for other tools. Answers and contexts are people's texts: only you can read the file."""
     from rageval_dagster.benchmark.trec_files import LEVELS, write_trec
     from rageval_dagster.evaluation.breakdown import results_of
     from rageval_dagster.recorded.writing import OUTPUT_WRITERS, export_evaluation

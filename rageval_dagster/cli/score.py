@@ -37,7 +37,7 @@ LANGUAGE_SAMPLE = 500
 
 ColumnsOption = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="FIELD=COLUMN", help="What the file calls a field; repeat for several."),
+    typer.Option("--map", metavar="FIELD=COLUMN", help="The file's name for a field; repeat for several."),
 ]
 QueriesOption = Annotated[
     Path | None, typer.Option(help="The questions' texts by id (test-results, expected-outputs).")
@@ -46,18 +46,20 @@ AnswersOption = Annotated[Path | None, typer.Option(help="The answers by questio
 
 
 def score(
-    file: Annotated[Path, typer.Argument(help="What a system said: questions with answers, contexts, references.")],
+    file: Annotated[
+        Path, typer.Argument(help="A system's recorded outputs: questions with answers, contexts, references.")
+    ],
     format_name: Annotated[
         str | None,
         typer.Option(
             "--format",
             help="recorded, ai4rag, ragas, judged, test-results, expected-outputs, native, csv, langfuse or phoenix; "
-            "default: what the fields of the rows say.",
+            "default: recognised by the fields of the rows.",
         ),
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(help="Ids or patterns, separated by commas or repeated: overlap.faithfulness,lexical.*"),
+        typer.Option(help="Metric ids or patterns, separated by commas or repeated: overlap.faithfulness,lexical.*"),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The metrics' embedding model.")] = None,
     k: Annotated[int, typer.Option(min=1, max=1000, help="The cutoff of the retrieval metrics.")] = 5,
@@ -66,16 +68,16 @@ def score(
     ground_truth: Annotated[Path | None, typer.Option(help="The references by query id (test-results).")] = None,
     answers: AnswersOption = None,
     client: Annotated[str | None, typer.Option(help="Score with this client's settings and its own metrics.")] = None,
-    by: Annotated[str | None, typer.Option(help="Also each category or document.")] = None,
+    by: Annotated[str | None, typer.Option(help="Also score each category or document.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="With --out: replace the file.")] = False,
 ) -> None:
-    """Scores what a system said. A bad row is refused by row and field, and the rest is scored.
+    """Scores a system's recorded outputs. A bad row is refused, with its row and field; the rest is scored.
 
-    A judge model is asked where its metrics are named (--metrics "claims.*"); what it said is kept in RAGEVAL_HOME.
+    A judge model is asked if you name its metrics (--metrics "claims.*"). Its responses are kept in RAGEVAL_HOME.
 
-    Ends with 4 where rows were refused or metrics have errors.
+    Exits with 4 if rows were refused or metrics have errors.
     """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.evaluation.breakdown import GROUPINGS

@@ -26,10 +26,11 @@ def serve(
         int | None, typer.Option(min=1, max=65_535, help="The port; default: RAGEVAL_SERVE_PORT, else 8000.")
     ] = None,
 ) -> None:
-    """Serves reports, and a page to label answers, to people who log in; REST endpoints to programs by bearer token.
+    """Serves reports and a labelling page for people, behind a login, and REST endpoints for programs.
 
-    Both take RAGEVAL_SERVE_TOKEN. Where none is set, one is made and kept in RAGEVAL_HOME; its file is named. /docs
-    describes the endpoints. It listens on 127.0.0.1: to be reached from elsewhere, put a proxy with TLS before it.
+    The login and the endpoints (as bearer token) take RAGEVAL_SERVE_TOKEN. If you set no token, the command makes one,
+    keeps it in RAGEVAL_HOME, and names its file. /docs describes the endpoints. The server listens on 127.0.0.1: to
+    reach it from elsewhere, put a proxy with TLS in front of it.
     """
     import uvicorn
 

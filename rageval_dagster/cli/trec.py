@@ -19,22 +19,22 @@ MAX_REFUSALS = 20
 
 
 def trec(
-    qrels: Annotated[Path, typer.Argument(help="The judgements: query 0 document relevance, one a line.")],
-    run: Annotated[Path, typer.Argument(help="The run: query Q0 document rank score tag, one a line.")],
+    qrels: Annotated[Path, typer.Argument(help="The judgements: query 0 document relevance, one per line.")],
+    run: Annotated[Path, typer.Argument(help="The run: query Q0 document rank score tag, one per line.")],
     measure: Annotated[
         list[str] | None,
         typer.Option("--measure", "-m", help="P@5, RR, nDCG@10 ... or trec_eval's name, P_5; repeat for several."),
     ] = None,
     complete: Annotated[
-        bool, typer.Option("--complete", "-c", help="A query that the run lacks counts as 0, as with trec_eval -c.")
+        bool, typer.Option("--complete", "-c", help="Count a query that the run lacks as 0, as trec_eval -c does.")
     ] = False,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Each query's value too.")] = False,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also print each query's value.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Scores a run by its qrels: each measure's mean with its 95 % interval, and what could not be scored.
+    """Scores a run against its qrels: each measure's mean with its 95 % interval, and what could not be scored.
 
     A run is sorted by score, equal scores by document id, both descending, as trec_eval does. A query of the qrels
-    that the run lacks is an error, outside the mean; one without a relevant document is undefined.
+    that the run lacks is an error and left out of the mean. A query without a relevant document is undefined.
     """
     from rageval_dagster.benchmark.trec_files import read_qrels, read_run
     from rageval_dagster.metrics.trec import DEFAULT_MEASURES, parse_measure, score_run

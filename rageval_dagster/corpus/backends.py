@@ -235,8 +235,8 @@ class ServerChroma:
             grouping.add(found)
             if not grouping.is_done and time.monotonic() - now > self._patience_s:
                 raise StoreError(
-                    f"whose chunks {self.location} has is still being read ({grouping.offset} of {count} in "
-                    f"{collection.name!r}); the next look goes on from there"
+                    f"the clients of the chunks at {self.location} are still being read ({grouping.offset} of {count} "
+                    f"in {collection.name!r}); the next look continues from there"
                 )
         return [FieldValue(value, count, str(count)) for (_, value), count in grouping.counts.items()]
 

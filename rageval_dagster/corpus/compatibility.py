@@ -47,7 +47,7 @@ def check_embedder(store: ChromaStore, client_id: str, embedder: "Embedder") -> 
         raise EmbeddingError(
             f"client {client_id!r}: the vectors in the document store are not from {embedder.name}: {strange} of "
             f"{len(rows)} chunks embedded again differ from their vector (median cosine {cosine:.2f}); "
-            "set RAGEVAL_EMBEDDING_MODEL to the model that the store was filled with; where it is this one, and the "
+            "set RAGEVAL_EMBEDDING_MODEL to the model that the store was filled with; if it is this one, and the "
             "vectors are damaged, load the documents again with rageval ingest --embed-again"
         )
 

@@ -204,7 +204,7 @@ def _list_files(path: Path, keep_out: Collection[Path]) -> _Listing:
             elif not _is_utf8(entry.name):
                 refused.append((file, "has a name that is not UTF-8: rename it"))
             elif leads_out:
-                refused.append((file, "is a link that leads out of the folder: copy here what shall be loaded"))
+                refused.append((file, "is a link that leads out of the folder: to load its target, copy that here"))
             elif is_folder:
                 (kept_out if file in keep_out else folders).append(file)
             else:
@@ -292,7 +292,7 @@ class _Ingestion:
             elif found is not None:
                 document_id = found.id or name
                 if document_id in self.document_ids:
-                    self._refuse(name, f"document id {document_id!r} was there before; the first is kept")
+                    self._refuse(name, f"document id {document_id!r} occurred before; the first is kept")
                     continue
                 self.document_ids.add(document_id)
                 yield _Loaded(document_id, name, found, split_document(self.client_id, document_id, found))

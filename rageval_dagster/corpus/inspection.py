@@ -300,7 +300,7 @@ class _Inspector:
         if self._embedder is None or isinstance(self._embedder, EndpointEmbedder) or not rows:
             return Vectors(dimension, space)
         if dimension != self._embedder.dimension:
-            problem = f"they have {dimension} dimensions, the model's {self._embedder.dimension}"
+            problem = f"they have {dimension} dimensions, the model's have {self._embedder.dimension}"
         elif not close or not kept:
             return Vectors(dimension, space)
         else:

@@ -99,7 +99,7 @@ def _shared(
     if settings.client_field is None:
         if settings.collection is not None:
             raise SettingsError(
-                f"rageval.toml [defaults] names the collection {settings.collection!r} for all clients: that takes "
+                f"rageval.toml [defaults] names the collection {settings.collection!r} for all clients: that requires "
                 "client_field, which tells them apart in it; include = [NAME] chooses among collections"
             )
         return None
@@ -163,7 +163,7 @@ def _unfit(client_id: str, place: Place, places: Mapping[str, Place]) -> str | N
     """Why this cannot be a client, None if it can."""
     # Chroma compares 7.5 with whole numbers as if it were 7: the client would get another's chunks.
     if any(isinstance(value.value, float) and not value.value.is_integer() for value in place.values):
-        return "a number with a fraction is no name"
+        return "a number with a fraction is not a name"
     if client_id in places:
         return f"client {client_id!r} is the collection {places[client_id].collection.name!r}"
     return unfit_name(client_id)

@@ -108,7 +108,7 @@ class _Worker:
             except (EOFError, OSError):
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(5)
-                reason = f"its reader ended with {self.end()}, perhaps for want of memory"
+                reason = f"its reader ended with {self.end()}, perhaps for lack of memory"
             else:
                 if time.monotonic() - waiting_since > FILE_S:
                     reason = f"it took longer than {FILE_S} s"

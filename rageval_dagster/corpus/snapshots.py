@@ -108,7 +108,7 @@ def _copy(catalogue: Catalogue, folder: Path, store: str) -> Path:
             continue  # a collection was deleted meanwhile
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-    raise StoreError(f"the Chroma store at {catalogue.path} keeps being written; run again when it rests")
+    raise StoreError(f"the Chroma store at {catalogue.path} keeps being written to; run again when it is idle")
 
 
 def _signature(path: Path) -> list[tuple[str, int, int]]:

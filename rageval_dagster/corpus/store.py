@@ -403,7 +403,7 @@ class ChromaStore:
         owner = next((each for each, place in places if not place.values and place.collection.name == name), None)
         said = f"it is client {owner!r}" if owner else dict(self._survey.left_out).get(name)
         if not said and (near := difflib.get_close_matches(name, sorted(self._survey.places), n=1)):
-            said = f"{near[0]!r} is meant?"
+            said = f"did you mean {near[0]!r}?"
         return f" ({said})" if said else ""
 
     def _own_collection(self, client_id: str) -> str | None:

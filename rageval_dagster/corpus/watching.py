@@ -130,7 +130,7 @@ def _refuse_missing_store(store: ChromaStore, known: Iterable[Client]) -> None:
     if seen and not store.is_there():
         raise StoreError(
             f"there is no document store at {store.location}, which had {seen} clients: see that its folder is "
-            "mounted and readable; until then they are not evaluated, nor taken for vanished"
+            "mounted and readable; until then they are not evaluated, nor counted as vanished"
         )
 
 

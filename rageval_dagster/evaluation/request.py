@@ -82,7 +82,7 @@ def check_metrics(settings: Settings, k: int) -> None:
     known = declared_metrics(settings, options)
     for pattern in settings.gate:
         if not matching_ids(pattern, (metric.id for metric in known), k):
-            raise SettingsError(f"gate: {pattern!r} is no metric at k = {k}{nearest_id(pattern, known, k)}")
+            raise SettingsError(f"gate: {pattern!r} is not a metric at k = {k}{nearest_id(pattern, known, k)}")
     strange = sorted(set(settings.thresholds) - {metric.id for metric in known})
     if strange:
         raise SettingsError(

@@ -64,8 +64,8 @@ def run_scoring(
     for item_ids, group in work:
         if any(loaded[item_id][1].texts_deleted for item_id in item_ids):
             raise TextsDeletedError(
-                f"evaluation {evaluation.id} cannot be scored again: its answers were deleted, having not been used "
-                "for longer than texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client anew"
+                f"evaluation {evaluation.id} cannot be scored again: its answers were deleted because they were unused "
+                "for longer than texts are kept (RAGEVAL_RETENTION_DAYS_TEXT); evaluate the client again"
             )
         results = [loaded[item_id][1] for item_id in item_ids]
         if group[0].judged is not None:

@@ -24,7 +24,7 @@ _SETTING_OF = {
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _BOM = "\ufeff"
-_BY_HAND = "change it yourself by the lines that `rageval experiment apply` prints without --write"
+_BY_HAND = "change it yourself, with the lines that `rageval experiment apply` prints without --write"
 
 Tables = dict[tuple[str, ...], dict[str, Any]]
 """Settings by the path of their table in rageval.toml."""

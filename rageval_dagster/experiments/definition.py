@@ -111,7 +111,7 @@ def read_definition(path: Path, documents: Path | None = None) -> dict[str, Any]
     except OSError as error:
         raise SettingsError(f"{path} cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is no TOML: {error}") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
     experiment = tables.get("experiment")
     if isinstance(experiment, dict):
         own = experiment.get("documents")
@@ -177,7 +177,7 @@ def parse_definition(tables: Mapping[str, Any], where: str) -> Definition:
             raise SettingsError(f"{here}: values are texts, numbers, true or false")
         unfit = next((each for each in values if isinstance(each, float) and not math.isfinite(each)), None)
         if unfit is not None:
-            raise SettingsError(f"{here}: {unfit} is no number that can be compared; leave it out")
+            raise SettingsError(f"{here}: {unfit} is not a number that can be compared; leave it out")
         if len({(type(value), value) for value in values}) < len(values):
             raise SettingsError(f"{here}: names a value twice")
     try:
@@ -218,7 +218,7 @@ def check_definition(definition: Definition, settings: Settings, where: str) -> 
     if definition.cuts_documents and pattern is None:
         name = next(name for name in CHUNKING if name in definition.parameters)
         raise SettingsError(
-            f"{where} [parameters] {name}: documents are cut anew for each value, so name the files that they are in: "
+            f"{where} [parameters] {name}: documents are split again for each value, so name their files: "
             'documents = "PATH" under [experiment], or --documents PATH'
         )
 
@@ -286,7 +286,7 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
         if all(name in _IDLE.get(retriever, ()) for retriever in retrievers):
             raise SettingsError(
                 f"{where} [parameters] {name}: makes no difference to {', '.join(map(str, retrievers))}; name a "
-                'retriever that it does, as in retriever = ["hybrid"]'
+                'retriever that it affects, as in retriever = ["hybrid"]'
             )
     if "answer_model" in definition.parameters and settings.llm == "forbidden":
         raise SettingsError(f"{where} [parameters] answer_model: llm is forbidden for client {definition.client!r}")
@@ -302,7 +302,7 @@ def _check_built_in(definition: Definition, settings: Settings, where: str) -> N
     sizes = definition.parameters.get("chunk_size", [CHUNK_SIZE])
     overlaps = definition.parameters.get("chunk_overlap", [CHUNK_OVERLAP])
     if definition.cuts_documents and not any(_possible(size, overlap) for size in sizes for overlap in overlaps):
-        raise SettingsError(f"{where} [parameters] chunk_overlap: none is less than a chunk_size, as it has to be")
+        raise SettingsError(f"{where} [parameters] chunk_overlap: at least one must be less than a chunk_size")
     _check_count(definition, where)
 
 
@@ -317,7 +317,7 @@ def _is_whole(value: Value, least: int, most: int) -> bool:
 
 def _check_count(definition: Definition, where: str) -> None:
     if definition.configurations < 2:
-        raise SettingsError(f"{where} [parameters]: there is one configuration only: name more values to choose among")
+        raise SettingsError(f"{where} [parameters]: there is only one configuration: name more values to choose among")
 
 
 def without_idle(configuration: Configuration) -> dict[str, Value]:
@@ -358,4 +358,4 @@ def _check_names(given: Mapping[str, Any], known: Sequence[str], where: str, wha
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f" ({near[0]} is meant?)" if near else ""
+    return f" (did you mean {near[0]}?)" if near else ""

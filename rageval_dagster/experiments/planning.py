@@ -149,7 +149,7 @@ class Plan:
         seed: int = 0,
     ) -> None:
         if isinstance(questions, str | Mapping | AbstractSet):
-            raise SettingsError(f"questions are a list of their ids, in an order that stays, not {questions!r:.60}")
+            raise SettingsError(f"questions are a list of their ids, in a fixed order, not {questions!r:.60}")
         questions = list(questions)
         if isinstance(clusters, Mapping):
             clusters = _of_each(questions, clusters)

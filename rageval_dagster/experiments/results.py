@@ -143,7 +143,7 @@ def verdict(summary: Mapping[str, Any]) -> str:
         return f"{chosen} is surely better than every other configuration that was tried."
     if others:
         which = "1 other is" if others == 1 else f"{others} others are"
-        return f"{NO_WINNER}: {which} as good as far as can be told. Recommended, by cost and then speed: {chosen}."
+        return f"{NO_WINNER}: {which} as good, as far as can be told. Recommended, by cost and then speed: {chosen}."
     rest = (
         "All others seem worse, but that is not sure." if len(summary["configurations"]) > 1 else "No other was tried."
     )

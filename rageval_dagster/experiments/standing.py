@@ -139,7 +139,7 @@ def _why_over(db: Database, settings: Settings, now: Standing) -> str | None:
     if limit is not None and (spent := spent_usd(db, now.experiment)) >= limit:
         return budget_spent(limit, spent)
     if has_changed(settings, now.experiment):
-        return "the client's documents changed since it began; run it again to begin anew"
+        return "the client's documents changed since it began; run it again to start from scratch"
     return None
 
 

@@ -48,7 +48,7 @@ def accept(db: Database, evaluation: Evaluation, accepted_by: str | None) -> Non
     if evaluation.foreign_chunks:
         raise RagevalError(
             f"in evaluation {evaluation.id} the system returned {passages_of_others(evaluation.foreign_chunks)}: a run "
-            f"that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names what it returned; mend the "
+            f"that leaks cannot be the baseline; `rageval runs show {evaluation.id}` names what it returned; fix the "
             "system and evaluate the client again"
         )
     if evaluation.answered_nothing:

@@ -33,7 +33,7 @@ MOST_DOCUMENTS = 3
 MOSTLY = 0.5
 """Of a store's passages; with fewer that belong to no document, what is gone are documents."""
 
-LEFT_DOCUMENTS = "its quote left the documents"
+LEFT_DOCUMENTS = "its quote is no longer in the documents"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def gone_items(db: Database, before: Evaluation, now: Evaluation) -> list[GoneIt
 
     def why(item: Item) -> str:
         if item.item_id in known:
-            return "its evidence or its expected answer is another now"
-        return LEFT_DOCUMENTS if item.item_id in retired else "it made room, or was taken out"
+            return "its evidence or its expected answer changed"
+        return LEFT_DOCUMENTS if item.item_id in retired else "it made room for others, or was removed"
 
     earlier = benchmark_storage.remaining_items(db, before.dataset_id)
     return [GoneItem(item, why(item)) for item in earlier if (item.item_id, item.grading_key) not in asked]
@@ -244,7 +244,7 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
         if before.system_declared == now.system_declared:
             return "its settings"
         if before.of_recorded_answers or now.of_recorded_answers:
-            return "other recorded answers"
+            return "different recorded answers"
         return f"version {before.system_declared or 'not declared'} -> {now.system_declared or 'not declared'}"
     if now.system_declared is None or before.system_declared is None:
         return UNVERSIONED

@@ -167,14 +167,14 @@ def check_judges(
                 shared = shared or tools()
                 outcomes = compute_scores([by_id[name]], [old[result_id][2] for result_id in batch], shared)[name]
             except RagevalError as error:
-                warn(f"whether the judge has changed could not be checked: {error}")
+                warn(f"could not check whether the judge has changed: {error}")
                 return
             for result_id, outcome in zip(batch, outcomes, strict=True):
                 item_id, then, _ = old[result_id]
                 scores[result_id] = item_id, then, outcome.value
             label_storage.save_judge_check(db, name, JudgeCheck(evaluation.id, version, scores))
         if (found := sum(now is not None for _, _, now in scores.values())) < LEAST_QUESTIONS:
-            warn(f"whether the judge has changed could not be checked: it scored {found} of {len(scores)} answers")
+            warn(f"could not check whether the judge has changed: it scored {found} of {len(scores)} answers")
 
 
 def drifts_of(db: Database, history: History, measured: Mapping[str, Measured]) -> dict[str, Drift]:

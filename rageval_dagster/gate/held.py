@@ -27,11 +27,11 @@ NOT_IN_BASELINE = "the baseline did not measure it"
 NOT_MEASURED = "it was not measured this time"
 NO_LINK = "too few questions lead back to the baseline"
 TOO_FEW = f"fewer than {LEAST_QUESTIONS} shared questions cannot show anything"
-TOLERATED = "the fall is within the tolerance"
-NOT_BEYOND = "the fall is not surely beyond the tolerance"
-SUSPECTED = "strongly suspected: as a single look it would be a regression"
+TOLERATED = "the drop is within the tolerance"
+NOT_BEYOND = "the drop may be within the tolerance"
+SUSPECTED = "strongly suspected: as a single comparison it would be a regression"
 SURE_BY: dict[Evidence, str] = {
-    "fall": "decided by a one-sided test, which asks only whether it fell: the interval looks both ways",
+    "fall": "decided by a one-sided test, which asks only whether it dropped: the interval is two-sided",
     "confirmed": "decided by the questions that newly fail, not by the interval",
     "lasting": f"decided by the mean of the last {LASTING} runs ({{lasting:+z.3f}}), not by the interval of this one",
     "before": "decided by the run before, which had regressed: nothing has changed since",
@@ -125,10 +125,12 @@ class Held:
         rest = less_drift(row.difference, row.ci_low, row.ci_high, drift, new / shared)
         labelled = self._by_labels(row)
         found, how = (
-            (rest, "if it judges new answers alike") if labelled is None else (labelled, "by labels of both runs")
+            (rest, "if it judges new answers the same way")
+            if labelled is None
+            else (labelled, "by labels of both runs")
         )
         left = f"{found.difference:+z.3f} [{found.low:+z.3f}, {found.high:+z.3f}]"
-        touched = "" if new == shared else f", which touches {new} of {plural(shared, 'answer')}"
+        touched = "" if new == shared else f", which affects {new} of {plural(shared, 'answer')}"
         said = f"the judge moved the same answers by {drift.shift:+z.3f}{touched}; without that {left}, {how}"
         decision = decided(row.decision, rest, labelled, self.spec.tolerance)
         return replace(
@@ -332,4 +334,4 @@ def _of_those_that_left(measured: Measured) -> str | None:
     moved = sum(measured.left) / len(measured.left) if measured.left else 0.0
     if abs(moved) < 0.0005:
         return None
-    return f"{plural(len(measured.left), 'question')} that left had moved by {moved:+.3f} since first asked"
+    return f"{plural(len(measured.left), 'question')} no longer asked had moved by {moved:+.3f} since first asked"

@@ -38,7 +38,7 @@ def rescore(
         except RagevalError as error:
             if warn is None:
                 raise
-            warn(f"the answers of evaluation {before.id} could not be scored by the judge of now: {error}")
+            warn(f"the answers of evaluation {before.id} could not be scored by the current judge: {error}")
 
 
 def _rescore(

@@ -83,7 +83,7 @@ def labelled_run(db: Database, client_id: str, run: int | None = None) -> Evalua
         evaluation = get_evaluation(db, run)
         if evaluation.client_id != client_id or evaluation.status != "complete":
             raise RagevalError(
-                f"run {run} is no complete run of client {client_id}: rageval runs list --client {client_id}"
+                f"run {run} is not a complete run of client {client_id}: rageval runs list --client {client_id}"
             )
         return evaluation
     return max(newest_runs(db, client_id), key=lambda each: (each.item_count, each.id))
@@ -113,7 +113,7 @@ def labelled_answers(db: Database, evaluation: Evaluation, metric_id: str | None
     name = metric_id or next(iter(known), DEFAULT_METRICS[-1])
     summary = summaries.get(name)
     if summary is None or not summary.n_scored:
-        raise RagevalError(f"run {evaluation.id} has no score of {name}: name a metric that it has with --metric")
+        raise RagevalError(f"run {evaluation.id} has no score for {name}: name a metric that it has with --metric")
     if not summary.higher_is_better:
         raise RagevalError(f"less of {name} is better: people label whether an answer is good, so name another metric")
     outcomes = score_storage.load_scores(db, evaluation.id, {name: summary.metric_version}).get(name, {})

@@ -81,7 +81,7 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
     """
     needed = (*COLUMNS[:2], "value")
     is_json = path.suffix == ".jsonl"
-    rows = json_lines(path) if is_json else read_table(path, {}, needed, COLUMNS.__contains__, "export it anew").rows
+    rows = json_lines(path) if is_json else read_table(path, {}, needed, COLUMNS.__contains__, "export it again").rows
     read: list[tuple[int, Label]] = []
     blank, refused = 0, []
     for number, row in rows:
@@ -100,11 +100,13 @@ def read_labels(db: Database, client_id: str, path: Path, person: str | None = N
     saved: dict[tuple[str, str, str], Label] = {}
     for number, label in read:
         if label.result_id not in known:
-            refused.append(Refusal(path.name, number, "result_id", "is no answer of this client"))
+            refused.append(Refusal(path.name, number, "result_id", "is not an answer of this client"))
         elif label.result_id in deleted:
-            refused.append(Refusal(path.name, number, "result_id", "is an answer that was deleted: it takes no label"))
+            refused.append(
+                Refusal(path.name, number, "result_id", "is an answer that was deleted: it can no longer be labelled")
+            )
         elif label.metric_id not in metrics:
-            refused.append(Refusal(path.name, number, "metric", "is none that this client's answers were scored by"))
+            refused.append(Refusal(path.name, number, "metric", "is not one that this client's answers were scored by"))
         else:
             saved[label.result_id, label.metric_id, label.person] = label
     label_storage.save_labels(db, client_id, list(saved.values()))

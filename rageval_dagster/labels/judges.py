@@ -77,7 +77,7 @@ def labelled(db: Database, settings: Settings, client_id: str, metric_id: str | 
         result_id: [each.value for each in labels if each.value is not None] for result_id, labels in said.items()
     }
     if not values:
-        raise RagevalError(f"nobody labelled an answer by {name}: rageval labels queue --client {client_id}")
+        raise RagevalError(f"nobody has labelled an answer for {name}: rageval labels queue --client {client_id}")
     metrics = {each.id: each for each in metrics_of(settings, settings.k, metric_embedder(settings, db, client_id))}
     metric = metrics.get(name)
     return Labelled(
@@ -169,7 +169,7 @@ def score_labelled(db: Database, settings: Settings, answers: Labelled, progress
 
 def _judged(answers: Labelled) -> Metric:
     if answers.metric is None:
-        raise RagevalError(f"no model judges {answers.metric_id} by these settings: set RAGEVAL_JUDGE_MODEL")
+        raise RagevalError(f"no model judges {answers.metric_id} with these settings: set RAGEVAL_JUDGE_MODEL")
     return answers.metric
 
 

@@ -83,7 +83,7 @@ def _check_names(own: Path) -> None:
     for file in sorted(own.glob("*.txt")):
         if file.stem not in known and file.stem.lower() != "readme":
             near = difflib.get_close_matches(file.stem, known, n=1)
-            meant = f"{near[0]}.txt is meant?" if near else f"known: {', '.join(known)}"
+            meant = f"did you mean {near[0]}.txt?" if near else f"known: {', '.join(known)}"
             raise SettingsError(f"prompts: {file} is called as no prompt is; {meant}")
 
 

@@ -124,7 +124,7 @@ def nearest_id(metric_id: str, metrics: Iterable[Metric], k: int) -> str:
     """`; retrieval.mrr is meant?` where an id that is none is like one, else where the ids are listed."""
     known = {name for metric in metrics for name in (metric.id, generic_id(metric.id, k))}
     near = difflib.get_close_matches(metric_id, sorted(known), n=1)
-    return f"; {near[0]} is meant?" if near else " (rageval metrics list shows them)"
+    return f"; did you mean {near[0]}?" if near else " (rageval metrics list shows them)"
 
 
 def _declared(settings: Settings, options: MetricOptions) -> tuple[list[Metric], list[Metric]]:

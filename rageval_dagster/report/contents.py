@@ -142,7 +142,7 @@ class EvaluationContents:
         if self.verdict.gone is None:
             return None
         if self.verdict.lost_evidence is None:
-            return "If that was not meant, bring the documents back as they were"
+            return "If that was not intended, restore the documents"
         return capitalised(what_settles(self.verdict))
 
     @property
@@ -200,7 +200,7 @@ class EvaluationContents:
                 seen = number(seen_from(row.smallest_drop))
                 said.append(f"{drops} of less than {seen}: {shared} in both runs are too few to see them")
             elif row.difference is not None:
-                said.append(f"{drops}: {shared} show none surely")
+                said.append(f"{drops}: {shared} cannot show them reliably")
         if self.judged.judgement.verdict == "first":
             said.append(f"Small differences: there are {plural(evaluation.item_count, 'question')}")
         untouched = 0 if dataset.documents_touched is None else (dataset.documents or 0) - dataset.documents_touched

@@ -71,7 +71,7 @@ def contents_of(db: Database, settings: Settings, now: Standing) -> dict[str, An
         "rows": [{**row, "name": named(row["configuration"])} for row in rows],
         "pictures": [
             picture
-            for measure, unit in (("cost_usd", "US dollars an answer"), ("latency_s", "seconds an answer"))
+            for measure, unit in (("cost_usd", "US dollars per answer"), ("latency_s", "seconds per answer"))
             if (picture := _front(tried, measure, unit, summary["higher_is_better"])) is not None
         ],
         "effects": [{**each, "picture": _effect(each)} for each in summary["effects"]],

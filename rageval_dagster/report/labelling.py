@@ -101,7 +101,7 @@ class LabelPages:
             ahead = None if first is None else _address(request, run=evaluation.id, answer=first)
             return self._page(request, "overview", {**found, "comes": list(comes), "ahead": ahead})
         if result_id not in answers.drawn:
-            raise RagevalError("no such answer was drawn of this client, run and metric")
+            raise RagevalError("no such answer was drawn for this client, run and metric")
         item = self._item(request, answers, result_id, person)
         before = asked.get("before", "")
         mine = _said_by(answers, before, person) if before in progress["order"] else None
@@ -133,11 +133,11 @@ class LabelPages:
         answers = labelled_answers(self._db, evaluation, metric)
         order = answers.drawn
         if result_id not in order:
-            raise RagevalError("no such answer was drawn of this client, run and metric")
+            raise RagevalError("no such answer was drawn for this client, run and metric")
         item_id = answers.items[result_id]
         _, result = result_storage.load_results(self._db, evaluation.id, item_id).get(item_id, (None, None))
         if result is None or result.texts_deleted:
-            raise RagevalError("the texts of this answer were deleted: it takes no label any more")
+            raise RagevalError("the texts of this answer were deleted: it can no longer be labelled")
         note = fields.get("note", "").replace("\r\n", "\n").strip()
         row = {"result_id": result_id, "metric": metric, "value": fields.get("value"), "note": note or None}
         try:
@@ -148,7 +148,7 @@ class LabelPages:
             said = "Not saved yet: choose what you say. If you cannot say, write why in the note."
             return self._shown(request, said, note, 422)
         if not label_storage.save_labels(self._db, evaluation.client_id, [label]):
-            raise RagevalError("this answer was deleted meanwhile: it takes no label any more")
+            raise RagevalError("this answer has been deleted: it can no longer be labelled")
         at = order.index(result_id)
         following = [*order[at + 1 :], *order[:at]]
         ahead = _unsaid(answers, following, person)

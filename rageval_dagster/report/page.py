@@ -30,7 +30,7 @@ from rageval_dagster.text import TURNS_DIRECTION, plural
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SAID: dict[Trouble, str] = {
-    "leak": "Returned passages of others",
+    "leak": "Returned passages of other clients",
     "regression": "Got worse",
     "failed": "System failed",
     "errors": "Could not be scored",
@@ -236,7 +236,7 @@ def _fate(row: Mapping[str, Any]) -> str:
     if row.get("f"):
         return "the system failed"
     if row.get("u"):
-        return "it has no answer: to be declined"
+        return "it has no answer and should be declined"
     ranks = [f"rank {row[name]}" if row[name] else "not found" for name in ("kb", "k") if name in row]
     found = [f"evidence: {' → '.join(dict.fromkeys(ranks))}"] if ranks else []
     return "; ".join([*found, *(["the answer declines"] if row.get("x") else [])])

@@ -147,7 +147,7 @@ class ReportPages:
         except RagevalError as error:
             return html(served_page("The report cannot be read", str(error)), 503)
         except UnicodeDecodeError:
-            return html(served_page("The report is damaged", "This command makes all anew:", "rageval report"), 503)
+            return html(served_page("The report is damaged", "This command makes all again:", "rageval report"), 503)
         return self._with_links(page)
 
     def _experiment(self, number: int) -> Response:
@@ -157,7 +157,7 @@ class ReportPages:
 
         experiment = find_experiment(self._db, number)
         if experiment is None:
-            said = "It may have been forgotten with its client. This command lists those there are:"
+            said = "It may have been forgotten with its client. This command lists the existing ones:"
             return html(served_page(f"There is no experiment {number}", said, "rageval experiment list"), 404)
         return self._with_links(report_of(self._db, self._settings, experiment))
 

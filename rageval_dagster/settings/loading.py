@@ -309,7 +309,7 @@ def _problem(entry: Any) -> str:
     """What is wrong inside a table, without its value: that may be what should have been a secret."""
     kinds = {
         "missing": "is missing",
-        "extra_forbidden": "is no field here",
+        "extra_forbidden": "is not a field here",
         "union_tag_invalid": "takes kind = http, callable or recorded",
         "union_tag_not_found": "has no kind (http, callable or recorded)",
         "string_pattern_mismatch": "does not have its form: https://host/path, package.module:function",
@@ -332,7 +332,7 @@ def _near_field(entry: Any) -> str:
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; {near[0]} is meant?" if near else ""
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _table_of(value: Any, place: str, file: Path) -> Mapping[str, Any]:

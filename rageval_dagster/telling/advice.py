@@ -68,23 +68,23 @@ _FOUND = (
 
 _REGRESSED = {
     "corpus": Advice(
-        "The documents changed: passages with answers are gone or cut otherwise, or new ones come before them",
-        "Compare the two runs: it names the documents, and shows the passages of both times for each question",
+        "The documents changed: passages with answers are gone or split differently, or new ones rank above them",
+        "Compare the two runs: this names the documents, and shows the passages of both runs for each question",
         "004",
     ),
     "index": Advice(
-        "The vectors changed: not all come from the model that searches, or from its version",
-        "See what embedded the documents since, and embed them again with the model that searches",
+        "The vectors changed: not all come from the model (and model version) that embeds the questions",
+        "Find out what embedded the documents since, and embed them again with the model that embeds the questions",
         "004",
     ),
     "system": Advice(
-        "The system behaves otherwise: a release of it, its prompt, its model or its settings",
+        "The system behaves differently: a new release, prompt or model, or different settings",
         "Compare the answers before and after, then roll back the release or accept the run",
         "004",
     ),
     "judge": Advice(
-        "The judge's scores changed where passages and answers did not",
-        "Read some verdicts: if they are right now, accept the run",
+        "The judge's scores changed for the same passages and answers",
+        "Read some verdicts: if they are now correct, accept the run",
         "002",
     ),
 }
@@ -93,7 +93,7 @@ _REGRESSED = {
 _PAIRS = (
     Advice(
         "The answers keep to their contexts, but the contexts are not the right ones",
-        "Mend retrieval first: chunk size and overlap, the embedding model, hybrid search",
+        "Fix retrieval first: chunk size and overlap, the embedding model, hybrid search",
         "004",
         low=("retrieval.precision_at_{k}", "retrieval.recall_at_{k}", "retrieval.mrr"),
         high=_FAITHFUL,
@@ -101,7 +101,7 @@ _PAIRS = (
     Advice(
         "The answers are grounded but do not say what is expected: the expected answers may be too narrow, or the "
         "contexts lack the fact",
-        "Read some questions: add other right wordings to the expected answers, see whether the contexts hold the fact",
+        "Read some questions: add other correct wordings to the expected answers, check if the contexts hold the fact",
         "001",
         low=_CORRECT,
         high=_FAITHFUL,
@@ -116,7 +116,7 @@ _PAIRS = (
     ),
     Advice(
         "The answers name the right things with wrong numbers",
-        "Check how tables and figures are cut into chunks, and what the answering prompt says of numbers",
+        "Check how tables and figures are cut into chunks, and what the answering prompt says about numbers",
         "003",
         low=("lexical.number_match", "checks.calculation_correct"),
         high=("lexical.keyword_coverage",),
@@ -129,14 +129,14 @@ _PAIRS = (
         high=("lexical.exact_match",),
     ),
     Advice(
-        "The answers hold what is expected in other words, or with more around it",
+        "The answers say what is expected in other words, or with more around it",
         "No cause for concern by itself: read exact match only for questions with one short answer",
         "003",
         low=("lexical.exact_match",),
         high=("lexical.keyword_coverage",),
     ),
     Advice(
-        "The answers are as expected without their contexts saying so: the model may answer from memory",
+        "The answers are as expected, but their contexts do not say so: the model may answer from memory",
         "See whether the contexts support the answers, and have the prompt allow only what they say",
         "003",
         low=(*_FAITHFUL, "claims.context_precision", "claims.context_recall"),
@@ -150,7 +150,7 @@ _BETTER = {"lexical.source_citation": "citation.coverage"}
 _SINGLE = (
     Advice(
         "Many of the passages that come back have nothing to do with the question",
-        "Tune the embedding model, cut chunks better, add keyword search (BM25) to make it hybrid",
+        "Tune the embedding model, improve chunking, add keyword search (BM25) for hybrid search",
         "004",
         low=("retrieval.precision_at_{k}", "retrieval.document_precision_at_{k}", "claims.context_precision"),
     ),
@@ -169,32 +169,32 @@ _SINGLE = (
     ),
     Advice(
         "The right passages come back, but low in the list",
-        "Add or tune a reranker, use a better embedding model, weigh keyword against vector search otherwise",
+        "Add or tune a reranker, use a better embedding model, change the weights of keyword and vector search",
         "004",
         low=("retrieval.mrr", "retrieval.document_mrr", "retrieval.ndcg_at_10", "retrieval.document_ndcg_at_10"),
         unless=_FOUND,
     ),
     Advice(
-        "The answers say what their contexts do not",
-        "Verify answers before they are given, demand citations, allow the system to decline",
+        "The answers say things that their contexts do not",
+        "Verify answers before they are returned, require citations, allow the system to decline",
         "004, 000",
         low=(*_FAITHFUL, "overlap.faithfulness", "embedding.answer_hallucination"),
     ),
     Advice(
         "Citations point to passages that do not say it, or that were never retrieved",
-        "Number the contexts clearly in the prompt, and keep their ids through any compression of them",
+        "Number the contexts clearly in the prompt, and keep their ids when contexts are compressed",
         "004",
         low=("citation.accuracy", "citation.accuracy_judged"),
     ),
     Advice(
-        "Much of what the answers say has no source, so that nobody can check it",
-        "Demand a citation for each statement in the prompt (RAG__CITATION_REQUIRED for the built-in answers)",
+        "Much of what the answers say has no source, so nobody can check it",
+        "Require a citation for each statement in the prompt (RAG__CITATION_REQUIRED for the built-in answers)",
         "004, 003",
         low=("citation.coverage", "judge.citation_quality", "lexical.source_citation"),
     ),
     Advice(
-        "The answers do not speak to the question",
-        "Look at how questions are rewritten before the search, and at how their intent is told",
+        "The answers do not address the question",
+        "Look at how questions are rewritten before the search, and at how their intent is detected",
         "004",
         low=("claims.answer_relevancy", "judge.answer_relevance", "embedding.question_alignment"),
     ),
@@ -205,26 +205,26 @@ _SINGLE = (
         low=("embedding.context_relevance",),
     ),
     Advice(
-        "Too few of the passages are near the question to answer it from",
-        "Retrieve more passages, or cut the documents so that a passage holds a whole thought",
+        "Too few of the passages are close enough to the question to answer it",
+        "Retrieve more passages, or split the documents so that each passage holds a whole thought",
         "000",
         low=("embedding.context_sufficiency",),
     ),
     Advice(
         "The answers differ from the expected ones in meaning: facts may be wrong",
-        "Read the questions that score lowest beside their contexts",
+        "Read the lowest-scoring questions next to their contexts",
         "000",
         low=_RIGHT,
     ),
     Advice(
         "The system answers questions that it should decline, or declines questions that it could answer",
-        "Tune when it declines: its threshold on retrieval scores, or what its prompt says of missing answers",
+        "Tune when it declines: its threshold on retrieval scores, or what its prompt says about missing answers",
         "004",
         low=("quality.refusal_correct",),
     ),
     Advice(
         "The answers leave out what the contexts or the expected answers hold",
-        "Ask for complete answers, raise the limit of their length, give the model more contexts",
+        "Ask for complete answers, raise the length limit, give the model more contexts",
         "002, 003",
         low=("judge.completeness", "lexical.answer_completeness", "checks.list_coverage"),
     ),

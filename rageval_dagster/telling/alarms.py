@@ -66,9 +66,9 @@ def client_alarms(db: Database, client_id: str) -> list[Alarm]:
     """That a client's last run failed or died, or that its benchmark breaks its rules; with how old the numbers are."""
     at = last_evaluated(db, [client_id]).get(client_id)
     if at is None:
-        age = "Nothing has been evaluated completely."
+        age = "No evaluation has completed yet."
     else:
-        age = f"The last complete evaluation is of {minute(at)} UTC: no number here is newer."
+        age = f"The last complete evaluation is from {minute(at)} UTC: no number here is newer."
     again = f"rageval evaluate --client {shlex.quote(client_id)}"
     failed = [each for each in open_incidents(db, [client_id]) if is_failed_run(each, at)]
     broken = [each for each in dataset_verdicts(db, [client_id]) if not each.valid]
@@ -177,4 +177,4 @@ def _counted(counts: Counter[str], most: int) -> str:
 
 def _first(said: Sequence[str], most: int, noun: str = "reason") -> str:
     more = len(said) - most
-    return "; ".join([*said[:most], *([f"and {plural(more, noun)} more"] if more > 0 else [])])
+    return "; ".join([*said[:most], *([f"and {plural(more, f'more {noun}')}"] if more > 0 else [])])

@@ -80,14 +80,14 @@ def what_comes_of(found: Estimate) -> list[str]:
     else:
         lines.append(f"corrected mean     {corrected_mean(corrected)}")
         lines.append(off_by(corrected.bias or 0.0, found.metric_id))
-        lines.append(f"labels alone would be {corrected.gain or 1.0:.2f} times as wide")
+        lines.append(f"the interval from labels alone would be {corrected.gain or 1.0:.2f} times as wide")
     if found.agreement is not None:
         beyond = "" if found.kappa is None else f", kappa {signed(found.kappa)}"
         lines.append(f"{whose} and people agree on {found.agreement:.0%} of the answers{beyond}")
     if found.between is not None:
         lines.append(f"two people agree with kappa {signed(found.between)}, which bounds what a {whose} can reach")
     if found.unsure:
-        lines.append(f"of {plural(found.unsure, 'answer')} people could not say anything")
+        lines.append(f"people could not say anything about {plural(found.unsure, 'answer')}")
     return lines
 
 

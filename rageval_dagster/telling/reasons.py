@@ -43,7 +43,7 @@ def reason(incident: Incident, write: Write = one_line) -> str:
         case "stale":
             last = details["last_evaluated"]
             never = "yet" if last == "never" else f"since {moment(last)}"
-            return f"no complete evaluation {never}; one is wanted every {details['fresh_hours']:g} h"
+            return f"no complete evaluation {never}; one is expected every {details['fresh_hours']:g} h"
 
 
 _DOING = {
@@ -110,7 +110,7 @@ def plain_reason(incident: Incident) -> str:
 def broken_rules(failures: Mapping[str, int], write: Write = one_line) -> str:
     """The rules that a benchmark breaks, with how many items, and what follows."""
     rules = [f"{write(rule)} ({count})" for rule, count in sorted(failures.items()) if count]
-    return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is mended"
+    return f"{', '.join(rules) or 'no item is left'}; it is not evaluated until that is fixed"
 
 
 def moment(at: str) -> str:
@@ -137,7 +137,7 @@ def _against_baseline(details: Mapping[str, Any], write: Write) -> str:
     if details["ci_low"] is not None and details["ci_high"] is not None:
         numbers.append(f"interval {_signed(details['ci_low'])} to {_signed(details['ci_high'])}")
     others = details["other_metrics"]
-    also = f"; also fell: {named(list(map(write, others)), MOST_METRICS)}" if others else ""
+    also = f"; also dropped: {named(list(map(write, others)), MOST_METRICS)}" if others else ""
     return f"{mean(details['baseline_mean'])} → {mean(details['mean'])} ({', '.join(numbers)}){also}"
 
 

@@ -32,7 +32,7 @@ _RECOVERED: dict[Kind, str] = {
     "regression": "Quality has recovered",
     "leak": "No more passages of other clients",
     "errors": "Questions no longer fail",
-    "benchmark": "The benchmark keeps its rules again",
+    "benchmark": "The benchmark passes its rules again",
     "failed_run": "Runs succeed again",
     "lost_evidence": "Documents and evidence are there again",
     "judge_drift": "The judge scores as before",
@@ -158,7 +158,7 @@ def _ended(incident: Incident) -> str:
     if over["reason"] == "accepted":
         return f"accepted as the new baseline ({evaluation})"
     if over["reason"] == "not_watched":
-        return "not evaluated any more"
+        return "no longer evaluated"
     match incident.kind:
         case "regression":
             return f"{mean(over['mean'])} in {evaluation}, baseline {mean(over['baseline_mean'])}"
@@ -175,7 +175,7 @@ def _ended(incident: Incident) -> str:
         case "stale":
             last = over["last_evaluated"]
             # More hours were allowed since, and no run was complete yet.
-            wanted = f"no complete evaluation yet; one is wanted every {over['fresh_hours']:g} h"
+            wanted = f"no complete evaluation yet; one is expected every {over['fresh_hours']:g} h"
             return wanted if last == "never" else f"last complete evaluation {moment(last)}"
 
 

@@ -303,7 +303,7 @@ def sentence(found: Verdict) -> str:
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
         by_chance = seen and not found.may_be_the_judge
         chance = "" if found.confirmed_failing else "it may be chance: "
-        sure = f"{chance}a fall of {number(seen_from(max(seen)))} would be sure" if by_chance else ""
+        sure = f"{chance}a drop of {number(seen_from(max(seen)))} would be certain" if by_chance else ""
         said = f"unclear {against}: {'; '.join(filter(None, [found.gone, moved, sure, what_settles(found)]))}"
     elif not rows:
         said = f"passed {against}: the gate's metrics were not measured"
@@ -317,7 +317,7 @@ def sentence(found: Verdict) -> str:
         said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
     if changes := without_gone(judgement.changes):
         since = next((change.since for change in changes if change.since is not None), None)
-        why = "" if judgement.baseline_id in (None, since) else ", the last that was good,"
+        why = "" if judgement.baseline_id in (None, since) else ", the last good one,"
         said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
     return _with_alarms(found, said)
 
@@ -328,7 +328,7 @@ def _with_alarms(found: Verdict, said: str) -> str:
     if found.failed:
         failed = failed_on("the system", evaluation.error_count, evaluation.item_count)
         is_silent = evaluation.answered_nothing
-        said = f"{failed}: nothing of it could be measured" if is_silent else f"{failed}; of the others: {said}"
+        said = f"{failed}: nothing could be measured" if is_silent else f"{failed}; for the others: {said}"
     return f"leak, not passed; scores alone: {said}" if evaluation.foreign_chunks else said
 
 
@@ -349,7 +349,9 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
             said.append(change.detail)
             continue
         details = (
-            f"{change.detail}; {plural(change.worse, 'question')} got worse by it" if worse and change.worse else ""
+            f"{change.detail}; {plural(change.worse, 'question')} got worse because of it"
+            if worse and change.worse
+            else ""
         )
         named_so = f"{VERSIONS.get(change.what, change.what)} changed ({details or change.detail})"
         unsure = "the system may have changed (it declares no version)"
@@ -359,7 +361,7 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
 
 def newly_failing(count: int, asked_again: bool) -> str:
     """`3 questions newly failing, also when asked again`."""
-    how = "also when asked again" if asked_again else "by recorded answers: nobody can be asked again"
+    how = "also when asked again" if asked_again else "in recorded answers: the system cannot be asked again"
     return f"{plural(count, 'question')} newly failing, {how}"
 
 
@@ -403,7 +405,7 @@ def what_settles(found: Verdict) -> str:
     """What would settle an unclear verdict."""
     accept = f"rageval runs accept {found.judged.evaluation.id}"
     if found.lost_evidence is not None:
-        return f"if that was meant: {accept}; if not, bring the documents back as they were"
+        return f"if that was intended: {accept}; if not, restore the documents"
     if found.may_be_the_judge:
         client = shlex.quote(found.judged.evaluation.client_id)
         return f"label answers of this run too (rageval labels queue --client {client}), or to start from it: {accept}"
@@ -415,7 +417,7 @@ def what_settles(found: Verdict) -> str:
         compare = f"rageval runs compare {found.judged.judgement.baseline_id} {found.judged.evaluation.id}"
         return f"look at the questions that newly fail: {compare}; more questions would settle it"
     if any(row.suspected for row in found.rows):
-        return "the next nights will tell, or one look of your own: rageval evaluate --gate"
+        return "the next nights will tell, or a single run of your own: rageval evaluate --gate"
     return "the next nights will tell, or more questions"
 
 
@@ -519,5 +521,5 @@ def finding_of(judged: Sequence[Judged], pattern: str, judge: str | None) -> Gat
     elif judged and all(each.judgement.verdict == "first" for each in judged):
         silence = "not compared: this is the baseline that later runs are compared with"
     else:
-        return GateFinding(False, False, ["not measured: the newest evaluation has no score of it"])
+        return GateFinding(False, False, ["not measured: the newest evaluation has no score for it"])
     return GateFinding(True, False, [silence])

@@ -17,7 +17,7 @@ VERSIONS = {
 LONGEST_NAME = 80
 
 _KNOWN = {"mrr": "MRR", "map": "MAP", "ndcg": "nDCG"}
-STAND_IN = "Answers are by the built-in extractive answerer: a stand-in for your system."
+STAND_IN = "Answers are from the built-in extractive answerer: a stand-in for your system."
 
 _OF_ITS_OWN = {"quality.refusal_correct": "answers or declines when it should"}
 _PARTS = re.compile(r"\A(document_)?(.*?)(?:_at_(\d+))?\Z", re.DOTALL)

@@ -54,7 +54,7 @@ def test_a_use_case_gives_and_raises_what_it_would_here(project: Project) -> Non
 
 
 def test_a_worker_that_dies_is_one_plain_sentence(project: Project) -> None:
-    with pytest.raises(WorkerDiedError, match="died, perhaps for want of memory"):
+    with pytest.raises(WorkerDiedError, match="died, perhaps for lack of memory"):
         in_worker(die)
 
 

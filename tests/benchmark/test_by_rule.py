@@ -911,7 +911,12 @@ def test_a_title_that_tells_little_of_a_long_document_is_told_only_where_it_is_n
     found = questions([opening, passage], size=size)
     context = "" if size == 100 else " in the context of “Shop Manual”"
     assert f"What should I know about north_order{context}?" in found
-    elsewhere = replace(passage, id="e", document_id="other.pdf", text=passage.text.replace("place", "colour"))
+    elsewhere = replace(
+        passage,
+        id="e",
+        document_id="other.pdf",
+        text="north_order\n\nShows the colour of what a customer of the shop wants to buy today from the crew.",
+    )
     found = questions([opening, passage, elsewhere], size=size)
     assert "What should I know about north_order in the context of “Shop Manual”?" in found
     assert "What should I know about north_order?" not in found
@@ -1028,3 +1033,28 @@ def test_a_name_that_a_heading_of_another_section_has_is_not_asked_about_in_a_li
     )
     section = Chunk("b", f"{told} It is logged.", "n", None, 9)
     assert not any("about query-errors?" in each for each in questions([listed, section]))
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "is_heading"),
+    [
+        ("The best way to do this well, so that no harm is done, is usually to give the", "--oknodo", False),
+        ("The best way to do this well, so that no harm is done, is usually to give it.", "--oknodo", True),
+        ("Options", "--oknodo", True),
+        ("The server needs each of these other packages:", "liblua5-dev [i386 amd64],", False),
+    ],
+)
+def test_a_line_that_a_paragraph_of_a_pdf_ends_with_defines_nothing(before: str, line: str, is_heading: bool) -> None:
+    told = "Be careful of what the scripts of the server do when they are started in the wrong order."
+    found = [each.heading for each in sentences(f"{before}\n{line}\n{told}") if each.text == told]
+    assert (found == ["--oknodo"]) == is_heading
+
+
+def test_what_each_of_several_documents_says_of_itself_is_asked_of_none() -> None:
+    told = "The `{0}` is a server side part of the large suite of tools for the harbours of the town."
+    pages = [
+        Chunk(name, f"{name}\n\n{told.format(name)}\n\n{name} is started by hand.", f"{name}.html", position=0)
+        for name in ("kedge_tool", "stow_tool")
+    ]
+    assert any("kedge" in each for each in questions(pages[:1]))
+    assert questions(pages) == set()

@@ -93,11 +93,11 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     [
         ({"question": None}, "question", "missing"),
         ({"question": "  "}, "question", "empty"),
-        ({"answer": "Archer"}, "answer", "no field"),
+        ({"answer": "Archer"}, "answer", "is not a field"),
         ({"answers": "Archer"}, "answers", "takes a list, not a string"),
         ({"evidence": [{"quote": "x"}]}, "evidence[0].document_id", "missing"),
         ({"evidence": [{"document_id": "d", "page": 0}]}, "evidence[0].page", "at least 1"),
-        ({"evidence": [{"document_id": "d", "qoute": "x"}]}, "evidence[0].qoute", "no field"),
+        ({"evidence": [{"document_id": "d", "qoute": "x"}]}, "evidence[0].qoute", "is not a field"),
         ({"answerable": "yes"}, "answerable", "true or false"),
         ({"history": [{"role": "user"}]}, "history[0].content", "missing"),
         ({"checks": [{"name": "n", "kind": "regex", "expect": "x"}]}, "checks[0].kind", "list, fact"),

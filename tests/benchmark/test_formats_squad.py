@@ -153,7 +153,7 @@ def test_a_text_in_parquet_that_is_not_utf_8_is_refused_with_its_row(tmp_path: P
 def test_a_damaged_parquet_file_is_one_clear_error(tmp_path: Path) -> None:
     path = parquet(tmp_path, HUB_ROWS)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DatasetError, match=r"squad.parquet is no Parquet file that can be read"):
+    with pytest.raises(DatasetError, match=r"squad.parquet is not a readable Parquet file"):
         read_dataset(path, "squad")
 
 

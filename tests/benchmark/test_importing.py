@@ -209,7 +209,7 @@ def test_without_the_clients_documents_everything_is_imported_as_it_is(
 @pytest.mark.parametrize(
     ("client", "name", "pattern", "words"),
     [
-        ("acme", "own", "(", "--map-document '(' is no regular expression"),
+        ("acme", "own", "(", "--map-document '(' is not a regular expression"),
         ("acme", "synthetic", None, "'synthetic' is the name of client 'acme'"),
         ("a" * 1_000_000, "own", None, "client name takes 1 to 200 characters, not 1000000"),
         ("\u202eacme", "own", None, "direction of writing"),

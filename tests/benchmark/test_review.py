@@ -315,10 +315,10 @@ def test_what_cannot_be_reviewed_is_one_clear_line(benchmark: Benchmark) -> None
     path = benchmark.folder / "review.csv"
     for client, place, dataset, words in (
         ("nobody", path, None, "'nobody' has no generated dataset to review"),
-        ("nobody", path, 1, "dataset 1 is no generated dataset of client 'nobody'"),
+        ("nobody", path, 1, "dataset 1 is not a generated dataset of client 'nobody'"),
         ("acme", path, 99, "there is no dataset 99"),
-        ("acme", path, 2, "dataset 2 is no generated dataset of client 'acme'"),
-        ("acme", path / "no" / "folder.csv", 1, "is no folder"),
+        ("acme", path, 2, "dataset 2 is not a generated dataset of client 'acme'"),
+        ("acme", path / "no" / "folder.csv", 1, "is not a folder"),
         ("acme", path.parent, 1, "is a folder"),
         ("acme", path, None, "has several generated datasets: name one with --dataset"),
     ):

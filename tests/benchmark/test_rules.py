@@ -206,7 +206,7 @@ def test_any_pair_can_be_measured(question: str, answer: str, chunk: str, kind: 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (RuleResult("no_noise", True, True, 50), "All 50 questions keep this rule."),
+        (RuleResult("no_noise", True, True, 50), "All 50 questions follow this rule."),
         (RuleResult("no_noise", True, True, 0), "No question was checked in this run."),
         (RuleResult("no_noise", True, True, 50, (), ("a", "b")), "2 of 50 questions broke it and were kept out."),
         (RuleResult("no_noise", False, False, 50, ("a",)), "1 of 50 questions in the benchmark break this rule."),

@@ -86,7 +86,7 @@ def test_an_unknown_client_is_refused_and_the_nearest_named(project: Project, ru
     stock(project.settings, "acme", Chunk("c1", "It is open.", "d1"))
     ensure_client(project.database(), "acme")
     ended = run(*command.split(), "--client", "acmee")
-    refused(ended, "there is no client 'acmee' ('acme' is meant?)")
+    refused(ended, "there is no client 'acmee' (did you mean 'acme'?)")
     assert ended.out == ""
 
 
@@ -112,7 +112,7 @@ def test_from_documents_to_results_and_back(project: Project, run: Run, tmp_path
     assert "8 questions can miss a drop of any size: too few, or about too few documents." in figures
     assert "Next: name your own system in rageval.toml (docs/your-rag-system.md)" in figures
     assert "Next: read the questions that went worst: rageval runs show 1" in figures
-    assert "Answers are by the built-in extractive answerer: a stand-in for your system." in figures
+    assert "Answers are from the built-in extractive answerer: a stand-in for your system." in figures
     assert len(figures) <= 11, ended.out
     assert "RAGEVAL_" not in ended.out, "no variable stands in a verdict"
     [report] = [line.removeprefix("Report: ") for line in figures if line.startswith("Report: ")]

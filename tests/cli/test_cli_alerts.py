@@ -65,10 +65,10 @@ def test_doctor_says_whether_a_webhook_is_set_and_tries_it_if_asked(
 ) -> None:
     ok, finding = webhook_row(run)
     assert ok == "yes"
-    assert finding.startswith("not set: nobody is told")
+    assert finding.startswith("not set: nobody is notified")
     with WebhookServer() as server:
         monkeypatch.setenv("RAGEVAL_ALERT_WEBHOOK_URL", server.url)
-        assert webhook_row(run, "--test-webhook") == ("yes", "at 127.0.0.1; it took a test message")
+        assert webhook_row(run, "--test-webhook") == ("yes", "at 127.0.0.1; it accepted a test message")
         assert server.texts == ["rageval doctor: a test message; this webhook works"]
         server.status = 404
         ok, finding = webhook_row(run, "--test-webhook")

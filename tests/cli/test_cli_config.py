@@ -62,7 +62,7 @@ def test_a_client_is_known_to_the_file_the_store_or_the_history(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(project, ASSISTANT.format(url="https://rag.example.com"))
-    refused(run("config", "show", "--client", "amce"), "'acme' is meant?", "rageval clients list")
+    refused(run("config", "show", "--client", "amce"), "did you mean 'acme'?", "rageval clients list")
     stock(project.settings, "loaded", *HARBOURS)
     ensure_client(project.database(), "evaluated")
     for known in ("acme", "loaded", "evaluated"):
@@ -70,7 +70,7 @@ def test_a_client_is_known_to_the_file_the_store_or_the_history(
     monkeypatch.setenv("RAGEVAL_DATABASE_URL", "postgresql+psycopg://me:topsecret@127.0.0.1:1/history")
     shown = run("config", "show", "--client", "amce")
     assert shown.code == 0
-    assert "cannot be told" in shown.err
+    assert "cannot tell whether there is a client" in shown.err
     assert "topsecret" not in shown.out + shown.err
 
 
@@ -147,7 +147,7 @@ def test_doctor_names_wrong_tables_and_variables(project: Project, run: Run, mon
     found = findings(run)
     assert "EVALUATION_DEFAULT_SAMPLE_SIZE" in found["settings: warning"]
     assert "from 1 to 1000" in found["client beta: no"]
-    assert "system is meant" in found["client gamma: no"]
+    assert "did you mean system" in found["client gamma: no"]
     assert "no documents in the store" in found["client delta: warning"]
     assert not any(check.startswith("client acme") for check in found)
     assert found["clients' tables: no"] == "2 of 4 tables can be used"
@@ -169,9 +169,9 @@ def test_doctor_reaches_for_systems_and_tells_them_nothing(
     assert "rageval doctor --ask asks it one question" in said
     port = free_port()
     configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}"))
-    assert f"127.0.0.1:{port} takes no connection" in findings(run)["system assistant: no"]
+    assert f"127.0.0.1:{port} accepts no connections" in findings(run)["system assistant: no"]
     configure(project, ASSISTANT.format(url=f"http://127.0.0.1:{port}").replace('system = "assistant"', ""))
-    assert "takes no connection" in findings(run)["system assistant: warning"]
+    assert "accepts no connections" in findings(run)["system assistant: warning"]
 
 
 def test_doctor_names_what_travels_unencrypted(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_doctor_names_what_travels_unencrypted(project: Project, run: Run, monke
     found = findings(run)
     assert "without encryption" in found["system assistant: no"]
     assert "models.invalid" in found["answer model: no"]
-    said = "the API key and all texts travel unencrypted to models.invalid: take https"
+    said = "the API key and all texts travel unencrypted to models.invalid: use https"
     assert found["answer model: warning"] == said
     assert "topsecret" not in json.dumps(found)
 
@@ -235,7 +235,7 @@ def test_doctor_reads_the_prompts(project: Project, run: Run, tmp_path: Path, mo
     (folder / "judge_faithfullness.txt").write_text("[system]", encoding="utf-8")
     load_prompt.cache_clear()
     refused = findings(run)["prompts: no"]
-    assert "judge_faithfullness.txt is called as no prompt is; judge_faithfulness.txt is meant?" in refused
+    assert "judge_faithfullness.txt is called as no prompt is; did you mean judge_faithfulness.txt?" in refused
 
 
 def test_status_says_what_its_columns_are_and_shows_leaks_first(

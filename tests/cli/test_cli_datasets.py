@@ -214,7 +214,7 @@ def test_export_writes_the_whole_file_and_nothing_over_another(stocked: Project,
     refused(run("datasets", "export", 1, "--format", "beir", "--out", folder), "tab or line break")
     refused(run("datasets", "export", 1, "--format", "judged", "--out", folder), "'judged' is only read")
     refused(run("datasets", "export", 9, "--out", folder), "there is no dataset 9")
-    refused(run("datasets", "export", 1, "--out", folder / "a" / "b.jsonl"), "is no folder")
+    refused(run("datasets", "export", 1, "--out", folder / "a" / "b.jsonl"), "is not a folder")
     assert not folder.exists()
     assert [file.name for file in stocked.folder.iterdir() if file.name.startswith(".rageval-")] == []
 
@@ -335,4 +335,4 @@ def test_why_there_are_few_questions_is_told_in_words(project: Project, run: Run
     finish(db, open_run(db, dataset, "n1"), {MRR: 1.0})
     page = client_page(client_contents(db, project.settings, "acme"))
     assert "the others most often define nothing that can be asked about without a model" in page
-    assert "No question that was written was kept out" in page
+    assert "No written question was kept out" in page

@@ -92,7 +92,7 @@ def test_what_is_stopped_is_told_with_what_to_do(fresh: Project, run: Run, monke
         assert ok == "no"
         assert f"at 127.0.0.1:{port} cannot be used (" in finding
         assert "Connection refused" in finding
-        assert f"see that it runs, and {variable}" in finding
+        assert f"check that it runs, and {variable}" in finding
     assert "workers" not in said, "without a broker nobody can tell"
     assert "s3cret" not in str(said)
     written = (fresh.settings.dagster_home / "dagster.yaml").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def test_a_dagster_yaml_of_before_is_told(project: Project, run: Run, monkeypatc
     project.given(monkeypatch, RAGEVAL_LAUNCHER="celery", RAGEVAL_BROKER_URL=f"amqp://127.0.0.1:{free_port()}")
     said = found(run)
     assert said["launcher"][0] == "no"
-    assert "does not have what RAGEVAL_LAUNCHER says: delete it, and it is written anew" in said["launcher"][1]
+    assert "does not match RAGEVAL_LAUNCHER: delete it, and it is written again" in said["launcher"][1]
     assert said["broker"][0] == "no", "what else is wrong is told at once"
 
 
@@ -178,7 +178,7 @@ def test_a_part_of_dagster_yaml_that_is_empty_is_as_if_it_were_left_out(
     )
     ok, finding = found(run)["launcher"]
     assert ok == "no"
-    assert "does not have what RAGEVAL_LAUNCHER and RAGEVAL_DAGSTER_DATABASE_URL says" in finding
+    assert "does not match RAGEVAL_LAUNCHER and RAGEVAL_DAGSTER_DATABASE_URL" in finding
 
 
 def test_a_package_that_is_missing_is_named(fresh: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,8 +82,8 @@ def test_a_table_of_nobody_is_said_where_it_may_be_meant(asked: Project, run: Ru
         [line for line in run("evaluate", *chosen, "--dry-run").err.splitlines() if "has a table" in line]
         for chosen in (["--client", "acme"], ["--client", "zebra"], ["--all"])
     ]
-    near = "rageval.toml has a table for acne, whom the document store does not know; acme is meant?"
-    other = "rageval.toml has a table for other, whom the document store does not know"
+    near = "rageval.toml has a table for acne, which the document store does not know; did you mean acme?"
+    other = "rageval.toml has a table for other, which the document store does not know"
     assert said == [[near], [], [near, other]]
 
 

@@ -69,7 +69,7 @@ def test_it_asks(known: Project, run: Run, terminal: int, typed: str, code: int,
 
 def test_a_client_of_whom_nothing_is_stored(known: Project, run: Run) -> None:
     before = rows_of(known.database(), "acme")
-    refused(run("forget", "--client", "nobody", "--yes"), "nothing is stored of a client 'nobody'", "exclude")
+    refused(run("forget", "--client", "nobody", "--yes"), "nothing is stored about a client 'nobody'", "exclude")
     assert tombstone(known.database(), "nobody") is None
     assert rows_of(known.database(), "acme") == before
 

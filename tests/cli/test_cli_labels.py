@@ -104,7 +104,7 @@ def test_answers_that_were_deleted_take_no_label_and_leave_the_queue(
     write_table(tmp_path / "before.csv", COLUMNS, rows)
     ended = run("labels", "import", tmp_path / "before.csv", "--client", "acme", "--person", "ann")
     assert (ended.code, ended.out) == (4, "0 labels stored, 0 rows without one\n")
-    assert "field result_id: is an answer that was deleted: it takes no label" in ended.err
+    assert "field result_id: is an answer that was deleted: it can no longer be labelled" in ended.err
 
 
 def test_a_judge_without_labels_is_not_calibrated(evaluated: Project, run: Run) -> None:
@@ -121,7 +121,7 @@ def test_a_judge_without_labels_is_not_calibrated(evaluated: Project, run: Run) 
     [
         (["--client", "nobody"], ["nobody"]),
         (["--client", "acme", "--run", "7"], ["7"]),
-        (["--client", "acme", "--metric", "judge.overall"], ["run 1 has no score of judge.overall", "--metric"]),
+        (["--client", "acme", "--metric", "judge.overall"], ["run 1 has no score for judge.overall", "--metric"]),
     ],
 )
 def test_what_is_not_there_is_named(evaluated: Project, run: Run, arguments: list[str], words: list[str]) -> None:
@@ -138,7 +138,9 @@ def test_a_new_judge_is_measured_on_all_labels_before_it_replaces_the_old_one(
     old = [(name, "judge.faithfulness", "old", Outcome.scored(1.0)) for name in results.values()]
     save_scores(db, evaluation.id, old)
     finish(db, evaluation, {"judge.faithfulness": 1.0})
-    refused(run("labels", "judges", "--client", "acme", "--metric", "judge.faithfulness"), "nobody labelled an answer")
+    refused(
+        run("labels", "judges", "--client", "acme", "--metric", "judge.faithfulness"), "nobody has labelled an answer"
+    )
     labels = [Label(name, "judge.faithfulness", "ann", float(each)) for name, each in list(good.items())[:40]]
     save_labels(db, "acme", labels)
     refused(run("labels", "judges", "--client", "acme", "--score"), "no model judges judge.faithfulness")

@@ -89,7 +89,7 @@ def test_a_metric_is_shown_at_any_cutoff(own: Project, run: Run, asked: str, fou
 
 
 def test_an_unknown_metric_is_told_the_nearest(project: Project, run: Run) -> None:
-    refused(run("metrics", "show", "retrieval.mmr"), "no metric 'retrieval.mmr'", "retrieval.mrr is meant?")
+    refused(run("metrics", "show", "retrieval.mmr"), "no metric 'retrieval.mmr'", "did you mean retrieval.mrr?")
 
 
 def test_a_metric_that_cannot_be_loaded_is_refused(own: Project, run: Run) -> None:
@@ -160,7 +160,7 @@ def test_graded_labels_have_rank_correlations(project: Project, run: Run) -> Non
     [
         ((), ["--positive", "'good' (12)", "'bad' (12)"]),
         (("--positive", "right"), ["'right' is none of the labels", "'good' (12)"]),
-        (("--positive", "good", "--metrics", "lexical.token_f2"), ["lexical.token_f1 is meant"]),
+        (("--positive", "good", "--metrics", "lexical.token_f2"), ["did you mean lexical.token_f1"]),
         (("--positive", "good", "--format", "xml"), ["'xml'", "judged"]),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_known_client_s_store_need_not_answer(project: Project, run: Run, monk
 
 
 def test_an_unknown_client_is_refused(loaded: Project, run: Run) -> None:
-    refused(run("notify", "--client", "acne"), "has no client 'acne' among its 1 ('acme' is meant?)")
+    refused(run("notify", "--client", "acne"), "has no client 'acne' among its 1 (did you mean 'acme'?)")
 
 
 def test_a_forgotten_client_is_left_alone(loaded: Project, run: Run) -> None:

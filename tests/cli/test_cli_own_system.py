@@ -124,7 +124,7 @@ def test_a_system_that_fails_is_told_with_reasons(loaded: Project, run: Run, mon
     assert "declares no version" not in refused_all.out
     page = report_path(loaded.settings.report_dir, "acme").read_text(encoding="utf-8")
     assert "1 question: wrong_shape" in page
-    assert "The system failed on 8 of 8 questions: nothing of it could be measured." in refused_all.out.splitlines()
+    assert "The system failed on 8 of 8 questions: nothing could be measured." in refused_all.out.splitlines()
     assert "what is right" not in refused_all.out
     assert failed_one.code == 4
     for ended in (refused_all, failed_one):

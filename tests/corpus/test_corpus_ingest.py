@@ -265,7 +265,7 @@ class TestRefusing:
         report = ingest(path, "acme", store, embedder)
         assert report.refused == [
             Refusal("rows.jsonl", "row 2: field 'text' takes a text"),
-            Refusal("rows.jsonl", "document id 'a' was there before; the first is kept"),
+            Refusal("rows.jsonl", "document id 'a' occurred before; the first is kept"),
         ]
         assert documents(store) == {"a", "c"}
 
@@ -301,7 +301,7 @@ class TestRefusing:
         (docs / "guide").rename(docs.parent / "guide")
         (docs / "guide").symlink_to(docs.parent / "guide")
         report = ingest(docs, "acme", store, embedder)
-        out = "is a link that leads out of the folder: copy here what shall be loaded"
+        out = "is a link that leads out of the folder: to load its target, copy that here"
         assert report.refused == [
             Refusal("guide", out),
             Refusal("out.md", out),

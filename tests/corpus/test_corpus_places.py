@@ -120,7 +120,7 @@ class TestClientField:
         # A truth value, a list, no field, an empty one: nobody's. Names that nobody can have are named instead.
         assert shared.without_client() == 4
         assert shared.left_out() == [
-            ("7.5", "a number with a fraction is no name"),
+            ("7.5", "a number with a fraction is not a name"),
             ("bad\nname", "the client name 'bad\\nname' has a space at an end or a control character; rename it"),
         ]
 

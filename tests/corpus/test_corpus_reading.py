@@ -40,7 +40,7 @@ def rest(reason: str) -> str:
 
 
 def test_a_reader_that_dies_costs_the_rest_of_its_file(files: list[Path]) -> None:
-    died = rest("its reader ended with -9, perhaps for want of memory")
+    died = rest("its reader ended with -9, perhaps for lack of memory")
     kill_the_newest = ["pkill", "-KILL", "-n", "-P", str(os.getpid()), "-f", "corpus.reading"]
     assert read(files, lambda: subprocess.run(kill_the_newest, check=True)) == {
         "a.md": ["A good file."],

@@ -253,7 +253,7 @@ def test_clients_in_one_collection_of_a_server_are_read_a_part_at_a_time(
     fill(open_store(settings), "all", TEXTS)
     shared = settings.model_copy(update={"client_field": "document_id"})
     for read in (2, 4):
-        with pytest.raises(StoreError, match=f"still being read \\({read} of 5 in 'all'\\); the next look goes on"):
+        with pytest.raises(StoreError, match=f"still being read \\({read} of 5 in 'all'\\); the next look continues"):
             open_store(shared, patience_s=0).clients()
     assert open_store(shared, patience_s=0).clients() == ["d0", "d1", "d2"]
     probes = open_store(shared, patience_s=0).probes()

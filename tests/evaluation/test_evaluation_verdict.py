@@ -123,7 +123,7 @@ def test_good_values_are_checked_wherever_an_evaluation_is_asked_for(tmp_path, m
     check_metrics(settings(f'{named}thresholds = {{ "{OWN}" = 0.5, "retrieval.precision_at_5" = 0.1 }}'), 5)
     for wrong, word in (
         (f'thresholds = {{ "{OWN}" = 0.5 }}', OWN),
-        ('thresholds = { "retrieval.mmr" = 0.5 }', "retrieval.mrr is meant"),
+        ('thresholds = { "retrieval.mmr" = 0.5 }', "did you mean retrieval.mrr?"),
         ('thresholds = { "retrieval.precision_at_5" = 0.5 }', "at k = 3"),
         ('metrics = ["lexcial.*"]', "lexcial"),
     ):

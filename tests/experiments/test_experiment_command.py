@@ -77,7 +77,7 @@ def test_chunkings_are_searched_in_copies_from_a_definition_to_a_decision(
 def test_minutes_that_are_over_end_it_with_what_is_known(varied: Project, run: Run) -> None:
     done = run("experiment", "run", own(varied, "right", "vague", more="budget = { minutes = 0.0001 }"))
     assert done.code == 4
-    assert "It ended early: its 0.0001 minutes are over." in done.out
+    assert "It ended early: its 0.0001 minutes are up." in done.out
 
 
 def test_two_commands_do_not_run_one_experiment_at_once(varied: Project, run: Run) -> None:
@@ -133,10 +133,10 @@ def test_forgetting_a_client_takes_its_experiments_files_partitions_and_runs(var
     ("change", "words"),
     [
         (('client = "acme"', 'client = "acne"'), ["acne", "acme"]),
-        (('style = ["right"]', 'stile = ["right"]'), ["system 'mine' has no such parameter (style is meant?)"]),
+        (('style = ["right"]', 'stile = ["right"]'), ["system 'mine' has no such parameter (did you mean style?)"]),
         (("words = [1, 4]", "words = 4"), ["words: takes a list of values, such as [3, 5], not 4"]),
         (("words = [1, 4]", "words = [1, 1]"), ["words: names a value twice"]),
-        (("words = [1, 4]", "words = [1, nan]"), ["words: nan is no number that can be compared"]),
+        (("words = [1, 4]", "words = [1, nan]"), ["words: nan is not a number that can be compared"]),
         (("words = [1, 4]", "number_of_chunks = [1, -4]"), ["number_of_chunks: takes a whole number", "not -4"]),
         (("words = [1, 4]", 'number_of_chunks = ["all"]'), ["number_of_chunks: takes a whole number", "not 'all'"]),
         (('system = "mine"', 'system = "mine"\nseed = 2147483648'), ["seed", "less than 2147483648"]),
@@ -151,19 +151,22 @@ def test_forgetting_a_client_takes_its_experiments_files_partitions_and_runs(var
             ),
             ["prompt", "no file or folder", "nowhere"],
         ),
-        (("words = [1, 4]", "words = [1]"), ["one configuration only"]),
-        (('system = "mine"', 'system = "main"'), ["no system 'main' (mine is meant?)"]),
+        (("words = [1, 4]", "words = [1]"), ["only one configuration"]),
+        (('system = "mine"', 'system = "main"'), ["no system 'main' (did you mean mine?)"]),
         (('system = "mine"', 'system = "bm25"'), ["'bm25' is built in", 'retriever = ["bm25"]']),
         (('system = "mine"\n', ""), ["the built-in system has no such parameter", 'system = "NAME"']),
         (('system = "mine"', 'system = "mine"\ndatasets = ["humans"]'), ["no dataset 'humans'", "human"]),
-        (("overlap.answer_correctness", "overlap.correctness"), ["objective", "overlap.answer_correctness is meant?"]),
+        (
+            ("overlap.answer_correctness", "overlap.correctness"),
+            ["objective", "did you mean overlap.answer_correctness?"],
+        ),
         (("overlap.answer_correctness", "claims.faithfulness"), ["objective", "RAGEVAL_JUDGE_MODEL"]),
-        (('system = "mine"', 'system = "mine"\nbudgets = 3'), ["'budgets' (budget is meant?)"]),
-        (('system = "mine"', 'system = "mine"\nbudget = { answer = 3 }'), ["'answer' (answers is meant?)"]),
+        (('system = "mine"', 'system = "mine"\nbudgets = 3'), ["'budgets' (did you mean budget?)"]),
+        (('system = "mine"', 'system = "mine"\nbudget = { answer = 3 }'), ["'answer' (did you mean answers?)"]),
         (('system = "mine"', 'system = "mine"\nbudget = { answers = 0 }'), ["budget.answers", "greater than"]),
         (('system = "mine"', 'system = "mine"\nrequire = { "mrr" = 0.1 }'), ["require", "'mrr'"]),
-        (("[parameters]", "[parameter]"), ["no table [parameter] (parameters is meant?)"]),
-        (("[experiment]", "[experiment"), ["experiment.toml is no TOML"]),
+        (("[parameters]", "[parameter]"), ["no table [parameter] (did you mean parameters?)"]),
+        (("[experiment]", "[experiment"), ["experiment.toml is not valid TOML"]),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_one_clear_error(

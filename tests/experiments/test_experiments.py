@@ -153,7 +153,7 @@ def test_documents_that_change_on_the_way_end_it(varied: Project) -> None:
     experiment = list_experiments(varied.database())[0]
     ingest(project.write(CLIENT, changed), CLIENT, open_store(settings), WithoutVectors(), chunk_size=300, overlap=40)
     ended = ended_of(varied.database(), settings, experiment.number)
-    assert ended == "the client's documents changed since it began; run it again to begin anew"
+    assert ended == "the client's documents changed since it began; run it again to start from scratch"
     assert driven(varied, file)["experiment"] == 2
 
 
@@ -331,7 +331,7 @@ def test_the_report_is_served_from_the_beginning_to_those_who_are_logged_in(vari
             answer = served.browser().get(path)
             assert (answer.status_code, answer.headers["location"]) == (303, f"../login?next={path.rpartition('/')[2]}")
         assert '<a href="experiment-1.html">1: acme, running, ' in client.get("/reports/experiments.html").text
-        assert "It goes on" in client.get("/reports/experiment-1.html").text
+        assert "Still running" in client.get("/reports/experiment-1.html").text
         driven(varied, file)
         page = client.get("/reports/experiment-1.html").text
         file = varied.settings.home / "experiments" / CLIENT / "1" / "report.html"

@@ -123,7 +123,7 @@ def test_the_partition_of_another_client_s_experiment_is_refused(varied: Project
         instance.add_dynamic_partitions("rageval_experiments", [key])
         tags = {"dagster/partition": key}
         failed = execute(instance, defs.resolve_job_def(EXPERIMENT_COPIES_JOB), {}, tags, lambda _: None)
-    assert f"'{key}' is the partition of no experiment" in str(failed.message)
+    assert f"no experiment has the partition '{key}'" in str(failed.message)
 
 
 def test_one_that_cannot_go_on_does_not_keep_the_others_from_it(varied: Project) -> None:

@@ -91,7 +91,7 @@ def test_a_wrong_definition_fails_its_run_with_one_clear_error(varied: Project) 
         job = defs.resolve_job_def("rageval_experiment_open")
         failed = execute(instance, job, {}, {}, lambda _: None)  # its file has the name that is looked for
     assert failed.message is not None
-    assert "experiment.toml [parameters] stile: system 'mine' has no such parameter (style is meant?)" in (
+    assert "experiment.toml [parameters] stile: system 'mine' has no such parameter (did you mean style?)" in (
         failed.message
     )
     assert json.dumps(list_experiments(varied.database())) == "[]"

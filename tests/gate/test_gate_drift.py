@@ -230,7 +230,7 @@ def test_a_judge_that_changed_has_moved_only_answers_that_are_new(db: Database) 
     # Five new answers could hide a fall of .006 in all, which is tolerated.
     kinder = night(db, dataset, "n2", BEFORE, moved=0.1, new=5)
     assert kinder.judgement.verdict == "passed"
-    assert "which touches 5 of 80 answers" in (kinder.gated[0].remark or "")
+    assert "which affects 5 of 80 answers" in (kinder.gated[0].remark or "")
     assert [each.what for each in kinder.judgement.changes] == ["judge_drift"]
     fallen = [max(score - 0.7, 0.0) if number < 25 else score for number, score in enumerate(BEFORE)]
     assert night(db, dataset, "n3", fallen, moved=-0.1, new=25).judgement.verdict == "regressed"

@@ -306,7 +306,7 @@ def test_where_a_fifth_of_the_questions_lost_their_evidence_the_gate_does_not_pa
         assert judged.judgement.changes[0].detail == lost
         verdict = verdict_of(db, judged, 0.1)
         assert in_short(verdict, {}).endswith(f": {lost}.")
-        assert what_settles(verdict).startswith(f"if that was meant: rageval runs accept {judged.evaluation.id}; ")
+        assert what_settles(verdict).startswith(f"if that was intended: rageval runs accept {judged.evaluation.id}; ")
         assert not finding_of([judged], MRR, None).passed
         assert open_kinds() == ["lost_evidence"]
         page = client_page(client_contents(db, settings, "acme"))

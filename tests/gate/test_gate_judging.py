@@ -71,7 +71,7 @@ def test_of_a_system_that_answered_nothing_no_change_is_known(db: Database) -> N
         accept(db, failed.evaluation, None)
     [judged] = held(db, failed)
     assert judged.judgement.changes == ()
-    assert said_of(db, judged) == "the system failed on 60 of 60 questions: nothing of it could be measured"
+    assert said_of(db, judged) == "the system failed on 60 of 60 questions: nothing could be measured"
 
 
 def test_the_smallest_drop_is_told_before_there_is_a_second_run(db: Database) -> None:
@@ -113,7 +113,7 @@ def test_a_fall_is_held_against_the_baseline_until_it_is_over_or_accepted(db: Da
     ("declared", "said"),
     [
         ({"n2": "2.0", "n3": "3.0"}, "version 2.0 -> 3.0"),
-        ({"n2": "a" * 64, "n3": "b" * 64}, "other recorded answers"),
+        ({"n2": "a" * 64, "n3": "b" * 64}, "different recorded answers"),
         ({"n2": None, "n3": "3.0"}, "version not declared -> 3.0"),
         ({"n2": "2.0", "n3": "2.0"}, "its settings"),
     ],
@@ -126,9 +126,7 @@ def test_what_changed_is_told_since_the_last_good_run_with_the_versions(
     [good] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS), declared=declared["n2"], system_version="system-2"))
     report = evaluated(db, dataset, "n3", ranks(ITEMS, 15), declared=declared["n3"], system_version="system-3")
     [fallen] = held(db, report)
-    since = (
-        f"; since run {good.evaluation.id}, the last that was good, the system changed ({said}; 15 questions got worse"
-    )
+    since = f"; since run {good.evaluation.id}, the last good one, the system changed ({said}; 15 questions got worse"
     assert since in said_of(db, fallen)
 
 
@@ -261,7 +259,7 @@ def test_what_people_are_told_of_a_metric(db: Database) -> None:
     assert finding.said[0].startswith("regressed: human/dense: MRR 1.00 to .67 (−.33, 95 %: ")
     assert "60 shared questions" in finding.said[0]
     silent = finding_of(fallen, "claims.faithfulness", "model")
-    assert (silent.passed, silent.said) == (False, ["not measured: the newest evaluation has no score of it"])
+    assert (silent.passed, silent.said) == (False, ["not measured: the newest evaluation has no score for it"])
 
 
 def renewed(db: Database, night: int, kept: int, size: int, failing: int, corpus: str = "corpus-1") -> Judged:
@@ -332,7 +330,7 @@ def test_a_person_looks_once_and_the_nights_share_their_alarms(db: Database, tri
     [judged] = held(db, report)
     assert judged.judgement.verdict == verdict
     if verdict == "unclear":
-        assert "strongly suspected: as a single look it would be a regression" in said_of(db, judged)
+        assert "strongly suspected: as a single comparison it would be a regression" in said_of(db, judged)
         assert "since run 1 the index changed (re-embedded" in said_of(db, judged)
     # Who compares the two runs by hand reads the same.
     rows = compare_runs(db, load_settings({}), 1, judged.evaluation.id).rows
@@ -362,7 +360,7 @@ def test_a_fall_within_the_tolerance_passes_and_is_told_as_what_it_is(db: Databa
     lower: dict[str, float | None] = {item.item_id: 0.5 if n < 7 else 1.0 for n, item in enumerate(MANY)}
     [fallen] = held(db, evaluated(db, dataset, "n2", lower, items=MANY))
     assert fallen.judgement.verdict == "passed"
-    assert "retrieval.mrr: the fall is within the tolerance (-0.0" in said_of(db, fallen)
+    assert "retrieval.mrr: the drop is within the tolerance (-0.0" in said_of(db, fallen)
 
 
 def test_a_fall_that_is_sure_but_not_surely_beyond_the_tolerance_says_so(db: Database) -> None:
@@ -370,7 +368,7 @@ def test_a_fall_that_is_sure_but_not_surely_beyond_the_tolerance_says_so(db: Dat
     held(db, evaluated(db, dataset, "n1", ranks(MANY), items=MANY))
     [fallen] = held(db, evaluated(db, dataset, "n2", ranks(MANY, wrong=12), items=MANY))
     [row] = fallen.gated
-    assert (row.decision, row.remark) == ("unclear", "the fall is not surely beyond the tolerance")
+    assert (row.decision, row.remark) == ("unclear", "the drop may be within the tolerance")
     assert row.ci_high is not None
     assert row.ci_high < 0.0
 
@@ -484,7 +482,9 @@ def test_recorded_answers_are_never_asked_again_and_that_is_said(db: Database) -
     [judged] = held(db, report, ask_again=ask_again, recorded=["dense"])
     assert asked == []
     assert len(judged.judgement.newly_failing) == 3
-    assert "3 questions newly failing, by recorded answers: nobody can be asked again" in newly_failing(judged)[0]
+    assert (
+        "3 questions newly failing, in recorded answers: the system cannot be asked again" in newly_failing(judged)[0]
+    )
     assert judged_before(db, judged.evaluation) == judged
 
 
@@ -513,7 +513,7 @@ def test_the_last_scores_of_questions_that_left_are_told_beside_the_fall(db: Dat
     renewed(db, 1, 0, 50, failing=0)
     renewed(db, 2, 0, 50, failing=4)
     fallen = renewed(db, 3, 10, 50, failing=30)
-    assert "10 questions that left had moved by -0.400 since first asked" in said_of(db, fallen)
+    assert "10 questions no longer asked had moved by -0.400 since first asked" in said_of(db, fallen)
 
 
 def test_a_question_that_was_asked_and_not_scored_has_not_left(db: Database) -> None:

@@ -189,8 +189,8 @@ def test_labels_go_out_and_come_back_in_a_file(db: Database, tmp_path: Path, nam
         assert (found.saved, found.blank) == (15, 1)
         assert [(each.field, each.reason) for each in found.refused] == [
             ("value", "takes a number from 0 to 1, or: cannot say"),
-            ("result_id", "is no answer of this client"),
-            ("metric", "is none that this client's answers were scored by"),
+            ("result_id", "is not an answer of this client"),
+            ("metric", "is not one that this client's answers were scored by"),
             ("person", "has a control character"),
         ]
     after = labelled_answers(db, answers.evaluation)
@@ -219,5 +219,5 @@ def test_two_people_who_labelled_the_same_answers_are_held_against_each_other(db
 
 def test_a_metric_that_cannot_be_labelled_is_named(db: Database) -> None:
     evaluation = answered(db, make_dataset(db, "acme", ITEMS), "n1", [1.0] * 200)
-    with pytest.raises(RagevalError, match=rf"run {evaluation.id} has no score of judge\.overall: name a metric"):
+    with pytest.raises(RagevalError, match=rf"run {evaluation.id} has no score for judge\.overall: name a metric"):
         labelled_answers(db, evaluation, "judge.overall")

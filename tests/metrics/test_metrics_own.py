@@ -101,10 +101,10 @@ def test_the_cutoff_is_named_or_left_as_k(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("retrieval.mmr", "retrieval.mrr is meant"),
-        ("retrieval.precision_at_3", "retrieval.precision_at_k is meant"),
+        ("retrieval.mmr", "did you mean retrieval.mrr"),
+        ("retrieval.precision_at_3", "did you mean retrieval.precision_at_k"),
         ("zzz.*", "rageval metrics list"),
-        ("Lexical.token_f1", "lexical.token_f1 is meant"),
+        ("Lexical.token_f1", "did you mean lexical.token_f1"),
     ],
 )
 def test_a_pattern_that_chooses_nothing_is_refused(tmp_path: Path, pattern: str, said: str) -> None:

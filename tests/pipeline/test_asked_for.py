@@ -199,7 +199,7 @@ def test_an_interrupted_command_says_how_to_go_on(
     ask(loaded, "Which engineer")
     refused = rageval("evaluate", "--resume", number)
     assert refused.code == 2
-    assert f"the questions of run {number} were renewed" in refused.err
+    assert f"the questions of run {number} have since been renewed" in refused.err
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_the_same_command_again_starts_anew(
     assert {each.id: each.status for each in list_evaluations(loaded.database())} == {1: "failed", 2: "complete"}
     refused = rageval("evaluate", "--resume", "1")
     assert refused.code == 2
-    assert "run 1 was given up" in refused.err
+    assert "run 1 was abandoned" in refused.err
 
 
 @pytest.mark.slow

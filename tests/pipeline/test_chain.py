@@ -84,7 +84,7 @@ def test_a_benchmark_that_fails_a_blocking_rule_is_refused(evaluated: Project) -
     with db.begin() as connection:
         connection.execute(sa.update(evaluation_datasets).values(valid=False))
     launched = evaluated.evaluate("acme", "command:two")
-    assert f"dataset {dataset.id} may not be evaluated" in (launched.message or "")
+    assert f"dataset {dataset.id} cannot be evaluated" in (launched.message or "")
     assert reports_of(db, "acme", "command:two") == []
 
 

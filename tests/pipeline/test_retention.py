@@ -53,7 +53,7 @@ def test_the_job_deletes_texts_and_the_next_evaluation_finds_the_same_scores(
     assert run("datasets", "show", before.evaluation.dataset_id).code == 0
     # Nobody scores an answer that is no longer there.
     changed = [replace(metric, version="changed") for metric in metrics_of(Settings(), before.evaluation.k)]
-    with pytest.raises(TextsDeletedError, match="evaluate the client anew"):
+    with pytest.raises(TextsDeletedError, match="evaluate the client again"):
         run_scoring(db, before.evaluation, changed, Tools(), 30)
     monkeypatch.delenv("RAGEVAL_RETENTION_DAYS_TEXT")
     after = two_clients.report(FORGOTTEN, "command:two")

@@ -77,8 +77,7 @@ def newest(asset: str) -> dg.AssetMaterialization:
 
 
 def run_page() -> str:
-    for view in ("fleet_overview", "metric_history", "evaluation_report"):
-        newest(view)
+    newest("evaluation_report")
     shown = newest("evaluation_runs").metadata
     assert list(shown)[:2] == ["client", "alarm"]
     return str(shown["alarm"].value)
@@ -104,7 +103,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     report, fleet = pages(assistant)
     assert report.startswith(said)
     assert "rageval runs show 2" in report.partition(" First run: ")[0]
-    assert fleet.startswith("1 of 1 client needs attention Returned passages of others acme ")
+    assert fleet.startswith("1 of 1 client needs attention Returned passages of other clients acme ")
     assert " It returned 1 passage of another client. " in fleet
     assert run_page().startswith(said)
     assert any(line.startswith(f"acme: {said}") and "rageval runs show 2" in line for line in end_of_run_page())
@@ -146,7 +145,7 @@ def test_a_system_that_is_down_stands_first_everywhere(
 def test_a_failed_run_is_told_on_every_page_by_the_command_that_launched_it(
     assistant: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluated_at = r"The last complete evaluation is of \d{4}-\d\d-\d\d \d\d:\d\d UTC: no number here is newer\."
+    evaluated_at = r"The last complete evaluation is from \d{4}-\d\d-\d\d \d\d:\d\d UTC: no number here is newer\."
     with ScriptedServer(fault_for=lambda _: Fault(status=401)) as server, monkeypatch.context() as judged:
         judged.setenv("RAGEVAL_JUDGE_MODEL", "judge")
         judged.setenv("OPENAI_BASE_URL", server.base_url)

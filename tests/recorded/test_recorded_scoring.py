@@ -80,7 +80,7 @@ def test_what_cannot_be_scored_is_one_clear_error(items: list[Any], words: str) 
 
 
 def test_an_unknown_metric_names_the_nearest() -> None:
-    with pytest.raises(SettingsError, match=r"lexical\.token_f1 is meant"):
+    with pytest.raises(SettingsError, match=r"did you mean lexical\.token_f1"):
         score([ROW], ["lexical.token_f2"])
     with pytest.raises(SettingsError, match="token_f1"):
         score([ROW], ["token_f1"])

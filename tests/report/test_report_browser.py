@@ -335,7 +335,7 @@ def test_no_word_is_broken_and_nothing_is_wider_than_the_page_also_where_all_is_
     save_summaries(several, 4, low)
     page = open_page(write_client_report(several, settings, "acme"), width=width)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    assert "Demand a citation" in page.locator("#advice-4").inner_text()
+    assert "Require a citation" in page.locator("#advice-4").inner_text()
     assert page.evaluate(BROKEN_WORDS) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert serious_violations(page) == []
@@ -389,7 +389,7 @@ def test_a_leak_and_a_failed_run_stand_before_the_verdict(
     ensure_client(sqlite_db, "new")
     fleet = open_page(write_fleet_report(sqlite_db, settings), width=width)
     said = [" ".join(each.split()) for each in fleet.locator(".troubles li").all_inner_texts()]
-    assert said == ["Returned passages of others acme", "Last run failed acme"]
+    assert said == ["Returned passages of other clients acme", "Last run failed acme"]
     assert fleet.evaluate(BROKEN_WORDS) == []
     assert serious_violations(fleet) == []
     for each in ("leak", "failed run"):
@@ -439,5 +439,5 @@ def test_of_very_many_clients_the_worst_are_shown_first_and_all_can_be_found(
     page.fill("#find", "client-58")
     assert rows.count() == 1
     page.fill("#find", "")
-    page.click("text=Returned passages of others")
+    page.click("text=Returned passages of other clients")
     page.wait_for_function("document.querySelectorAll('tbody tr:not([hidden])').length === 1")

@@ -87,7 +87,7 @@ def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None
         "terms.md": "passages: 1 new, 2 in all",
     }
     assert [(each.item.question, each.why) for each in found.gone] == [
-        ("terms.md 0?", "it made room, or was taken out"),
+        ("terms.md 0?", "it made room for others, or was removed"),
     ]
     page = client_page(contents)
     assert "3 documents that changed" in page
@@ -120,7 +120,7 @@ def test_lost_evidence_tells_what_became_of_the_documents_and_names_some(
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
     told = f"{said}; 20 of 60 questions lost their evidence"
     assert f"{told}. Such as: {names}</li>" in page
-    assert f"If that was meant: rageval runs accept {judged.evaluation.id}; if not, bring" in page
+    assert f"If that was intended: rageval runs accept {judged.evaluation.id}; if not, restore" in page
     redacted = client_page(client_contents(sqlite_db, SETTINGS, "acme", redact=True), redacted=True)
     assert f"{told}</li>" in redacted
 
@@ -243,15 +243,15 @@ def test_what_did_not_move_is_as_in_the_baseline(sqlite_db: Database) -> None:
     [
         (
             {"median_difficulty": 3, "difficulty_measured": 9, "difficulty_depth": 50},
-            "for half of the questions the store returns their own passage among the first 3",
+            "for half of the questions, the store returns their own passage among the first 3",
         ),
         (
             {"median_difficulty": 1, "difficulty_measured": 9, "difficulty_depth": 50},
-            "for half of the questions the store returns their own passage first",
+            "for half of the questions, the store returns their own passage first",
         ),
         (
             {"median_difficulty": None, "difficulty_measured": 9, "difficulty_depth": 50},
-            "for less than half of the questions does the store return their own passage among the first 50",
+            "for less than half of the questions, the store returns their own passage among the first 50",
         ),
         ({"median_difficulty": None, "difficulty_measured": 0, "difficulty_depth": 50}, None),
         ({}, None),
@@ -314,4 +314,4 @@ def test_of_recorded_answers_nobody_says_that_they_were_asked_again(sqlite_db: D
     for night, wrong in (("n1", 0), ("n2", 20)):
         held(sqlite_db, evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items), recorded=["dense"])
     page = client_page(client_contents(sqlite_db, SETTINGS, "acme"))
-    assert "20 questions newly failing, by recorded answers: nobody can be asked again" in page
+    assert "20 questions newly failing, in recorded answers: the system cannot be asked again" in page

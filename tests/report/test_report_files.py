@@ -224,7 +224,7 @@ EVERYTHING = {
             EVERYTHING,
             [
                 "4 of 5 clients need attention",
-                "Returned passages of others 2 both, leaking",
+                "Returned passages of other clients 2 both, leaking",
                 "Got worse 2 both, fell",
                 "System failed 2 fell, down",
             ],
@@ -270,9 +270,9 @@ def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Datab
     assert list(found) == ["zebra", "lumen", "ailing", "old", "well"]
     assert "The index changed (re-embedded 100 chunks)." in found["zebra"]
     assert "The last run failed while retrieving passages: its process died." in found["lumen"]
-    assert "no duplicates (2), quote in document (1); it is not evaluated until that is mended." in found["ailing"]
+    assert "no duplicates (2), quote in document (1); it is not evaluated until that is fixed." in found["ailing"]
     assert re.search(
-        r"No complete evaluation since [0-9-]+ [0-9:]+ UTC; one is wanted every 36 h\.", found["old"], re.I
+        r"No complete evaluation since [0-9-]+ [0-9:]+ UTC; one is expected every 36 h\.", found["old"], re.I
     )
     assert "since" not in found["well"]
     note_run(sqlite_db, "lumen", EndedRun("run-2", False), now)
@@ -314,7 +314,7 @@ def test_a_row_of_the_page_of_all_says_all_that_its_headline_says(sqlite_db: Dat
     path = write_fleet_report(sqlite_db, settings)
     assert begins(path) == [
         "4 of 4 clients need attention",
-        "Returned passages of others both",
+        "Returned passages of other clients both",
         "Got worse both",
         "System failed 2 down, unseen",
         "Could not be scored judge",

@@ -246,7 +246,7 @@ def test_a_queue_ends_though_some_of_its_answers_were_deleted(served: Served, db
     delete_texts(db, "acme", utc_now())  # what was labelled stays
     page = client.get(f"/label?client=acme&metric={METRIC}").text
     assert "2 of 2: done" in page
-    assert "4 answers more were drawn, and deleted since." in page
+    assert "4 answers more were drawn, but have been deleted." in page
     assert "2 of 2, 4 deleted" in client.get("/label?client=acme").text
     delete_texts(db, "acme", utc_now(), keep_baselines=False)
     bob = named(served, "bob")

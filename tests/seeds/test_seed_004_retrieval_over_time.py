@@ -128,7 +128,7 @@ def test_good_values(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         ("retrieval.precision_at_5", "BM25"),
         ("retrieval.recall_at_5", "raise k"),
         ("retrieval.mrr", "reranker"),
-        ("claims.faithfulness", "demand citations"),
+        ("claims.faithfulness", "require citations"),
         ("citation.accuracy", "keep their ids"),
         ("citation.coverage", "RAG__CITATION_REQUIRED"),
         ("judge.answer_relevance", "rewritten"),

@@ -119,7 +119,7 @@ def test_one_clients_mistake_stops_no_other(load: Load) -> None:
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
-        ("[defaults]\nsytem = 'x'", "rageval.toml [defaults]: there is no 'sytem'; system is meant?"),
+        ("[defaults]\nsytem = 'x'", "rageval.toml [defaults]: there is no 'sytem'; did you mean system?"),
         ("[defaults]\nsystem = 'x'", "there is no 'x': define [defaults.systems.x]"),
         ("[clients.acme]\nchroma_url = 'x'", "chroma_url holds for all clients: [defaults]"),
         ("[defaults]\nopenai_api_key = 'sk-hush'", "name its variable: openai_api_key_env"),
@@ -131,7 +131,10 @@ def test_one_clients_mistake_stops_no_other(load: Load) -> None:
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://u:sk-hush@x'", "systems.a.url"),
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://x'\nheaders = {Authorization='sk-hush'}", "no secrets"),
         ("[defaults.systems.a]\nkind = 'http'\nurl = 'http://x'\nresponse = {answer='a['}", "a JMESPath expression"),
-        ("[defaults.systems.a]\nkind = 'http'\nauth_evn = 'X'", "systems.a.auth_evn is no field here; auth_env is"),
+        (
+            "[defaults.systems.a]\nkind = 'http'\nauth_evn = 'X'",
+            "systems.a.auth_evn is not a field here; did you mean auth_env",
+        ),
         ("[defaults.systems.dense]\nkind = 'recorded'\nfile = 'x'", "dense is the name of a built-in system"),
         ("[clients.acme]\nllm = 'forbidden'\nembedding_model = 'openai:x'", "is a model behind an endpoint"),
         ("[defaults]\nlanguage = 'German'", "language takes a language's two letters (ISO 639-1), not 'German'"),
@@ -166,7 +169,7 @@ def test_files_that_are_no_text_are_named_and_not_quoted(tmp_path: Path) -> None
 def test_misspelt_variables_are_noticed(load: Load, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("x", encoding="utf-8")
     settings = load("", {"RAGEVAL_CHROMA_ULR": "http://x", "RAGEVAL_CHROMA_TOKEN_FILE": str(tmp_path / "token")})
-    assert settings.source.unknown_variables() == ["RAGEVAL_CHROMA_ULR is no setting; RAGEVAL_CHROMA_URL is meant?"]
+    assert settings.source.unknown_variables() == ["RAGEVAL_CHROMA_ULR is no setting; did you mean RAGEVAL_CHROMA_URL?"]
 
 
 def test_a_file_that_is_named_and_not_there_is_an_error(tmp_path: Path) -> None:

@@ -110,4 +110,6 @@ def test_the_report_says_what_to_do_about_a_change_before_what_low_numbers_may_c
     held(sqlite_db, report, spec=SPEC)
     contents = client_contents(sqlite_db, load_settings({}), "acme")
     page = client_page(contents)
-    assert page.index("embed them again with the model that searches") < page.index("Demand a citation for each")
+    assert page.index("embed them again with the model that embeds the questions") < page.index(
+        "Require a citation for each"
+    )

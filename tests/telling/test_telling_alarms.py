@@ -62,7 +62,7 @@ def test_of_many_reasons_a_few_are_named(sqlite_db: Database) -> None:
     report = report_of(sqlite_db, ended(sqlite_db))
     reasons = {name: Counter({f"reason {number}": 1}) for number, name in enumerate((MRR, "a.b", "c.d", "e.f"))}
     assert metric_errors(reasons) == (
-        f"metrics failed: {MRR}: reason 0 (1); a.b: reason 1 (1); c.d: reason 2 (1); and 1 reason more"
+        f"metrics failed: {MRR}: reason 0 (1); a.b: reason 1 (1); c.d: reason 2 (1); and 1 more reason"
     )
     allowed = "acme / human: more errors than allowed: "
     assert failed_metrics(report, reasons, [MRR]) == f"{allowed}{MRR} 1 of {report.summaries[MRR].n} (reason 0: 1)"

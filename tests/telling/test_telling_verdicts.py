@@ -186,8 +186,8 @@ def test_the_system_failed_on_many_questions(sqlite_db: Database, dataset: Datas
     assert with_errors(10)[1].startswith("Regressed since ")  # 5 % of 200
     tone, said = with_errors(50)
     assert tone == "worse"
-    assert said.startswith("The system failed on 50 of 200 questions; of the others: regressed since ")
-    nothing = "The system failed on 200 of 200 questions: nothing of it could be measured."
+    assert said.startswith("The system failed on 50 of 200 questions; for the others: regressed since ")
+    nothing = "The system failed on 200 of 200 questions: nothing could be measured."
     assert with_errors(200) == ("failed", nothing)
 
 

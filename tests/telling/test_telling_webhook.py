@@ -60,7 +60,7 @@ def test_a_regression_is_one_message_that_says_what_it_was_and_one_when_it_is_ov
     numbers = "0.812 → 0.701 (-0.111 over 200 shared questions, interval -0.150 to -0.070)"
     assert server.texts == [
         "*Regressed: `acme`*\n"
-        f"• `synthetic` / `dense` / `{MRR}`: {numbers}; also fell: `{HIT_RATE}`\n"
+        f"• `synthetic` / `dense` / `{MRR}`: {numbers}; also dropped: `{HIT_RATE}`\n"
         "The index changed (re-embedded 100 chunks)\n"
         "2 questions newly failing, also when asked again\n"
         f"Next: `rageval runs compare 1 {fell.id}`",
@@ -84,7 +84,7 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
         assert look_and_tell(sqlite_db, settings) == 4
         assert sorted(server.texts) == [
             "*A benchmark fails its rules: `acme`*\n"
-            "• `human`: `no_duplicates` (2), `quote_in_document` (1); it is not evaluated until that is mended\n"
+            "• `human`: `no_duplicates` (2), `quote_in_document` (1); it is not evaluated until that is fixed\n"
             f"Next: `rageval datasets show {bad}`",
             "*A run failed: `acme`*\n"
             "• `acme`: The last run failed while scoring the answers: a language model refused, or gave no usable "
@@ -95,8 +95,8 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
             f"• `synthetic` / `dense`: 3 passages of other clients in evaluation {leaking.id}\n"
             f"Next: `rageval runs show {leaking.id}`",
             "*Not evaluated for too long: 2 clients*\n"
-            "• `globex`: no complete evaluation yet; one is wanted every 36 h\n"
-            "• `initech`: no complete evaluation yet; one is wanted every 36 h\n"
+            "• `globex`: no complete evaluation yet; one is expected every 36 h\n"
+            "• `initech`: no complete evaluation yet; one is expected every 36 h\n"
             "Next: `rageval doctor`, `rageval status`",
         ]
         well = evaluate(sqlite_db)
@@ -109,7 +109,7 @@ def test_each_kind_has_its_message(sqlite_db: Database, tmp_path: Path) -> None:
         assert said.pop("*Evaluated again: `globex`*").startswith("• `globex`: last complete evaluation 20")
         assert said == {
             "*No more passages of other clients: `acme`*": f"• `synthetic` / `dense`: none in evaluation {well.id}",
-            "*The benchmark keeps its rules again: `acme`*": f"• `human`: dataset {good}",
+            "*The benchmark passes its rules again: `acme`*": f"• `human`: dataset {good}",
             "*Runs succeed again: `acme`*": "• `acme`: Dagster run `run-2`",
         }
 
@@ -123,7 +123,7 @@ def test_a_client_that_is_wanted_less_often_was_still_never_evaluated(sqlite_db:
         seldom = settings_with(server.url, tmp_path, RAGEVAL_FRESH_HOURS="100")
         assert look_and_tell(sqlite_db, seldom) == 1
     assert server.texts[1:] == [
-        "*Evaluated again: `acme`*\n• `acme`: no complete evaluation yet; one is wanted every 100 h"
+        "*Evaluated again: `acme`*\n• `acme`: no complete evaluation yet; one is expected every 100 h"
     ]
 
 

@@ -41,6 +41,8 @@ COMMON, COMMON_SHARE = 100, 0.05
 
 TELLING, TELLING_SHARE = 3, 0.01
 """A word of no more chunks, or of such a share of them, tells something of what it is said of."""
+MAX_BEGINNING, MIN_ENDING = 8, 7
+"""Words."""
 RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
 
@@ -73,7 +75,8 @@ class CorpusFacts:
     Attributes:
         passages: those chunks by content key, read without the lines that many chunks have.
         repeated: wordings of their sentences that stand in several documents, or in several places of one: a question
-            about one has several right places, and counts one.
+            about one has several right places, and counts one. Or of which all but the beginning stands in several
+            documents: "The kedge is a part of the Larvik suite of tools", as each of its tools says of itself.
         titles: their documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
         headings: where each heading of theirs has sentences under it, by its `heading_keys`: the numbers of the chunks
@@ -153,6 +156,7 @@ def read_corpus(
     for passage in passages.values():
         for sentence, opening_term, found in passage.sentences:
             looked.want(wording(sentence.text))
+            looked.want(_ending(sentence))
             for term in (*found, *([opening_term] if opening_term else [])):
                 looked.want(wording(term.text))
             for term in noun_phrases(sentence.text, passage.language):
@@ -188,7 +192,13 @@ def read_corpus(
                 spoken[chunk.document_id].add(name)
     return CorpusFacts(
         passages=passages,
-        repeated=frozenset(key for key, found in looked.places.items() if looked.is_apart(found)),
+        repeated=frozenset(
+            wording(sentence.text)
+            for passage in passages.values()
+            for sentence, *_ in passage.sentences
+            if looked.is_apart(looked.places.get(wording(sentence.text), ()))
+            or len(looked.documents_of(looked.places.get(_ending(sentence), ()))) > 1
+        ),
         titles=named,
         names=_names(passages.values(), looked),
         headings=under,
@@ -210,6 +220,13 @@ def file_name(document_id: str) -> str:
 def wording(text: str) -> str:
     """The words of a text alone: equal for texts that differ in case, punctuation, markup and line breaks."""
     return " ".join(words(text))
+
+
+def _ending(sentence: Sentence) -> str:
+    """The wording of most of a sentence, without what it says it of; of a short one nothing."""
+    found = words(sentence.text)
+    ending = found[min(len(found) // 3, MAX_BEGINNING) :]
+    return " ".join(ending) if len(ending) >= MIN_ENDING else ""
 
 
 def _lines(chunk: Chunk) -> list[str]:

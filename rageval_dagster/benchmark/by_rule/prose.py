@@ -26,6 +26,8 @@ MAX_CASELESS_TITLE_WORDS = 8
 """A longer first line in a script without capitals is the first line of a paragraph."""
 
 MAX_ENTRY_CHARACTERS = 80
+MAX_LABEL = 60
+"""Characters of a line above what is defined, such as a heading."""
 MAX_NAMING = 10
 """Words of a heading."""
 MAX_TITLES = 5
@@ -301,7 +303,11 @@ def _opens_section(lines: Sequence[str], number: int) -> bool:
     if number + 1 == len(lines) or not _starts_anew(lines[number + 1]):
         return False
     is_numbered = _NUMBERING.match(lines[number]) is not None and _looks_like_title(lines[number])
-    return is_numbered or entry(clean_heading(lines[number])) is not None
+    before = lines[number - 1].strip() if number else ""
+    # A long line goes on unless its end shows.
+    goes_on = len(before) > MAX_LABEL and not before.endswith((*_END, ":", "："))
+    is_defined = entry(clean_heading(lines[number])) is not None and not lines[number].rstrip().endswith(",")
+    return is_numbered or (is_defined and not goes_on)
 
 
 def _without_code(text: str) -> str:

@@ -48,7 +48,7 @@ def parquet_values(path: Path) -> Iterator[dict[str, Any] | None]:
                 yield from _values(batch)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise DatasetError(f"{path} is no Parquet file that can be read ({reason})") from None
+        raise DatasetError(f"{path} is not a readable Parquet file ({reason})") from None
 
 
 def _values(batch: "pa.RecordBatch") -> Iterator[dict[str, Any] | None]:

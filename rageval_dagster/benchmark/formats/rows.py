@@ -521,4 +521,4 @@ def within(place: str) -> Iterator[None]:
 def only_fields(row: Row, known: Collection[str]) -> None:
     for name in row:
         if name not in known:
-            raise RowError(name, f"is no field here (known: {', '.join(sorted(known))})")
+            raise RowError(name, f"is not a field here (known: {', '.join(sorted(known))})")

@@ -231,7 +231,7 @@
     byId("questions").hidden = run === undefined;
     byId("gone").hidden = at.run === undefined || at.run === run;
     byId("gone").textContent = byId("gone").hidden ? "" : run === undefined
-      ? `Run ${at.run} is not in this report; rageval runs list shows which there are. `
+      ? `Run ${at.run} is not in this report; rageval runs list shows the existing ones. `
       : `Run ${at.run} is not in this report; this is run ${run}, the newest complete one of the same dataset and system. To see run ${at.run}: rageval runs show ${at.run}`;
     if (run === undefined) {
       rows = [];

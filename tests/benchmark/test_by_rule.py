@@ -1058,3 +1058,8 @@ def test_what_each_of_several_documents_says_of_itself_is_asked_of_none() -> Non
     ]
     assert any("kedge" in each for each in questions(pages[:1]))
     assert questions(pages) == set()
+
+
+def test_a_line_with_the_mark_of_a_link_that_many_chunks_have_ends_what_is_said_of_another() -> None:
+    text = "ChannelType\n\ndurable¶\n\nDurable exchanges remain active when the server is started again."
+    assert [each.heading for each in sentences(text, furniture={"durable¶"})] == [None]

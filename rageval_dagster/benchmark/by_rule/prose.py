@@ -294,7 +294,8 @@ def _without_furniture(line: str) -> str:
     a list's item all, since what is indented below belongs to it."""
     if _LIST_ITEM.match(line):
         return line
-    return _CUT if _looks_like_title(line) and ": " not in line else ""
+    is_heading = line.endswith(HEADING_MARK) or (_looks_like_title(line) and ": " not in line)
+    return _CUT if is_heading else ""
 
 
 def _opens_section(lines: Sequence[str], number: int) -> bool:

@@ -75,8 +75,9 @@ class CorpusFacts:
     Attributes:
         passages: those chunks by content key, read without the lines that many chunks have.
         repeated: wordings of their sentences that stand in several documents, or in several places of one: a question
-            about one has several right places, and counts one. Or of which all but the beginning stands in several
-            documents: "The kedge is a part of the Larvik suite of tools", as each of its tools says of itself.
+            about one has several right places, and counts one.
+        alike: wordings of those of which all but the beginning stands in many documents: "The kedge is a part of the
+            Larvik suite of tools", as each of its tools says of itself.
         titles: their documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
         headings: where each heading of theirs has sentences under it, by its `heading_keys`: the numbers of the chunks
@@ -94,6 +95,7 @@ class CorpusFacts:
 
     passages: Mapping[str, Passage]
     repeated: frozenset[str]
+    alike: frozenset[str]
     titles: Mapping[str, tuple[str, int]]
     names: Mapping[str, str]
     headings: Mapping[str, Sequence[tuple[int, str]]]
@@ -192,12 +194,12 @@ def read_corpus(
                 spoken[chunk.document_id].add(name)
     return CorpusFacts(
         passages=passages,
-        repeated=frozenset(
+        repeated=frozenset(key for key, found in looked.places.items() if looked.is_apart(found)),
+        alike=frozenset(
             wording(sentence.text)
             for passage in passages.values()
             for sentence, *_ in passage.sentences
-            if looked.is_apart(looked.places.get(wording(sentence.text), ()))
-            or len(looked.documents_of(looked.places.get(_ending(sentence), ()))) > 1
+            if len(looked.documents_of(looked.places.get(_ending(sentence), ()))) >= FURNITURE
         ),
         titles=named,
         names=_names(passages.values(), looked),

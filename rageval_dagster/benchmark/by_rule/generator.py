@@ -132,6 +132,11 @@ class _Source:
     def language(self) -> str | None:
         return self.passage.language
 
+    @property
+    def telling(self) -> list[Read]:
+        """Its own sentences that do not say what others say of theirs."""
+        return [read for read in self.own if wording(read[0].text) not in self.facts.alike]
+
     def draw(self, what: str = "") -> str:
         return digest(str(self.seed), self.passage.chunk.text_hash, what)
 
@@ -206,7 +211,7 @@ def _documents(source: _Source) -> Iterator[Item]:
         topic = document.text
         is_name = all(word[0].isupper() for word in topic.split() if word.casefold() not in stop_words(language))
         is_own = " " in topic or source.facts.is_single(topic)
-        for sentence, *_ in source.own[:1]:
+        for sentence, *_ in source.telling[:1]:
             if is_own and sentence == source.passage.sentences[0][0] and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
                 terms = _as_opened(topic, sentence, language)
@@ -230,7 +235,7 @@ def _sections(source: _Source) -> Iterator[Item]:
     if asked is None:
         return
     named = set(content_words(document.text, language)) if document else set()
-    for sentence, said_of, _ in source.own:
+    for sentence, said_of, _ in source.telling:
         section = section_topic(sentence.heading, source.passage, source.facts, document) if sentence.opens else None
         held = set(content_words(section or "", language))
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
@@ -280,8 +285,12 @@ def _leads_up(name: str, sentence: Sentence, language: str | None) -> bool:
 def _subjects(source: _Source) -> Iterator[Item]:
     """What sentences say of their subject."""
     text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
-    for sentence, subject, _ in source.own:
+    telling = source.telling
+    for read in source.own:
+        sentence, subject, _ = read
         topic = _topic(sentence, source)
+        if subject and subject.kind == "identifier" and read not in telling:
+            continue
         if topic == source.topic and source.size >= BOOK:
             # Its title says too little of what does not tell by itself what it is.
             if subject is None or subject.kind != "identifier":

@@ -294,7 +294,9 @@ def _write(
                 tasks.append(Task(chunks[place], attempt=attempt))
             place += 1
         tasks = _planned(tasks, [*remaining, *items_of(usable)], spec, related)
-        found = generator.generate(tasks, related, _counted_from(done, len(tasks), wanted, progress)) if tasks else []
+        # By rule every chunk may be asked about, in many small batches.
+        expected = wanted if spec.shares is not None else done + len(tasks) + len(chunks) - place
+        found = generator.generate(tasks, related, _counted_from(done, len(tasks), expected, progress)) if tasks else []
         benchmark_storage.save_candidates(db, client_id, found)
         good = [candidate for candidate in found if _is_usable(candidate, in_the_way)]
         done, written, usable = done + len(tasks), [*written, *found], [*usable, *good]
@@ -367,11 +369,11 @@ def _planned(tasks: Sequence[Task], items: Iterable[Item], spec: BenchmarkSpec, 
     return [replace(task, kind=kind) for task, kind in zip(tasks, kinds, strict=True)]
 
 
-def _counted_from(before: int, size: int, wanted: int, progress: Progress | None) -> Progress | None:
-    """Progress of a batch of chunks as that of all of them, of which there are as many as questions, or more."""
+def _counted_from(before: int, size: int, expected: int, progress: Progress | None) -> Progress | None:
+    """Progress of a batch of chunks as that of all of them, of which there are as many as expected, or more."""
     if progress is None:
         return None
-    return lambda done, _: progress(before + done, max(before + size, wanted))
+    return lambda done, _: progress(before + done, max(before + size, expected))
 
 
 def no_question(db: Database, client_id: str, generator: str | None = None) -> str:

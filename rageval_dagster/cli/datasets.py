@@ -355,7 +355,7 @@ def _say_unresolved(unresolved: "list[Unresolved]") -> None:
         what = {
             "no_such_document": "the corpus has no document",
             "ambiguous_document": "--map-document finds several documents for",
-            "quote_not_found": "the quote does not stand in the document",
+            "quote_not_found": "the quote is not in the document",
         }[reason]
         hint = f"; nearest: {', '.join(map(repr, nearest))}" if nearest else ""
         if nearest and reason == "quote_not_found":  # ids of passages, which tell a person nothing
@@ -366,4 +366,4 @@ def _say_unresolved(unresolved: "list[Unresolved]") -> None:
         say(f"and {len(questions) - MAX_LISTED} more like these: --json lists them all")
     if unresolved:
         items = len({each.item_id for each in unresolved})
-        say(f"{plural(items, 'question')} imported all the same, with evidence that the corpus does not have")
+        say(f"{plural(items, 'question')} imported anyway, with evidence that the corpus does not have")

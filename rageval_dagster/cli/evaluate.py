@@ -371,7 +371,10 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
     if evaluation.foreign_chunks:
         return [f"see what was returned: {read}"]
     if verdict.failed:
-        return [f"see why the system failed, and mend it: {read}"]
+        return [f"see why the system failed, and fix it: {read}"]
+    if worse := verdict.worse_answers:
+        compared = f"read the answers: rageval runs compare {judgement.baseline_id} {run} --all"
+        return [compared, f"to let the answers decide, add {worse[0].metric_id} to the gate in rageval.toml"]
     match verdict.scores:
         case "worse":
             return [f"rageval runs compare {judgement.baseline_id} {run} (both answers), or rageval runs accept {run}"]

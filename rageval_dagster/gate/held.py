@@ -29,6 +29,7 @@ NO_LINK = "too few questions lead back to the baseline"
 TOO_FEW = f"fewer than {LEAST_QUESTIONS} shared questions cannot show anything"
 TOLERATED = "the drop is within the tolerance"
 NOT_BEYOND = "the drop may be within the tolerance"
+NOT_SURE = "the drop is less certain than the gate requires"
 SUSPECTED = "strongly suspected: as a single comparison it would be a regression"
 SURE_BY: dict[Evidence, str] = {
     "fall": "decided by a one-sided test, which asks only whether it dropped: the interval is two-sided",
@@ -289,7 +290,7 @@ class Held:
             elif decision == "unclear" and found.fall <= self.spec.tolerance:
                 said.append(TOO_FEW)
             elif decision == "unclear" and (found.low or 0.0) > 0.0:
-                said.append(NOT_BEYOND)
+                said.append(NOT_BEYOND if (found.low or 0.0) <= self.spec.tolerance else NOT_SURE)
         moved = None if found.fall is None else -sign * found.fall
         lasting = None if found.lasting is None else -sign * found.lasting
         if found.sure_by is not None and found.low is not None and found.low <= 0.0:

@@ -49,6 +49,15 @@ FEW_QUESTIONS, LARGE_DROP = 30, 0.25
 NOT_JUDGED = "too little could be scored to say how good it is"
 HEADLINE_METRICS = 5
 """The numbers that stand first wherever people read of an evaluation."""
+OF_ANSWERS = (
+    "claims.faithfulness",
+    "judge.faithfulness",
+    "judge.overall",
+    "claims.answer_correctness",
+    "overlap.answer_correctness",
+    ANSWERED_WHEN_DUE,
+)
+"""How faithful and right answers are, the most telling first."""
 MOST_NAMED = 2
 """Metrics that a short sentence names; the others stand in the table below it."""
 
@@ -98,6 +107,14 @@ class Verdict:
     def may_be_the_judge(self) -> bool:
         """Whether it is unclear because the judge changed."""
         return self.scores == "unclear" and self.judge_drift is not None and all(map(_by_judge, self.rows))
+
+    @property
+    def worse_answers(self) -> list[MetricComparison]:
+        """The metrics of answers that surely got worse outside the gate, while the gate passed; the most first."""
+        if self.scores not in ("same", "better"):
+            return []
+        rows = [row for row in self.judged.comparisons if row.metric_id in OF_ANSWERS and row.decision == "regressed"]
+        return sorted((row for row in rows if not row.gated), key=lambda row: -abs(row.difference or 0.0))
 
     @property
     def confirmed_failing(self) -> int:
@@ -175,12 +192,7 @@ def headline_metrics(summaries: Mapping[str, Summary], watched: Iterable[str], k
     """
     wanted = (
         *watched,
-        "claims.faithfulness",
-        "judge.faithfulness",
-        "judge.overall",
-        "claims.answer_correctness",
-        "overlap.answer_correctness",
-        ANSWERED_WHEN_DUE,
+        *OF_ANSWERS,
         f"retrieval.recall_at_{k}",
         f"retrieval.precision_at_{k}",
         "overlap.faithfulness",
@@ -239,6 +251,12 @@ def _compared(found: Verdict) -> list[MetricComparison]:
 
 
 def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
+    names = [metric_name(row.metric_id) for row in found.worse_answers[:MOST_NAMED]]
+    outside = f"; outside the gate, {' and '.join(names)} got worse" if names else ""
+    return f"{_by_the_gate(found, levels, moved)}{outside}"
+
+
+def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
     judgement, evaluation = found.judged.judgement, found.judged.evaluation
     day = f"run {judgement.baseline_id}" if found.since is None else date(found.since, evaluation.started_at)
     since = f"since {date(found.seen_at, found.baseline_at)} against {_baseline(found)}"

@@ -363,12 +363,19 @@ def test_a_fall_within_the_tolerance_passes_and_is_told_as_what_it_is(db: Databa
     assert "retrieval.mrr: the drop is within the tolerance (-0.0" in said_of(db, fallen)
 
 
-def test_a_fall_that_is_sure_but_not_surely_beyond_the_tolerance_says_so(db: Database) -> None:
+@pytest.mark.parametrize(
+    ("alpha", "remark"),
+    [(0.05, "the drop may be within the tolerance"), (1e-9, "the drop is less certain than the gate requires")],
+)
+def test_a_fall_that_is_sure_but_not_surely_beyond_the_tolerance_says_so(
+    db: Database, alpha: float, remark: str
+) -> None:
+    spec, wrong = replace(SPEC, alpha=alpha), 12 if alpha == 0.05 else 20
     dataset = make_dataset(db, "acme", MANY)
-    held(db, evaluated(db, dataset, "n1", ranks(MANY), items=MANY))
-    [fallen] = held(db, evaluated(db, dataset, "n2", ranks(MANY, wrong=12), items=MANY))
+    held(db, evaluated(db, dataset, "n1", ranks(MANY), items=MANY), spec=spec)
+    [fallen] = held(db, evaluated(db, dataset, "n2", ranks(MANY, wrong=wrong), items=MANY), spec=spec)
     [row] = fallen.gated
-    assert (row.decision, row.remark) == ("unclear", "the drop may be within the tolerance")
+    assert (row.decision, row.remark) == ("unclear", remark)
     assert row.ci_high is not None
     assert row.ci_high < 0.0
 

@@ -253,3 +253,30 @@ def test_the_terminal_says_on_which_questions_a_number_is_unchanged(sqlite_db: D
     assert ["MRR", ".92", *"unchanged on 39 shared questions".split()] in lines[2]
     gone = "3 documents are gone; 3 of 42 questions lost their evidence".split()
     assert any(line[-len(gone) :] == [*gone[:-1], "evidence."] for line in lines[2])
+
+
+@pytest.mark.parametrize(
+    ("metric_id", "decision", "gated", "told_of"),
+    [
+        (
+            "overlap.answer_correctness",
+            "regressed",
+            False,
+            "; outside the gate, answer correctness (overlap) got worse",
+        ),
+        ("overlap.answer_correctness", "unclear", False, ""),
+        ("overlap.answer_correctness", "regressed", True, ""),
+        ("lexical.token_f1", "regressed", False, ""),
+    ],
+)
+def test_a_pass_says_which_metrics_of_answers_got_worse_outside_the_gate(
+    sqlite_db: Database, dataset: Dataset, metric_id: str, decision: Any, gated: bool, told_of: str
+) -> None:
+    night(sqlite_db, dataset, "n1")
+    judged = night(sqlite_db, dataset, "n2", system_version="system-2")
+    worse = replace(judged.comparisons[0], metric_id=metric_id, decision=decision, gated=gated, difference=-0.4)
+    judged = replace(judged, comparisons=(*judged.comparisons, worse))
+    found = replace(verdict_of(sqlite_db, judged, 0.05), scores="same")
+    assert shape(headline(found, {})).startswith(f"Passed: as good as on DATE{told_of}: the system changed")
+    regressed = replace(found, scores="worse", rows=judged.gated)
+    assert "outside the gate" not in headline(regressed, {})

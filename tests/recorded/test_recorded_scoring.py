@@ -10,7 +10,7 @@ from rageval_dagster.metrics.interface import MetricOptions, Tools
 from rageval_dagster.recorded import scoring
 from rageval_dagster.recorded.formats import OutputOptions, outputs_of
 from rageval_dagster.recorded.scoring import score_outputs
-from rageval_dagster.records import Item
+from rageval_dagster.records import Evidence, Item
 from tests.metrics.metric_samples import TinyEmbedder, unjudged
 
 ROW = {"question": "Where is it?", "reference_answer": "In Rome.", "answer": "In Rome.", "contexts": ["It is in Rome."]}
@@ -117,6 +117,21 @@ def test_answers_to_one_question_are_no_independent_ones() -> None:
 
     same, apart = ([f"Where is {number % of}?" for number in range(40)] for of in (8, 40))
     assert width(*same) > 1.3 * width(*apart)
+
+
+def test_answers_from_the_same_pages_of_a_document_are_no_independent_ones() -> None:
+    """As in an evaluation: of a document with pages, twenty are together."""
+
+    def width(parts: int) -> float:
+        rows = []
+        for number in range(40):
+            page, right = 1 + 20 * (number % parts) + number % 20, number % 2 == 0
+            item = Item(f"Where is {number}?", ("Rome",), (Evidence("manual.pdf", page, "It is in Rome."),))
+            rows.append({**item.to_dict(), "answer": "Rome" if right else "Oslo"})
+        found = score(rows, ["lexical.exact_match"])["scores"]["lexical.exact_match"]
+        return found["ci_high"] - found["ci_low"]
+
+    assert width(parts=8) > 1.3 * width(parts=40)
 
 
 def test_texts_are_redacted_as_an_evaluation_would(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

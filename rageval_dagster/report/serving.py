@@ -147,7 +147,9 @@ class ReportPages:
         except RagevalError as error:
             return html(served_page("The report cannot be read", str(error)), 503)
         except UnicodeDecodeError:
-            return html(served_page("The report is damaged", "This command makes all again:", "rageval report"), 503)
+            return html(
+                served_page("The report is damaged", "This command makes all reports again:", "rageval report"), 503
+            )
         return self._with_links(page)
 
     def _experiment(self, number: int) -> Response:

@@ -70,6 +70,7 @@ COMPARED_CHUNKS = 50_000
 COMPARED_AT_A_TIME = 1000
 
 MOST_REASONS = 4
+"""Reasons why drafts were turned down that a message names."""
 
 BY_RULE = {
     "no_question": "define nothing that can be asked about without a model",
@@ -78,7 +79,6 @@ BY_RULE = {
     "stands_elsewhere": "have only sentences that are in other documents, too",
 }
 """What passages are like that the rules write no question about, by the reason they give."""
-"""Reasons why drafts were turned down that a message names."""
 
 RETIRED = "its quote is gone from its document"
 

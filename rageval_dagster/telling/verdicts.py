@@ -228,10 +228,8 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
 
 def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     """The same without the numbers and what changed, which stand in lines of their own below it."""
-    names = [metric_name(row.metric_id) for row in _compared(found)]
-    names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     verb = "got better" if found.scores == "better" else "got worse"
-    said = _in_short(found, levels, f"{' and '.join(names)} {verb}")
+    said = _in_short(found, levels, f"{_names(_compared(found))} {verb}")
     return f"{capitalised(_with_alarms(found, said))}."
 
 
@@ -251,9 +249,15 @@ def _compared(found: Verdict) -> list[MetricComparison]:
 
 
 def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
-    names = [metric_name(row.metric_id) for row in found.worse_answers[:MOST_NAMED]]
-    outside = f"; outside the gate, {' and '.join(names)} got worse" if names else ""
+    outside = f"; outside the gate, {_names(found.worse_answers)} got worse" if found.worse_answers else ""
     return f"{_by_the_gate(found, levels, moved)}{outside}"
+
+
+def _names(rows: Sequence[MetricComparison]) -> str:
+    """`MRR and hit rate@5 and 2 more`."""
+    names = [metric_name(row.metric_id) for row in rows]
+    names[MOST_NAMED:] = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    return " and ".join(names)
 
 
 def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:

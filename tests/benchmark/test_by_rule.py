@@ -93,7 +93,9 @@ def test_another_seed_asks_other_questions_and_the_same_seed_the_same() -> None:
 def test_the_only_chunk_about_a_topic_is_asked_about_it_alone() -> None:
     (item,) = items(generate([Chunk("a", BRIDGE, "9fc13192e660")], 0))
     assert item.question == "What should I know about London Bridge?"
-    assert item.answers[0].startswith("London Bridge is a bridge in Lake Havasu City, Arizona. It was dismantled")
+    assert item.answers == (
+        "London Bridge is a bridge in Lake Havasu City, Arizona. It was dismantled in 1967 and relocated.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,12 @@ def run_page() -> str:
 
 
 def end_of_run_page() -> list[str]:
-    """The last lines of the newest run's log, at which its page in Dagster opens."""
+    """The lines of the newest run's last step, at which its page in Dagster opens."""
     with dg.DagsterInstance.get() as instance:
         [run] = instance.get_runs(limit=1)
-        return [entry.user_message or entry.message for entry in instance.all_logs(run.run_id)][-8:]
+        lines = [entry.user_message or entry.message for entry in instance.all_logs(run.run_id)]
+    started = max(number for number, line in enumerate(lines) if line.startswith("Started execution of step"))
+    return lines[started:]
 
 
 def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(

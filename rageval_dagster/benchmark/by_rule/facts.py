@@ -133,13 +133,9 @@ def read_corpus(
     vocabulary = {word.lower() for word in written}
     chunks_with: Counter[str] = Counter()
     opening: dict[str, list[Chunk]] = defaultdict(list)
-    versions: dict[str, set[str]] = {chunk.document_id: set() for chunk in chunks if chunk.has_document}
     size = 0
     for chunk in corpus():
         size += 1
-        if chunk.document_id in versions:
-            found = (line for line in _lines(chunk) if len(line) <= MAX_LINE and _VERSION.fullmatch(line))
-            versions[chunk.document_id].update(found)
         chunks_with.update(vocabulary.intersection(words(chunk.text)))
         lines.look_in(chunk)
         if (chunk.position or 0) <= 1 and len(opening[chunk.document_id]) < 2:
@@ -155,10 +151,13 @@ def read_corpus(
         chunk.content_key: _read(chunk, furniture, standing.get(chunk.document_id, set()), around) for chunk in chunks
     }
     looked = _Wordings(chunks_with, max(COMMON, int(COMMON_SHARE * size)))
+    endings: dict[str, str] = {}
     for passage in passages.values():
         for sentence, opening_term, found in passage.sentences:
-            looked.want(wording(sentence.text))
-            looked.want(_ending(sentence))
+            said = wording(sentence.text)
+            endings[said] = _ending(said)
+            looked.want(said)
+            looked.want(endings[said])
             for term in (*found, *([opening_term] if opening_term else [])):
                 looked.want(wording(term.text))
             for term in noun_phrases(sentence.text, passage.language):
@@ -196,10 +195,9 @@ def read_corpus(
         passages=passages,
         repeated=frozenset(key for key, found in looked.places.items() if looked.is_apart(found)),
         alike=frozenset(
-            wording(sentence.text)
-            for passage in passages.values()
-            for sentence, *_ in passage.sentences
-            if len(looked.documents_of(looked.places.get(_ending(sentence), ()))) >= FURNITURE
+            said
+            for said, ending in endings.items()
+            if len(looked.documents_of(looked.places.get(ending, ()))) >= FURNITURE
         ),
         titles=named,
         names=_names(passages.values(), looked),
@@ -207,7 +205,7 @@ def read_corpus(
         spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
-        of_changes=frozenset(document_id for document_id, found in versions.items() if len(found) >= VERSIONS),
+        of_changes=lines.of_changes(),
         few=few,
         chunks_with=chunks_with,
         nouns=_nouns(passages.values()),
@@ -224,9 +222,9 @@ def wording(text: str) -> str:
     return " ".join(words(text))
 
 
-def _ending(sentence: Sentence) -> str:
-    """The wording of most of a sentence, without what it says it of; of a short one nothing."""
-    found = words(sentence.text)
+def _ending(said: str) -> str:
+    """Most of a sentence's wording, without what it says it of; of a short one nothing."""
+    found = said.split()
     ending = found[min(len(found) // 3, MAX_BEGINNING) :]
     return " ".join(ending) if len(ending) >= MIN_ENDING else ""
 
@@ -307,9 +305,14 @@ class _Lines:
         self._chunks: Counter[str] = Counter()
         self._opening: Counter[str] = Counter()
         self._documents: dict[str, Counter[str]] = defaultdict(Counter)
+        self._versions: dict[str, set[str]] = defaultdict(set)
 
     def look_in(self, chunk: Chunk) -> None:
-        keys = [line_key(line) for line in _lines(chunk) if line.strip()]
+        lines = _lines(chunk)
+        if chunk.has_document:
+            found = {line for line in lines if len(line) <= MAX_LINE and _VERSION.fullmatch(line)}
+            self._versions[chunk.document_id] |= found
+        keys = [line_key(line) for line in lines if line.strip()]
         self._opening.update(self._wanted.intersection(keys[:1]))
         for key in self._wanted.intersection(keys):
             self._chunks[key] += 1
@@ -332,6 +335,10 @@ class _Lines:
                 if count >= FURNITURE:
                     found[document_id].add(key)
         return found
+
+    def of_changes(self) -> frozenset[str]:
+        """The documents that list what changed from version to version."""
+        return frozenset(document_id for document_id, found in self._versions.items() if len(found) >= VERSIONS)
 
     def of_many_documents(self, few: int) -> frozenset[str]:
         """The lines that are nobody's title; one that other documents link to may be one."""

@@ -260,9 +260,9 @@ def entry(heading: str) -> str | None:
 def _blocks(text: str, furniture: Collection[str] = (), standing: Collection[str] = ()) -> list[str]:
     """The paragraphs of running text: what a list item or a cell says is said of something that stands elsewhere."""
     lines = _without_code(_FRONT_MATTER.sub("", text)).split("\n")
-    is_standing = [line_key(line) in standing for line in lines]
-    if furniture:
-        lines = [_without_furniture(line) if line_key(line) in furniture else line for line in lines]
+    keys = [line_key(line) for line in lines]
+    is_standing = [key in standing for key in keys]
+    lines = [_without_furniture(line) if key in furniture else line for line, key in zip(lines, keys, strict=True)]
     kept: list[str] = []
     item_indent: int | None = None
     is_part = False

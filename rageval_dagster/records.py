@@ -38,7 +38,8 @@ class Chunk:
     """One passage of a document as the store holds it.
 
     `position` is the chunk's place in its document (0-based), `page` its 1-based page where the source has pages.
-    `title` is what people call the document, where the store says so: nothing is told apart by it.
+    `title` is what people call the document, where the store says so: nothing is told apart by it. `left_out` is what
+    its file says beside the text, such as a menu: nobody is asked about it, but a system may return it.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Chunk:
     position: int | None = None
     added_at: datetime | None = None
     title: str | None = None
+    left_out: str = ""
 
     @cached_property
     def text_hash(self) -> str:
@@ -72,6 +74,8 @@ class Chunk:
 PAGES_TOGETHER = 20
 """A manual of 200 pages is not one thing that fails as a whole: with each document as one, a corpus of five such
 manuals could never show a difference."""
+PASSAGES_TOGETHER = 50
+"""Of a document without pages: about as much text."""
 
 
 @dataclass(frozen=True)
@@ -139,14 +143,16 @@ class Item:
             return None
         return digest_json({"answerable": self.answerable, "checks": [dict(check) for check in self.checks]})
 
-    @property
-    def cluster(self) -> str:
-        """What its score hangs together with: its document, of one with pages the `PAGES_TOGETHER` around it; or itself
-        if it has no evidence."""
+    def cluster(self, position: int | None = None) -> str:
+        """What its score hangs together with: its document, of a long one the `PAGES_TOGETHER` around it, or the
+        `PASSAGES_TOGETHER` where it has no pages; or itself if it has no evidence.
+
+        `position` is the 0-based place in the document of the passage that its evidence stands in, where it is known.
+        """
         if not self.evidence:
             return self.item_id
         first = self.evidence[0]
-        part = (first.page - 1) // PAGES_TOGETHER if first.page else 0
+        part = (first.page - 1) // PAGES_TOGETHER if first.page else (position or 0) // PASSAGES_TOGETHER
         return f"{first.document_id} part {part + 1}" if part else first.document_id
 
     @property

@@ -64,6 +64,6 @@ def test_a_hit_is_relevant_by_its_chunk_and_by_its_document_only_where_no_chunk_
 def test_questions_of_one_document_hang_together_and_of_a_long_one_with_pages_those_of_twenty(
     pages: tuple[int | None, int | None], together: bool
 ) -> None:
-    one, other = (Item("Where?", evidence=(Evidence("a.pdf", page, "here"),)).cluster for page in pages)
+    one, other = (Item("Where?", evidence=(Evidence("a.pdf", page, "here"),)).cluster() for page in pages)
     assert (one == other) == together
-    assert one != Item("Where?", evidence=(Evidence("b.pdf", pages[0], "here"),)).cluster
+    assert one != Item("Where?", evidence=(Evidence("b.pdf", pages[0], "here"),)).cluster()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
 from rageval_dagster.errors import EmbeddingError, TextsDeletedError
+from rageval_dagster.identity import digest
 from rageval_dagster.records import NOT_RETURNED, Candidate, Item
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import clients as client_storage
@@ -36,7 +37,8 @@ DIFFICULTY_DEPTH = 50
 
 
 def note_corpus(db: Database, store: "ChromaStore", client_id: str, datasets: Iterable[Dataset]) -> None:
-    """Notes of each dataset how much of the corpus it touches, and flags the items whose evidence it does not hold.
+    """Notes of each dataset how much of the corpus it touches and which of its items hang together, and flags those
+    whose evidence the corpus does not hold.
 
     Items whose evidence is back lose that flag. Done only where the corpus, its vectors or the dataset changed since
     it was last done; else nothing is read.
@@ -67,7 +69,27 @@ def note_corpus(db: Database, store: "ChromaStore", client_id: str, datasets: It
         )
         by_rules = dataset.flagged if dataset.kind == "imported" else {}
         flagged = _flagged(db, client_id, by_rules, resolutions)
+        benchmark_storage.note_clusters(db, dataset.id, _clusters(db, client_id, items, resolutions))
         benchmark_storage.save_stats(db, dataset.id, {**dataset.stats, "flagged": flagged, "seen": seen}, coverage)
+
+
+def _clusters(
+    db: Database, client_id: str, items: Sequence[Item], resolutions: Mapping[str, Resolution]
+) -> dict[str, str]:
+    """What each item hangs together with, by the place in its document where its first evidence begins."""
+    first = {
+        item.item_id: [digest(each) for each in resolutions[item.item_id].of_each.get(item.evidence[0], ())]
+        for item in items
+        if item.evidence
+    }
+    found = corpus_storage.manifest_lookup(db, client_id, {key for keys in first.values() for key in keys})
+    positions = {key: entry.position for key, entry in found.items() if entry.position is not None}
+    return {
+        item.item_id: item.cluster(
+            min((positions[key] for key in first.get(item.item_id, ()) if key in positions), default=None)
+        )
+        for item in items
+    }
 
 
 def _topics(db: Database, store: "ChromaStore", client_id: str) -> "np.ndarray":

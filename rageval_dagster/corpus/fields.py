@@ -14,6 +14,7 @@ from rageval_dagster.storage.types import storable
 DEFAULT_DOCUMENT_FIELD = "document_id"
 FALLBACK_DOCUMENT_FIELD = "source"
 POSITION_FIELD = "position"
+LEFT_OUT_FIELD = "rageval_left_out"
 TITLE_FIELDS = (
     *(TITLE_FIELD, "document_title", "doc_title", "document_name", "doc_name", "file_name", "filename"),
     FALLBACK_DOCUMENT_FIELD,
@@ -56,6 +57,7 @@ def read_chunk(chunk_id: str, text: str, metadata: Mapping[str, Any] | None, nam
         position=read_whole_number(values.get(POSITION_FIELD)),
         added_at=read_time(values.get(names.added_at)),
         title=storable(" ".join(title.split())[:LONGEST_TITLE]) if title else None,
+        left_out=str(values.get(LEFT_OUT_FIELD) or ""),
     )
 
 

@@ -48,11 +48,20 @@ _EMPTY_HEADING = re.compile(r"^#{1,6} *$", re.MULTILINE)
 LEAST_LINKS, LINKED = 5, 0.9
 """A list of so many links, which are such a share of its text, is a menu or a list of contents (link density,
 Kohlschütter et al. 2010)."""
+LEFT_OUT = 50_000
+"""Characters of what is left out of a page that are told."""
 MOSTLY = 0.5
 """Of a page's text: where more is preformatted, it is prose in a fixed layout, else code."""
 
 
-def html_text(page: bytes) -> str:
+class PageText(NamedTuple):
+    """What a page says, and the words that stand beside it."""
+
+    text: str
+    left_out: str
+
+
+def html_text(page: bytes) -> PageText:
     """What a page says, as Markdown: a blank line between blocks, marks before headings and items of lists, fences
     around code.
 
@@ -64,9 +73,10 @@ def html_text(page: bytes) -> str:
     reader = _Reader()
     reader.read(UnicodeDammit(page, is_html=True).unicode_markup or "")
     title = " ".join(reader.title.split())
-    lines = [line.rstrip() for line in reader.text().split("\n")]
+    said, beside = reader.text()
+    lines = [line.rstrip() for line in said.split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", _EMPTY_HEADING.sub("", "\n".join(lines))).strip()
-    return text if title in text else f"{title}\n\n{text}".strip()
+    return PageText(text if title in text else f"{title}\n\n{text}".strip(), " ".join(beside.split())[:LEFT_OUT])
 
 
 class _Piece(NamedTuple):
@@ -105,14 +115,18 @@ class _Reader:
     def title(self) -> str:
         return "".join(self._titles[0]) if self._titles else ""
 
-    def text(self) -> str:
-        """Of the main part, or what stands in no navigation, or, without either, all text."""
+    def text(self) -> PageText:
+        """Of the main part, or what stands in no navigation, or, without either, all text; and the rest."""
         main = [each for each in self._pieces if each.is_main and not each.is_beside]
         contents = [each for each in self._pieces if not each.is_beside]
         found = next(filter(_says_something, (main, contents)), self._pieces)
         preformatted = sum(len(each.text) for each in found if each.is_preformatted)
         is_code = preformatted <= MOSTLY * sum(len(each.text) for each in found)
-        return "".join(each.text for each in found if is_code or not each.is_fence)
+        kept = set(map(id, found))
+        return PageText(
+            "".join(each.text for each in found if is_code or not each.is_fence),
+            "".join(each.text for each in self._pieces if id(each) not in kept and not each.is_fence),
+        )
 
     def read(self, page: str) -> None:
         place = 0

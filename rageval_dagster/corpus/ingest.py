@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rageval_dagster.corpus.compatibility import check_dimension, check_embedder
-from rageval_dagster.corpus.fields import POSITION_FIELD, read_time
+from rageval_dagster.corpus.fields import LEFT_OUT_FIELD, POSITION_FIELD, read_time
 from rageval_dagster.corpus.readers import Document, ReadError, count_documents, is_readable
 from rageval_dagster.corpus.reading import TICK_S, read_files
 from rageval_dagster.corpus.splitting import ChunkSize, split_document
 from rageval_dagster.corpus.store import ChromaStore, Metadata
+from rageval_dagster.corpus.word_runs import SHINGLE_WORDS
 from rageval_dagster.errors import IngestError
 from rageval_dagster.identity import digest
 from rageval_dagster.languages import is_english_only, language_shares, language_warning
@@ -85,6 +87,7 @@ class _Loaded(NamedTuple):
     file: str
     document: Document
     chunks: list[Chunk]
+    left_out: str
 
 
 def ingest(
@@ -257,6 +260,7 @@ class _Ingestion:
     removed: int = 0
     total: int = 0
     told_at: float = field(default_factory=time.monotonic)
+    left_out: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.fields = self.store.fields(self.client_id)
@@ -295,7 +299,19 @@ class _Ingestion:
                     self._refuse(name, f"document id {document_id!r} occurred before; the first is kept")
                     continue
                 self.document_ids.add(document_id)
-                yield _Loaded(document_id, name, found, split_document(self.client_id, document_id, found))
+                chunks = split_document(self.client_id, document_id, found)
+                yield _Loaded(document_id, name, found, chunks, self._not_left_out_yet(found.left_out))
+
+    def _not_left_out_yet(self, text: str) -> str:
+        """What of a text no document before it left out: a site has its menus on every page."""
+        found = text.split()
+        new = [False] * len(found)
+        for start in range(max(len(found) - SHINGLE_WORDS + 1, 1)):
+            run = hash(tuple(found[start : start + SHINGLE_WORDS]))
+            if run not in self.left_out:
+                self.left_out.add(run)
+                new[start : start + SHINGLE_WORDS] = [True] * len(found[start : start + SHINGLE_WORDS])
+        return " ".join(compress(found, new))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -328,6 +344,8 @@ class _Ingestion:
                     new_metadata.append(metadata)
                     continue
                 metadata = {name: value for name, value in metadata.items() if before.get(name) != value}
+                if before.get(LEFT_OUT_FIELD) and LEFT_OUT_FIELD not in metadata:
+                    metadata[LEFT_OUT_FIELD] = ""
                 if before.get(self.fields.added_at) is not None:
                     metadata.pop(self.fields.added_at, None)
                 if metadata:
@@ -383,6 +401,8 @@ class _Ingestion:
             metadata[names.added_at] = self.now
         if chunk.page is not None:
             metadata[names.page] = chunk.page
+        if chunk.position == 0 and loaded.left_out:
+            metadata[LEFT_OUT_FIELD] = loaded.left_out
         return metadata
 
     def remove_vanished(self, path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from rageval_dagster.corpus.evidence import Resolution, RunIndex, find_quotes
 from rageval_dagster.corpus.scanning import hash_unscanned
 from rageval_dagster.corpus.store import ChromaStore
-from rageval_dagster.corpus.word_runs import RUN_WORDS, RunHasher, words
+from rageval_dagster.corpus.word_runs import RUN_WORDS, SHINGLE_WORDS, RunHasher, words
 from rageval_dagster.identity import digest
 from rageval_dagster.records import UNKEPT, Chunk, Evidence, Hit, Owner, page_id
 from rageval_dagster.storage.corpus import ManifestEntry, chunks_by_key, chunks_by_words, document_chunks
@@ -16,11 +16,8 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.word_hashes import hash_key, holder_of, holders_of
 from rageval_dagster.text import normalised, separate_characters
 
-MATCHING_REVISION = 3
+MATCHING_REVISION = 4
 """What was matched by other rules is not reused."""
-
-SHINGLE_WORDS = 6
-"""Texts share content where they share runs of so many words."""
 
 MIN_SHARED = 0.5
 """Of a passage's words: with fewer in runs that stand in the client's chunks, it is none of the client's."""
@@ -163,8 +160,9 @@ def _covered(store: ChromaStore, client_id: str, split: Mapping[str, list[str]])
             found = words(chunk.text)
             if len(found) < SHINGLE_WORDS:
                 short.add(tuple(found))
-            for text, places in index.shared(found):
-                covered[text].update(places)
+            for said in filter(None, (found, words(chunk.left_out))):
+                for text, places in index.shared(said):
+                    covered[text].update(places)
     for text, found in split.items():
         for length in range(1, SHINGLE_WORDS):
             covered[text].update(*(places for run, places in _runs(found, length) if tuple(run) in short))
@@ -288,8 +286,9 @@ class _Passages:
         for chunks in pages:
             for chunk in chunks:
                 own: dict[Hit, set[int]] = {}
-                for hit, places in self._index.shared(words(chunk.text)):
-                    own.setdefault(hit, set()).update(places)
+                for said in filter(None, (chunk.text, chunk.left_out)):
+                    for hit, places in self._index.shared(words(said)):
+                        own.setdefault(hit, set()).update(places)
                 for hit, places in own.items():
                     is_named = hit.document_id == chunk.document_id
                     if is_named:

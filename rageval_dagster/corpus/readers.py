@@ -53,12 +53,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A document's text in sections. `id` is None where the file's name identifies it."""
+    """A document's text in sections. `id` is None where the file's name identifies it.
+
+    `left_out` is what stands in the file and is no part of the text: a page's navigation, for one.
+    """
 
     sections: list[Section]
     id: str | None = None
     metadata: Mapping[str, Scalar] = field(default_factory=dict)
     is_markdown: bool = False
+    left_out: str = ""
 
 
 def is_readable(path: Path) -> bool:
@@ -104,7 +108,8 @@ def _read_text(path: Path) -> Iterator[Document]:
 
 
 def _read_html(path: Path) -> Iterator[Document]:
-    yield _document([Section(_clean(html_text(path.read_bytes())))], is_markdown=True)
+    text, left_out = map(_clean, html_text(path.read_bytes()))
+    yield _document([Section(text)], is_markdown=True, left_out=left_out)
 
 
 def _read_pdf(path: Path) -> Iterator[Document]:

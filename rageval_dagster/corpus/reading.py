@@ -134,7 +134,7 @@ def _found(message: dict[str, Any]) -> Document | ReadError:
     if "error" in message:
         return ReadError(message["error"])
     sections = [Section(text, page) for text, page in message["sections"]]
-    return Document(sections, message["id"], message["metadata"])
+    return Document(sections, message["id"], message["metadata"], left_out=message["left_out"])
 
 
 def _resident_bytes(pid: int) -> int:
@@ -169,7 +169,8 @@ def _messages(path: Path, size: ChunkSize) -> Iterator[dict[str, Any] | None]:
                 yield {"error": str(found)}
             else:
                 sections = [(section.text, section.page) for section in cut(found, size)]
-                yield {"sections": sections, "id": found.id, "metadata": found.metadata}
+                rest = {"id": found.id, "metadata": found.metadata, "left_out": found.left_out}
+                yield {"sections": sections, **rest}
     except ReadError as error:
         yield {"error": str(error)}
     except MemoryError:

@@ -474,7 +474,10 @@ class ChromaStore:
             if text.strip() and "\0" not in chunk_id:
                 redacted.append(redactor.count - before)
                 chunk = read_chunk(chunk_id, text, metadata, names)
-                chunks.append(chunk if chunk.title is None else replace(chunk, title=redactor.redact(chunk.title)))
+                if chunk.title is not None or chunk.left_out:
+                    title = None if chunk.title is None else redactor.redact(chunk.title)
+                    chunk = replace(chunk, title=title, left_out=redactor.redact(chunk.left_out))
+                chunks.append(chunk)
                 kept.append(row)
         return Page(
             chunks=chunks,

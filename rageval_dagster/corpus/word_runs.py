@@ -17,6 +17,9 @@ from rageval_dagster.text import normalised, word_spans
 if TYPE_CHECKING:
     import numpy as np
 
+SHINGLE_WORDS = 6
+"""Texts share content where they share runs of so many words."""
+
 RUN_WORDS = 8
 PAIR = 2
 WINDOW = RUN_WORDS - PAIR

@@ -8,6 +8,7 @@ from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE, EvaluationRepo
 from rageval_dagster.metrics.registry import matching_ids
 from rageval_dagster.records import Item, Result
 from rageval_dagster.statistics.summaries import Summary, breakdown
+from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
@@ -47,7 +48,7 @@ def breakdown_of(db: Database, report: EvaluationReport, by: str, metrics: Seque
     chosen = _chosen(report, metrics)
     items = {item_id: result.item for item_id, result in results_of(db, report.evaluation).items()}
     groups = {item_id: groups_of(item) for item_id, item in items.items()}
-    clusters = {item_id: item.cluster for item_id, item in items.items()}
+    clusters = benchmark_storage.clusters_of(db, [report.evaluation.dataset_id])
     columns = outcomes_of(db, report, chosen)
     found: dict[str, dict[str, Summary]] = {}
     for name in chosen:

@@ -87,10 +87,9 @@ class Question:
 
 def finish(db: Database, evaluation: Evaluation, metrics: Sequence[Metric]) -> EvaluationReport:
     """Sums an evaluation up and completes its row of history. Running it again gives the same rows."""
-    items = benchmark_storage.dataset_items(db, evaluation.dataset_id)
     results = result_storage.results_by_item(db, evaluation.id)
     outcomes = score_storage.load_scores(db, evaluation.id, {metric.id: metric.version for metric in metrics})
-    clusters = {item.item_id: item.cluster for item in items}
+    clusters = benchmark_storage.clusters_of(db, [evaluation.dataset_id])
     summaries = []
     for metric in metrics:
         if column := outcomes.get(metric.id):

@@ -38,7 +38,7 @@ from rageval_dagster.metrics.interface import Metric
 from rageval_dagster.rag.external import check_access
 from rageval_dagster.records import Item
 from rageval_dagster.settings import Settings
-from rageval_dagster.storage.benchmark import Dataset, current_datasets
+from rageval_dagster.storage.benchmark import Dataset, clusters_of, current_datasets
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.experiments import Experiment, forget_failures, open_experiment
@@ -131,6 +131,7 @@ def opened(db: Database, settings: Settings, asked: Asked, opened_by: str) -> Ex
         "settings": settings.source.to_freeze(definition.client),
         "corpus": asked.corpus,
     }
+    clusters = clusters_of(db, [dataset.id for dataset in asked.datasets])
     experiment = open_experiment(
         db,
         client_id=definition.client,
@@ -141,7 +142,7 @@ def opened(db: Database, settings: Settings, asked: Asked, opened_by: str) -> Ex
         higher_is_better=asked.objective.higher_is_better,
         dataset_ids=[dataset.id for dataset in asked.datasets],
         questions=[item.item_id for item in asked.items],
-        clusters=[digest(item.cluster)[:16] for item in asked.items],
+        clusters=[clusters[item.item_id][:16] for item in asked.items],
         corpus=asked.corpus,
     )
     freeze(db, settings, {definition.client: experiment.run_id}, {})

@@ -286,7 +286,7 @@ def broken_down(
 
 def _cluster(output: Output) -> str:
     item = output.result.item
-    return item.cluster if item.evidence else item.question or output.id
+    return item.cluster() if item.evidence else item.question or output.id
 
 
 def _row(item: Any) -> Mapping[str, Any]:

@@ -88,7 +88,7 @@ def export_evaluation(db: Database, run_id: int, format_name: str, path: Path | 
             columns = score_storage.load_scores(db, evaluation.id, versions)
             scores = result_shape(
                 {plain.get(name, name): column for name, column in columns.items()},
-                clusters={item_id: result.item.cluster for item_id, result in results.items()},
+                clusters={item_id: result.item.cluster() for item_id, result in results.items()},
                 ceilings={name: summary.ceiling for name, summary in summaries.items() if summary.ceiling is not None},
             )
             draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

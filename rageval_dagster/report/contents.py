@@ -28,7 +28,7 @@ from rageval_dagster.report.questions import (
 from rageval_dagster.settings import Settings
 from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
-from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.benchmark import Dataset, clusters_of
 from rageval_dagster.storage.comparisons import Baseline, MetricComparison, Reading, find_baseline, readings
 from rageval_dagster.storage.corpus import DocumentChange, document_names
 from rageval_dagster.storage.database import Database
@@ -340,7 +340,9 @@ def _evaluation_contents(
         baseline=find_baseline(db, evaluation.client_id, evaluation.dataset_name, evaluation.system),
         readings=[] if baseline_id is None else readings(db, evaluation, baseline_id),
         told_by=None if rightness is None else f"{metric_name(rightness)} of at least {number(RIGHT)}",
-        groups={} if grouped is None or redact else _groups(questions, report.summaries[grouped]),
+        groups={}
+        if grouped is None or redact
+        else _groups(questions, clusters_of(db, [evaluation.dataset_id]), report.summaries[grouped]),
         grouped_by_metric=grouped,
         trends={name: trend for name, trend in _trends(db, evaluation).items() if name in report.summaries},
         dataset=(dataset := benchmark_storage.get_dataset(db, evaluation.dataset_id)),
@@ -350,7 +352,7 @@ def _evaluation_contents(
     )
 
 
-def _groups(questions: Questions, of: Summary) -> dict[str, list[Group]]:
+def _groups(questions: Questions, clusters: Mapping[str, str], of: Summary) -> dict[str, list[Group]]:
     """A metric by category, document, language, length and origin of the question; worst first."""
     items = {id: result.item for id, result in questions.results.items()}
     by: dict[str, dict[str, Sequence[str]]] = {
@@ -360,7 +362,6 @@ def _groups(questions: Questions, of: Summary) -> dict[str, list[Group]]:
         "length of the question": {id: (_length(item.question),) for id, item in items.items()},
         "origin": {id: (item.origin,) for id, item in items.items()},
     }
-    clusters = {id: item.cluster for id, item in items.items()}
     column = {id: outcome for id, outcome in questions.outcomes.get(of.metric_id, {}).items() if id in items}
     scores = questions.pair.scores.get(of.metric_id) if questions.pair is not None else None
     before = scores.before if scores is not None and scores.is_comparable else {}

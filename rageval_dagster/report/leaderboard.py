@@ -84,8 +84,7 @@ def _leaderboard(db: Database, evaluations: Sequence[Evaluation], objective: str
 
     sign = 1.0 if next(iter(summaries.values())).higher_is_better else -1.0
     order = sorted(summaries, key=lambda system: (-sign * (summaries[system].mean or 0.0), system))
-    items = benchmark_storage.remaining_items(db, evaluations[0].dataset_id)
-    clusters = {item.item_id: item.cluster for item in items}
+    clusters = benchmark_storage.clusters_of(db, [evaluations[0].dataset_id])
     pairs = list(combinations(order, 2))
     compared = [compare(scores[worse], scores[better], clusters) for better, worse in pairs]
     adjusted = false_discovery_control([1.0 if each.p_value is None else each.p_value for each in compared])

@@ -271,12 +271,12 @@ def save_dataset(
                     "item_hash": item_hash,
                     "category": item.category,
                     "grading_key": item.grading_key,
-                    "cluster_key": digest(item.cluster),
+                    "cluster_key": digest(item.cluster()),
                     "position": position,
                 }
                 for position, (item, item_hash) in enumerate(zip(distinct, hashes, strict=True))
             ],
-            update=["item_hash", "category", "grading_key", "cluster_key"],
+            update=["item_hash", "category", "grading_key"],
         )
     return saved
 
@@ -285,6 +285,17 @@ def save_stats(db: Database, dataset_id: int, stats: Mapping[str, Any], coverage
     """Notes new figures about a dataset, and its coverage where given; when it was checked stays as it was."""
     values = {"stats": dict(stats), **({} if coverage is None else asdict(coverage))}
     db.execute(sa.update(evaluation_datasets).where(evaluation_datasets.c.id == dataset_id).values(**values))
+
+
+def note_clusters(db: Database, dataset_id: int, clusters: Mapping[str, str]) -> None:
+    """Notes what each question of a dataset hangs together with, by item id, once its place in the corpus is known."""
+    members = tables.dataset_items.c
+    known = clusters_of(db, [dataset_id])
+    keys = {item_id: digest(cluster) for item_id, cluster in clusters.items()}
+    new = [{"of_item": item_id, "key": key} for item_id, key in keys.items() if known.get(item_id) != key]
+    if new:
+        here = (members.dataset_id == dataset_id, members.item_id == sa.bindparam("of_item"))
+        db.execute(sa.update(tables.dataset_items).where(*here).values(cluster_key=sa.bindparam("key")), new)
 
 
 def used_items(db: Database, client_id: str, name: str) -> set[str]:
@@ -381,7 +392,7 @@ def remaining_items(db: Database, dataset_id: int) -> list[Item]:
 class Asked:
     """A question as later nights know it, whether its text is kept or not.
 
-    `key` is the same for the same question judged alike, `cluster` for those of one document.
+    `key` is the same for the same question judged alike, `cluster` for those of one part of a document.
     """
 
     item_id: str
@@ -398,6 +409,12 @@ def questions_asked(db: Database, dataset_ids: Iterable[int]) -> dict[int, dict[
         key = item_id if grading_key is None else f"{item_id}:{grading_key}"
         found.setdefault(dataset_id, {})[item_id] = Asked(item_id, key, cluster)
     return found
+
+
+def clusters_of(db: Database, dataset_ids: Iterable[int]) -> dict[str, str]:
+    """What each question of the datasets hangs together with, by item id: equal for those that may fail as one."""
+    asked = questions_asked(db, dataset_ids)
+    return {item_id: each.cluster for items in asked.values() for item_id, each in items.items()}
 
 
 def _items(db: Database, dataset_id: int) -> list[Item | None]:

@@ -245,7 +245,7 @@ dataset_items = _table(
     # What outlives the question's text.
     Column("category", LongText, nullable=False),
     Column("grading_key", hex_digest()),  # what is judged out of the ordinary
-    Column("cluster_key", hex_digest(), nullable=False),  # of its document, or of itself
+    Column("cluster_key", hex_digest(), nullable=False),  # of its part of a document, or of itself
     Column("position", Integer, nullable=False),
     PrimaryKeyConstraint("dataset_id", "item_id"),
 )

@@ -56,7 +56,10 @@ class SmallCorpus:
         for row in range(len(chunks)):
             vectors[row, directions[row] if directions else row % DIMENSION] = 1
             vectors[row, row % DIMENSION] += 0.01
-        metadatas = [{"document_id": each.document_id} if each.has_document else {"n": 1} for each in chunks]
+        metadatas = [
+            {"document_id": each.document_id, "position": each.position or 0} if each.has_document else {"n": 1}
+            for each in chunks
+        ]
         store.upsert("acme", chunks, vectors, metadatas)
         scan_client(self.db, self.store, "acme", ["dense"])
 

@@ -13,7 +13,7 @@ from rageval_dagster.corpus.store import open_store
 from rageval_dagster.embedding.models import load_embedder
 from rageval_dagster.records import Evidence, Item
 from rageval_dagster.settings import load_settings
-from rageval_dagster.storage.benchmark import Coverage, current_datasets
+from rageval_dagster.storage.benchmark import Coverage, clusters_of, current_datasets
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.views import read_view
 from tests.benchmark.small_corpus import SPEC, SmallCorpus, asked, chunk
@@ -50,6 +50,22 @@ def test_coverage_counts_the_documents_and_topics_that_questions_touch(corpus: S
         "own/document_coverage": pytest.approx(1 / 6),
         "own/topic_coverage": pytest.approx(2 / 3),
     }
+
+
+def test_questions_about_one_part_of_a_long_document_hang_together(corpus: SmallCorpus) -> None:
+    """As one cluster, a page that half of all questions are about could never show a difference."""
+    long = [replace(each, document_id="manual.html", position=place) for place, each in enumerate(CHUNKS, start=45)]
+    corpus.hold(*long)
+    nowhere = Item("Who sailed?", ("Ann",), (Evidence("manual.html", None, "Ann sailed to the moon."),))
+    items = [*map(asked, long), nowhere, Item("Who asks?")]
+    dataset = corpus.imported(items)
+    note(corpus)
+    clusters = clusters_of(corpus.db, [dataset.id])
+    first, second = ({clusters[asked(each).item_id] for each in part} for part in (long[:5], long[5:]))
+    assert (len(first), len(second), len(first | second)) == (1, 1, 2)
+    assert clusters[nowhere.item_id] in first, "where nothing is known of its place, as if the document were short"
+    corpus.imported(items)  # once more
+    assert clusters_of(corpus.db, [dataset.id]) == clusters
 
 
 def test_an_imported_question_is_flagged_while_the_corpus_lacks_its_evidence(corpus: SmallCorpus) -> None:

@@ -1,6 +1,7 @@
 """Ingestion: what did not change stays, what changed is renewed, what is gone is removed, and nothing else."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,34 @@ class TestLoading:
             assert chunk.position == 0
             assert chunk.added_at is not None
         assert json.dumps(report.to_dict())
+
+    def test_what_pages_leave_out_is_kept_with_their_first_chunk_once_a_site(
+        self, store: ChromaStore, tmp_path: Path, embedder
+    ) -> None:
+        menu = "<nav>Home Our teas How to steep them Opening hours Contact and imprint</nav>"
+        for name in ("a", "b"):
+            text = f"{menu}<nav>All about tea number {name} here</nav><main><h1>Tea {name}</h1><p>It steeps.</main>"
+            (tmp_path / f"{name}.html").write_text(text)
+
+        def left_out() -> dict[str, str]:
+            return {chunk.text: chunk.left_out for chunk in stored(store).values() if chunk.left_out}
+
+        ingest(tmp_path, "acme", store, embedder)
+        of_menu = "Home Our teas How to steep them Opening hours Contact and imprint All about tea number a here"
+        # Runs of six words that no page before it has, across the end of the menu too.
+        of_other = "imprint All about tea number b here"
+        assert left_out() == {"# Tea a\n\nIt steeps.": of_menu, "# Tea b\n\nIt steeps.": of_other}
+        (tmp_path / "a.html").unlink()
+        (tmp_path / "b.html").write_text((tmp_path / "b.html").read_text().replace("<main>", "<main><h2>New</h2>In. "))
+        ingest(tmp_path, "acme", store, embedder, chunk_size=20, overlap=0)
+        assert list(left_out()) == [min(stored(store).values(), key=lambda chunk: chunk.position or 0).text]
+        ingest(tmp_path, "acme", store, embedder)
+        (tmp_path / "b.html").write_text(re.sub("<nav>.*</nav>", "", (tmp_path / "b.html").read_text()))
+        embedder.encoded.clear()
+        ingest(tmp_path, "acme", store, embedder)
+        assert embedder.encoded == [], "the text is as it was"
+        assert left_out() == {}
+        assert counts(ingest(tmp_path, "acme", store, embedder))[1:] == (0, 1, 0)
 
     def test_who_waits_for_a_slow_file_is_told_which(self, store: ChromaStore, tmp_path: Path, embedder) -> None:
         (tmp_path / "slow.jsonl").write_text(SLOW_ROW)

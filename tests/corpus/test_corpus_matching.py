@@ -1,6 +1,7 @@
 """Whose chunk is it that an external system returned, and which: by words, by id, by passages cut otherwise."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.corpus.evidence import Resolution, resolve
+from rageval_dagster.corpus.fields import LEFT_OUT_FIELD
 from rageval_dagster.corpus.matching import Placed, place_hits, stray_owners
 from rageval_dagster.corpus.scanning import scan_corpus
 from rageval_dagster.corpus.store import ChromaStore, open_store
@@ -321,6 +323,23 @@ def test_words_that_stand_in_an_own_chunk_are_nobody_elses(
     store = fleet({"acme": [f"Part one. {TEMPLATE}"], "bank": [TEMPLATE, f"{TEMPLATE} Fee: 7 crowns for the bank."]})
     filled = f"{TEMPLATE} Fee: 7 crowns for the bank."
     assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, f"We say: {TEMPLATE}", filled]) == {filled: "foreign"}
+
+
+def test_what_a_pages_reader_left_out_is_the_clients_own_when_a_system_returns_it(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    """A menu in one client's page may be another's sentence, and a system that indexed it made nothing up."""
+    menu = "Home Our teas How to steep them Opening hours of the shop Contact and imprint Careers at the tea house"
+    store = fleet({"acme": ["The harbour has no lights."], "bank": [menu, SECRET]})
+    leaking = f"{menu} {SECRET}"
+    place = partial(place_hits, sqlite_db, store, "acme")
+    asked = (hit(menu), hit(leaking))
+    assert owners(*place([(Resolution(None, None), asked)])) == ["foreign", "foreign"]
+    store.update_metadata("acme", {"acme-0": {LEFT_OUT_FIELD: f"Menu {menu}"}})
+    [placed] = place([(Resolution(None, None), asked)])
+    assert owners(placed) == ["own", "foreign"]
+    assert [each.document_id for each in placed.hits or () if each.owner == "own"] == ["d"]
+    assert stray_owners(sqlite_db, store, "acme", [f"Our menu says: {menu}", leaking]) == {leaking: "foreign"}
 
 
 def test_what_a_client_does_not_hold_any_more_is_not_its_own(

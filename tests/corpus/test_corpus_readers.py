@@ -50,7 +50,7 @@ def test_html_gives_what_a_reader_sees() -> None:
        line,<br>second line.</p><ul><li>one</li><li>two</li></ul>
     <pre>if a:
     b()</pre><noscript>no</noscript></body></html>"""
-    assert html_text(page) == (
+    assert html_text(page).text == (
         "The guide\n\n# Setting up\n\nFirst line,\nsecond line.\n\n- one\n\n- two\n\n```\nif a:\n    b()\n```"
     )
 
@@ -60,31 +60,40 @@ def test_html_leaves_out_what_stands_beside_its_contents() -> None:
     beside = f"""<nav>Start</nav><div class="related" role="navigation">next</div><form role='search'>Find</form>
     <ul>{menu}</ul>"""
     page = f"<title>Guide</title><body>{beside}<h2>Tea</h2><p>It <b>steeps</b>.<footer>© 2026 Tea Ltd.</footer>"
-    assert html_text(page.encode()) == "Guide\n\n## Tea\n\nIt steeps."
+    assert html_text(page.encode()).text == "Guide\n\n## Tea\n\nIt steeps."
     main = "<article><p>It steeps.</p><footer>By Ann</footer></article>"
-    assert html_text(f"<p>Aside{beside}<main>{main}</main><p>More".encode()) == "It steeps.\n\nBy Ann"
+    assert html_text(f"<p>Aside{beside}<main>{main}</main><p>More".encode()).text == "It steeps.\n\nBy Ann"
+
+
+def test_html_tells_what_it_left_out_in_the_order_of_the_page(write) -> None:
+    page = "<title>T</title><nav>Home <a>Teas</a></nav><main>It steeps.<pre>x</pre></main><footer>© Tea Ltd.</footer>"
+    assert html_text(page.encode()).left_out == "Home Teas © Tea Ltd."
+    assert html_text(b"<nav>Home</nav>").left_out == ""
+    assert len(html_text(f"<nav>{'tea ' * 50_000}</nav>It steeps.".encode()).left_out) == 50_000
+    document = read_one(write("a.html", page.encode()))
+    assert document.left_out == "Home Teas © Tea Ltd."
 
 
 def test_html_with_nothing_but_navigation_keeps_it() -> None:
-    assert html_text(b"<main></main><nav><p>One</p><p>Two</p></nav>") == "One\n\nTwo"
+    assert html_text(b"<main></main><nav><p>One</p><p>Two</p></nav>").text == "One\n\nTwo"
 
 
 def test_a_list_that_says_more_than_its_links_is_text() -> None:
     items = "".join(
         f'<li><a href="{number}">Tea {number}</a>: steep it for {number} minutes</li>' for number in "12345"
     )
-    assert html_text(f"<ul>{items}</ul>".encode()).count("steep it") == 5
+    assert html_text(f"<ul>{items}</ul>".encode()).text.count("steep it") == 5
 
 
 def test_a_page_of_preformatted_prose_has_no_fences() -> None:
-    assert html_text(b"<h1>RFC 1</h1><pre>A host sends.\n\nAnother replies at once.</pre>") == (
+    assert html_text(b"<h1>RFC 1</h1><pre>A host sends.\n\nAnother replies at once.</pre>").text == (
         "# RFC 1\n\nA host sends.\n\nAnother replies at once."
     )
 
 
 def test_code_that_is_marked_as_such_has_fences_on_a_page_of_nothing_else() -> None:
     code = '<span class="k">def</span> <span class="nf">brew</span>():\n    <span class="k">return</span> TEA'
-    assert html_text(f"<h1>Source</h1><pre>{code}</pre>".encode()) == (
+    assert html_text(f"<h1>Source</h1><pre>{code}</pre>".encode()).text == (
         "# Source\n\n```\ndef brew():\n    return TEA\n```"
     )
 
@@ -92,14 +101,14 @@ def test_code_that_is_marked_as_such_has_fences_on_a_page_of_nothing_else() -> N
 def test_items_of_html_lists_have_marks_and_what_they_hold_is_indented() -> None:
     page = b"""<p>Brew:<ol> <li><p>Boil</p><p>Wait.<ul><li>black<li> <b>green</b> tea</ul>
     <li><h2>Pour</h2>Slowly.</ol><li>Stray<p>Done."""
-    assert html_text(page) == (
+    assert html_text(page).text == (
         "Brew:\n\n1. Boil\n\n  Wait.\n\n  - black\n\n  - green tea\n\n## Pour\n  Slowly.\n\n- Stray\n  Done."
     )
 
 
 def test_headings_of_html_are_one_line_and_empty_ones_none() -> None:
     page = b"<h2></h2><h1>\n <a>Tea</a><br>and\n coffee</h1><p>Hot.<h3> </h3>Cold."
-    assert html_text(page) == "# Tea and coffee\n\nHot.\n\nCold."
+    assert html_text(page).text == "# Tea and coffee\n\nHot.\n\nCold."
 
 
 @pytest.mark.parametrize(
@@ -118,17 +127,20 @@ def test_headings_of_html_are_one_line_and_empty_ones_none() -> None:
 )
 def test_html_is_read_in_time_however_deep_or_broken_it_is(page: str, text: str) -> None:
     began = time.process_time()
-    assert html_text(page.encode()) == text
+    assert html_text(page.encode()).text == text
     assert time.process_time() - began < 20, "minutes, where it is quadratic"
 
 
 def test_html_may_leave_out_what_ends_its_head_and_have_markup_in_attributes() -> None:
-    assert html_text(b"<html><head><title>T</title><body><p title='a>b'>x<br/>y<input value=\"</p>\">z") == "T\n\nx\nyz"
+    assert (
+        html_text(b"<html><head><title>T</title><body><p title='a>b'>x<br/>y<input value=\"</p>\">z").text
+        == "T\n\nx\nyz"
+    )
 
 
 def test_html_says_its_encoding_and_its_title_once() -> None:
     page = '<meta charset="iso-8859-1"><title>Größe</title><h1>Größe</h1><p>Maß'.encode("latin-1")
-    assert html_text(page) == "# Größe\n\nMaß"
+    assert html_text(page).text == "# Größe\n\nMaß"
 
 
 def test_pages_of_a_pdf_are_sections(write, make_pdf) -> None:

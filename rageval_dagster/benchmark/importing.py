@@ -46,6 +46,7 @@ class Unresolved:
     """
 
     item_id: str
+    question: str
     document_id: str
     reason: Lack
     nearest: list[str] | None
@@ -201,7 +202,7 @@ class _Corpus:
         asked = list(dict.fromkeys(evidence for item in items for evidence in item.evidence))
         found = self._quotes_not_found(asked) | self._documents_not_found(asked)
         return [
-            Unresolved(item.item_id, evidence.document_id, *found[evidence])
+            Unresolved(item.item_id, item.question, evidence.document_id, *found[evidence])
             for item in items
             for evidence in item.evidence
             if evidence in found

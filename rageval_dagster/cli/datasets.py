@@ -1,6 +1,5 @@
 """`rageval datasets`: generate, list, show, import, export and review benchmarks."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -348,10 +347,12 @@ def _touched(touched: int | None, number: int | None) -> str | None:
 
 def _say_unresolved(unresolved: "list[Unresolved]") -> None:
     """A line for each document or quote that the corpus does not have, the most used first."""
-    questions = Counter(
-        (each.reason, each.document_id, None if each.nearest is None else tuple(each.nearest)) for each in unresolved
-    )
-    for (reason, document_id, nearest), count in questions.most_common(MAX_LISTED):
+    alike: dict[tuple[str, str, tuple[str, ...] | None], list[str]] = {}
+    for each in unresolved:
+        key = (each.reason, each.document_id, None if each.nearest is None else tuple(each.nearest))
+        alike.setdefault(key, []).append(each.question)
+    commonest = sorted(alike.items(), key=lambda entry: -len(entry[1]))
+    for (reason, document_id, nearest), questions in commonest[:MAX_LISTED]:
         what = {
             "no_such_document": "the corpus has no document",
             "ambiguous_document": "--map-document finds several documents for",
@@ -361,9 +362,11 @@ def _say_unresolved(unresolved: "list[Unresolved]") -> None:
         if nearest and reason == "quote_not_found":  # ids of passages, which tell a person nothing
             hint = "; --json has the ids of the passages most like it"
         shown = document_id if len(document_id) <= MAX_SHOWN else f"{document_id[:MAX_SHOWN]}..."
-        say(f"{what} {shown!r} ({plural(count, 'question')}){hint}")
-    if len(questions) > MAX_LISTED:
-        say(f"and {len(questions) - MAX_LISTED} more like these: --json lists them all")
+        first = cell(questions[0][:MAX_SHOWN])
+        asked = f"question: {first}" if len(questions) == 1 else f"{len(questions)} questions, one is: {first}"
+        say(f"{what} {shown!r} ({asked}){hint}")
+    if len(alike) > MAX_LISTED:
+        say(f"and {len(alike) - MAX_LISTED} more like these: --json lists them all")
     if unresolved:
         items = len({each.item_id for each in unresolved})
         say(f"{plural(items, 'question')} imported anyway, with evidence that the corpus does not have")

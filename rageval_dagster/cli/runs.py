@@ -217,7 +217,7 @@ def _print_questions(
         item = question.item
         print(f"\n{item.item_id}  {cell(item.category)}  rank of the evidence: {_rank(question)}")
         print(f"  Q: {cell(item.question)}")
-        nothing = "(nobody said)" if item.answerable else "(no answer: unanswerable)"
+        nothing = "(no answer known)" if item.answerable else "(no answer: unanswerable)"
         verb = "declined" if question.declined else "answered"
         expected, answered = f"expected: {cell(' | '.join(item.answers)) or nothing}", f"{verb}: {question.answer}"
         for said in (expected, answered):

@@ -152,12 +152,15 @@ class EvaluationContents:
 
     @property
     def suffering(self) -> list[dict[str, Any]]:
-        """The questions to look at first: those that newly fail, else that fell most, else that went worst."""
+        """The questions to look at first: those that leaked, else newly fail, else fell most, else went worst."""
         rows = {row["id"]: row for row in self.questions.rows}
         deepest_first = sorted(rows, key=lambda id: -rows[id].get("d", 0.0))
+        leaking = [id for id in rows if rows[id].get("lk")]
         failing = [id for id in deepest_first if rows[id].get("n")]
         fallen = [id for id in deepest_first if rows[id].get("d", 0.0) > 0] if self.judged.regressed else []
-        return [rows[id] for id in (failing or fallen or self.report.by_badness)[:FIRST_QUESTIONS] if id in rows]
+        return [
+            rows[id] for id in (leaking or failing or fallen or self.report.by_badness)[:FIRST_QUESTIONS] if id in rows
+        ]
 
     @property
     def leading(self) -> list[Advised]:

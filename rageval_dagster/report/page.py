@@ -55,8 +55,8 @@ _ANSWERS: dict[Tone, str] = {
 """May it ship?"""
 _MISSING = "Unclear: documents or parts of them are missing"
 _IF_MEANT = "May ship, if the documents were meant to change"
-_TOO_FEW = "No drop seen, but so few questions can miss one"
-_LARGE_ONLY = "No large drop seen: so few questions can miss a smaller one"
+_TOO_FEW = "No drop seen, but too few questions to be sure"
+_LARGE_ONLY = "No large drop seen; with so few questions, a smaller one can stay unseen"
 _ORIGINS = {"extractive": "written by rules", "llm": "written by a model"}
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -235,6 +235,8 @@ def _fate(row: Mapping[str, Any]) -> str:
     """What became of a question: where its evidence stands, and stood in the baseline; and whether it was declined."""
     if row.get("f"):
         return "the system failed"
+    if row.get("lk"):
+        return "another client's words came back"
     if row.get("u"):
         return "it has no answer and should be declined"
     ranks = [f"rank {row[name]}" if row[name] else "not found" for name in ("kb", "k") if name in row]

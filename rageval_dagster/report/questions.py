@@ -181,10 +181,11 @@ def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
 
 
 def _numbers(result: Result, before: Result | None) -> dict[str, Any]:
-    """What is no text: the evidence's rank now and before, and whether it failed, declined, or can be answered."""
+    """What is no text: the evidence's rank now and before; whether it failed, declined, leaked, or can be answered."""
     declined = result.answer is not None and result.answer.declined
     ranks = {"k": rank_of(result)} if before is None else {"k": rank_of(result), "kb": rank_of(before)}
-    return ranks | _known(f=result.error is not None, u=not result.item.answerable, x=declined)
+    leaked = "foreign" in (result.answer_owner, *(hit.owner for hit in result.hits))
+    return ranks | _known(f=result.error is not None, u=not result.item.answerable, x=declined, lk=leaked)
 
 
 def _known(**fields: Any) -> dict[str, Any]:

@@ -156,7 +156,7 @@ _SINGLE = (
     ),
     Advice(
         "Passages that hold the answer do not come back",
-        "See whether they are indexed at all, raise k, widen the search with related terms or a graph of entities",
+        "See whether they are indexed at all, raise k, widen the search with related terms or a knowledge graph",
         "004",
         low=(
             "retrieval.recall_at_{k}",

@@ -153,7 +153,7 @@ def unknown_chunks(evaluation: Evaluation) -> str | None:
         return None
     return (
         f"{_place(evaluation)}: {evaluation.system} returned {plural(evaluation.unknown_chunks, 'chunk')} that the "
-        "document store does not have: stale, or made up"
+        "document store does not have: from an older index, from documents that were not loaded, or made up"
     )
 
 

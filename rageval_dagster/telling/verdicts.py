@@ -291,7 +291,7 @@ def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> s
         case _ if found.gone is not None:
             return f"passed: no drop since {day}, but {found.gone}"
         case _ if not found.can_prove:
-            return f"passed: no drop since {day}, but so few questions can miss one"
+            return f"passed: no drop since {day}, but too few questions to be sure"
         case _ if found.shows_large_drops_only:
             asked = plural(evaluation.item_count, "question")
             seen = number(seen_from(found.provable))
@@ -351,7 +351,7 @@ def _with_alarms(found: Verdict, said: str) -> str:
         failed = failed_on("the system", evaluation.error_count, evaluation.item_count)
         is_silent = evaluation.answered_nothing
         said = f"{failed}: nothing could be measured" if is_silent else f"{failed}; for the others: {said}"
-    return f"leak, not passed; scores alone: {said}" if evaluation.foreign_chunks else said
+    return f"leak, so not passed; by its scores alone: {said}" if evaluation.foreign_chunks else said
 
 
 def failed_on(system: str, failed: int, of: int) -> str:

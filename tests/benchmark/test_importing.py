@@ -191,6 +191,7 @@ def test_quotes_that_their_document_does_not_hold_are_listed_with_the_chunks_mos
     second = imported(sqlite_db, report)[1]
     assert unresolved.to_dict() == {
         "item_id": second.item_id,
+        "question": second.question,
         "document_id": "docs/avonlea.md",
         "reason": "quote_not_found",
         "nearest": ["a::1", "a::0"],

@@ -124,7 +124,8 @@ def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run:
     arguments = ["datasets", "import", path, "--client", "acme", "--format", "ai4rag", "--name", "own"]
     ended = run(*arguments, "--map-document", r"([^/]+)\.md$")
     assert ended.code == 0
-    assert "the corpus has no document 'docs/castle.md' (2 questions); nearest: 'docs/castles.md'" in ended.err
+    asked = "(2 questions, one is: When does it leave?)"
+    assert f"the corpus has no document 'docs/castle.md' {asked}; nearest: 'docs/castles.md'" in ended.err
     assert "\x1b" not in ended.err
     assert "2 questions imported anyway" in ended.err
     printed = json.loads(run(*arguments, "--json").out)
@@ -134,6 +135,7 @@ def test_evidence_that_the_corpus_does_not_have_is_listed(stocked: Project, run:
     assert items[0]["evidence"] == [{"document_id": "docs/ferries.md", "quote": QUOTE}]
     assert printed["unresolved"][0] == {
         "item_id": items[1]["item_id"],
+        "question": items[1]["question"],
         "document_id": "wiki/ferries.md",
         "reason": "no_such_document",
         "nearest": ["docs/ferries.md"],
@@ -144,7 +146,7 @@ def test_of_a_quote_that_is_not_there_no_ids_of_passages_are_said(stocked: Proje
     evidence = {"document_id": "docs/ferries.md", "quote": "The boat of noon was burnt."}
     path = write(stocked.folder, "own.jsonl", {"question": "When?", "evidence": [evidence]})
     ended = run("datasets", "import", path, "--client", "acme", "--format", "native", "--name", "own")
-    assert "the quote is not in the document 'docs/ferries.md' (1 question)" in ended.err
+    assert "the quote is not in the document 'docs/ferries.md' (question: When?)" in ended.err
     assert "nearest" not in ended.err
 
 

@@ -99,7 +99,7 @@ def test_a_leaking_run_has_all_pages_and_they_begin_with_the_leak(
     ended = run("evaluate", "--client", "acme", "--gate")
     assert ended.code == 1
     assert "LEAK: assistant returned 1 passage of another client" in ended.err
-    assert " / assistant: leak, not passed; scores alone: " in ended.err
+    assert " / assistant: leak, so not passed; by its scores alone: " in ended.err
     said = "System assistant returned 1 passage of another client for 8 questions of dataset "
     assert ended.out.splitlines()[1].startswith(said)
     report, fleet = pages(assistant)

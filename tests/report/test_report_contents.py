@@ -152,6 +152,25 @@ def test_a_question_that_was_declined_and_a_stand_in_are_named(sqlite_db: Databa
     assert "a stand-in for your system" in page
 
 
+def test_questions_that_brought_back_other_clients_words_stand_first(sqlite_db: Database) -> None:
+    items = make_items(4)
+    evaluation = open_run(sqlite_db, make_dataset(sqlite_db, "acme", items), "n1")
+    retrievals = list(map(retrieval_of, items))
+    leaked = replace((retrievals[2].hits or [])[1], text="", owner="foreign")
+    retrievals[2] = replace(retrievals[2], hits=[(retrievals[2].hits or [])[0], leaked])
+    results = list(map(result_of, retrievals))
+    results[3] = replace(results[3], answer=None, answer_owner="foreign")
+    save_retrievals(sqlite_db, evaluation.id, [(each, digest(each.item_id)) for each in retrievals])
+    save_results(sqlite_db, evaluation.id, [(each, digest("a", each.item_id)) for each in results])
+    score_all(sqlite_db, evaluation, results, MRR, [Outcome.scored(value) for value in (0.2, 0.5, 1.0, 1.0)])
+    finish(sqlite_db, evaluation, {MRR: 0.7}, foreign=2)
+    client = client_contents(sqlite_db, SETTINGS, "acme")
+    assert [row["id"] for row in client.evaluations[0].suffering] == [items[2].item_id, items[3].item_id]
+    page = client_page(client)
+    assert "Questions that brought back other clients’ words" in page
+    assert page.count("another client&#39;s words came back") == 2
+
+
 def manifest_entry(document: str, chunk: str, first_seen: datetime) -> ManifestEntry:
     return ManifestEntry(
         digest(chunk), chunk, document, None, None, digest(chunk), digest(chunk), None, None, first_seen

@@ -52,7 +52,8 @@ def test_a_leak_and_a_system_that_failed_are_told_by_their_numbers(sqlite_db: Da
         "acme / human: assistant failed on 2 of 3 questions: timeout (1); http_status: 500 (1)"
     )
     assert str(unknown_chunks(found)).endswith(
-        "assistant returned 1 chunk that the document store does not have: stale, or made up"
+        "assistant returned 1 chunk that the document store does not have: from an older index, from documents that "
+        "were not loaded, or made up"
     )
     well = replace(found, foreign_chunks=0, unknown_chunks=0)
     assert (leak_alarm(sqlite_db, well), unknown_chunks(well), failed_questions(well, Counter())) == (None, None, None)

@@ -196,7 +196,7 @@ def test_a_run_that_leaks_did_not_pass_whatever_it_scored(sqlite_db: Database, d
     judged = night(sqlite_db, dataset, "n2")
     leaking = replace(judged, evaluation=replace(judged.evaluation, foreign_chunks=2))
     said = told(sqlite_db, leaking)[1]
-    assert said.startswith("Leak, not passed; scores alone: passed: as good as on ")
+    assert said.startswith("Leak, so not passed; by its scores alone: passed: as good as on ")
 
 
 def test_nothing_could_be_scored(sqlite_db: Database, dataset: Dataset) -> None:
@@ -234,7 +234,7 @@ def test_few_questions_do_not_say_that_a_run_is_as_good(sqlite_db: Database) -> 
     assert f"no drop seen since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
     assert "as good" not in said
     page = client_page(client_contents(sqlite_db, load_settings({}), "acme"))
-    assert "No large drop seen: so few questions can miss a smaller one" in page
+    assert "No large drop seen; with so few questions, a smaller one can stay unseen" in page
     assert "May ship" not in page
 
 

@@ -36,7 +36,7 @@
 
   const KINDS = {
     new: row => row.n, worse: row => row.d > 0, better: row => row.d < 0, changed: row => row.d,
-    failed: row => row.f, declined: row => row.x, unanswerable: row => row.u,
+    leaked: row => row.lk, failed: row => row.f, declined: row => row.x, unanswerable: row => row.u,
   };
 
   function chosen(data, at) {
@@ -67,6 +67,7 @@
 
   function tags(data, row) {
     const found = [];
+    if (row.lk) found.push(["other client's words", "worse"]);
     if (row.n) found.push(["newly failing", "worse"]);
     if (row.f) found.push(["system failed", "worse"]);
     if (row.x) found.push(["declined", ""]);
@@ -146,7 +147,7 @@
     parts.append(about);
     parts.append(make("p", [spaced(row.c), row.l, row.v ? "checked by a person" : "", row.id].filter(Boolean).join(" · "), { class: "soft" }));
     if (row.q !== undefined) {
-      part(parts, "Expected", row.e.length ? row.e.join("\n") : row.u ? "(no answer: unanswerable)" : "(nobody said)");
+      part(parts, "Expected", row.e.length ? row.e.join("\n") : row.u ? "(no answer: unanswerable)" : "(no answer known)");
       if (row.er) part(parts, "The system failed", row.er);
       else if (row.a === undefined) part(parts, "Answered", row.gone ? "(deleted: not used for longer than texts are kept)" : "(no answer)");
       else if (typeof row.ab === "string") {

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.summary import EvaluationReport
+from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
 from rageval_dagster.gate.causes import LOST_EVIDENCE, blamed, changes, lost_evidence
@@ -13,7 +13,7 @@ from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import History, history_of
 from rageval_dagster.gate.rescoring import rescore
-from rageval_dagster.gate.spec import GateSpec
+from rageval_dagster.gate.spec import DEFAULT_GATE, OVERLAP, OVERLAP_DROP, GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.records import Item, Outcome, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -115,6 +115,14 @@ def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None
     return "unclear" if "unclear" in decisions else "passed" if decisions else None
 
 
+def unread_answers(rows: Sequence[MetricComparison]) -> list[MetricComparison]:
+    """The row by which the answers have surely become quite other ones, while no judge model reads them; else none."""
+    if any(row.gated and is_by_model(row.metric_id) for row in rows):
+        return []
+    fallen = (row for row in rows if row.metric_id == OVERLAP and not row.gated and row.decision == "regressed")
+    return [row for row in fallen if (row.fall or 0.0) > OVERLAP_DROP]
+
+
 def _judge(db: Database, report: EvaluationReport, context: GateContext, groups: int) -> Judged:
     evaluation = report.evaluation
     baseline = comparison_storage.find_baseline(db, evaluation.client_id, evaluation.dataset_name, evaluation.system)
@@ -183,6 +191,8 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     if (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
         told = [lost, *told]
         verdict = "unclear" if verdict == "passed" and lost.what == LOST_EVIDENCE else verdict
+    if verdict == "passed" and context.spec.metrics == DEFAULT_GATE and unread_answers(rows):
+        verdict = "unclear"
     return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again), tuple(rows))
 
 

@@ -8,6 +8,10 @@ from typing import Literal
 from rageval_dagster.settings import Settings
 
 DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
+OVERLAP = "overlap.answer_correctness"
+OVERLAP_DROP = 0.1
+"""Of `OVERLAP`, where no judge model reads the answers: no run passes with more. Answers in other words may be as good,
+so it is no regression, but those of a system that is broken do not look like this."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def junit_xml(found: Sequence[Verdict]) -> bytes:
             whole = ("error", said)
         elif verdict.scores == "unmeasured":
             whole = ("skipped", NOT_JUDGED)
-        elif verdict.scores == "unclear" and verdict.lost_evidence is not None:
+        elif verdict.scores == "unclear" and (verdict.lost_evidence is not None or verdict.answers_unread):
             whole = ("skipped", said)
         _case(suite, "evaluation", *whole)
         for row in verdict.judged.gated:

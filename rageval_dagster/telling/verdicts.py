@@ -20,7 +20,7 @@ from rageval_dagster.evaluation.verdict import (
     too_many_errors,
 )
 from rageval_dagster.gate.causes import GONE, LOST_EVIDENCE, UNVERSIONED, gone_in, lost_in
-from rageval_dagster.gate.decision import Judged
+from rageval_dagster.gate.decision import Judged, unread_answers
 from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, MetricComparison, since_when
@@ -109,6 +109,11 @@ class Verdict:
         return self.scores == "unclear" and self.judge_drift is not None and all(map(_by_judge, self.rows))
 
     @property
+    def answers_unread(self) -> bool:
+        """Whether it is unclear because the answers changed much, and no judge model reads them."""
+        return self.scores == "unclear" and any(not row.gated for row in self.rows)
+
+    @property
     def worse_answers(self) -> list[MetricComparison]:
         """The metrics of answers that surely got worse outside the gate, while the gate passed; the most first."""
         if self.scores not in ("same", "better"):
@@ -164,7 +169,7 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
     elif judged.regressed:
         scores, rows = "worse", judged.regressed
     elif unclear or judgement.verdict == "unclear":
-        scores, rows = "unclear", unclear
+        scores, rows = "unclear", unclear or unread_answers(judged.comparisons)
     elif better:
         scores, rows = "better", better
     ids = [*(change.since for change in judgement.changes), judgement.baseline_id]
@@ -276,6 +281,8 @@ def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> s
             return f"unclear {since}: {found.lost_evidence}"
         case "unclear" if found.may_be_the_judge:
             return f"unclear {since}: {moved or metric_name(found.rows[0].metric_id)}, which may be the judge's doing"
+        case "unclear" if found.answers_unread:
+            return f"unclear {since}: {moved}, and no judge model says whether the answers are still right"
         case "unclear" if not _compared(found):
             return f"unclear {since}: {metric_name(found.rows[0].metric_id)}: {found.rows[0].remark}"
         case "unclear":
@@ -323,7 +330,7 @@ def sentence(found: Verdict) -> str:
         said = "; ".join(filter(None, [f"regressed {against}: {moved}", found.gone]))
     elif found.scores == "unclear":
         seen = [row.smallest_drop for row in rows if row.smallest_drop is not None]
-        by_chance = seen and not found.may_be_the_judge
+        by_chance = seen and not (found.may_be_the_judge or found.answers_unread)
         chance = "" if found.confirmed_failing else "it may be chance: "
         sure = f"{chance}a drop of {number(seen_from(max(seen)))} would be certain" if by_chance else ""
         said = f"unclear {against}: {'; '.join(filter(None, [found.gone, moved, sure, what_settles(found)]))}"
@@ -431,6 +438,9 @@ def what_settles(found: Verdict) -> str:
     if found.may_be_the_judge:
         client = shlex.quote(found.judged.evaluation.client_id)
         return f"label answers of this run too (rageval labels queue --client {client}), or to start from it: {accept}"
+    if found.answers_unread:
+        compare = f"rageval runs compare {found.judged.judgement.baseline_id} {found.judged.evaluation.id} --all"
+        return f"read the answers: {compare}; if they are right: {accept}"
     if all(row.difference is None for row in found.rows):
         return f"to start from this run: {accept}"
     if not _compared(found):

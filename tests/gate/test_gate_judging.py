@@ -8,11 +8,11 @@ import pytest
 
 from rageval_dagster.cli.gate import newly_failing
 from rageval_dagster.errors import RagevalError
-from rageval_dagster.evaluation.summary import report_of
+from rageval_dagster.evaluation.summary import EvaluationReport, report_of
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.comparing_runs import compare_runs
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
-from rageval_dagster.gate.spec import seen_from
+from rageval_dagster.gate.spec import DEFAULT_GATE, OVERLAP, seen_from
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import comparisons as comparison_storage
@@ -24,7 +24,8 @@ from rageval_dagster.storage.evaluations import Evaluation, get_evaluation, upda
 from rageval_dagster.storage.retention import delete_scores
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
-from rageval_dagster.telling.verdicts import finding_of, sentence, verdict_of
+from rageval_dagster.telling.junit import junit_xml
+from rageval_dagster.telling.verdicts import finding_of, headline, sentence, verdict_of, what_settles
 from tests.gate.gated_history import ITEMS, SPEC, AskAgain, evaluated, held, other_judge, ranks, saying_the_same
 from tests.storage.history_builder import (
     MRR,
@@ -32,6 +33,7 @@ from tests.storage.history_builder import (
     make_dataset,
     make_items,
     open_run,
+    summary,
 )
 
 MANY = make_items(400)
@@ -569,3 +571,44 @@ def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing
     [twice] = held(db, report_of(db, get_evaluation(db, again.id)), ask_again=well if declared is None else ask_again)
     assert len(asked) == 2 * 3
     assert len(twice.judgement.newly_failing) == (3 if declared else 2)
+
+
+def answering(db: Database, report: EvaluationReport, overlap: float, by_judge: bool = False) -> EvaluationReport:
+    """The evaluation with every answer's overlap with what is expected, and with a judge's score of 1."""
+    evaluation, values = report.evaluation, {OVERLAP: overlap, **({"claims.faithfulness": 1.0} if by_judge else {})}
+    for name, value in values.items():
+        results = [row.result_id for row in result_storage.run_items(db, evaluation.id) if row.result_id]
+        score_storage.save_scores(db, evaluation.id, [(each, name, "1", Outcome.scored(value)) for each in results])
+        n = len(results)
+        score_storage.save_summaries(db, evaluation.id, [summary(name, value, n), summary(MRR, 1.0, n)])
+    return report_of(db, evaluation)
+
+
+@pytest.mark.parametrize(
+    ("now", "gate", "by_judge", "verdict"),
+    [
+        (0.1, DEFAULT_GATE, False, "unclear"),
+        (0.55, DEFAULT_GATE, False, "passed"),  # perhaps in other words
+        (0.1, DEFAULT_GATE, True, "passed"),  # a judge read them
+        (0.1, ("retrieval.mrr",), False, "passed"),  # the gate is the client's own
+    ],
+)
+def test_other_answers_are_no_pass_while_no_judge_reads_them(
+    sqlite_db: Database, now: float, gate: tuple[str, ...], by_judge: bool, verdict: str
+) -> None:
+    spec, dataset = replace(SPEC, metrics=gate), make_dataset(sqlite_db, "acme", ITEMS)
+    for trigger, overlap in (("n1", 0.6), ("n2", now)):
+        report = answering(sqlite_db, evaluated(sqlite_db, dataset, trigger, ranks(ITEMS)), overlap, by_judge)
+        [judged] = held(sqlite_db, report, spec=spec)
+    assert judged.judgement.verdict == verdict
+    found = verdict_of(sqlite_db, judged, 0.05)
+    assert found.answers_unread == (verdict == "unclear")
+    if found.answers_unread:
+        assert headline(found, {}).endswith(
+            "answer correctness (overlap) .60 to .10, and no judge model says whether the answers are still right; "
+            "nothing changed."
+        )
+        assert what_settles(found) == (
+            "read the answers: rageval runs compare 1 2 --all; if they are right: rageval runs accept 2"
+        )
+        assert b'<skipped message="unclear against run 1: ' in junit_xml([found])
